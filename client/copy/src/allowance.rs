@@ -1,20 +1,20 @@
-//! How fast the sender may be now: what the callbacks write and the sender reads.
+//! The sender's present rate: set by the agent's callbacks, read by the sender.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a sender may do.
+/// The sender's present permission.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Allowed {
-    /// Send at most so many bit/s of IP bytes; zero: wait.
+    /// The sender may send at this rate, bit/s of IP bytes. Zero: it must wait.
     Rate(u64),
-    /// Not any more; why.
+    /// The reservation is over, for this reason.
     Over(String),
-    /// The user stopped it.
+    /// The user stopped the transfer.
     Stopped,
 }
 
-/// Shared by the sender, whoever hears callbacks, and whoever hears the user.
+/// A handle that the sender, the listener for callbacks and the user's interrupt share.
 #[derive(Clone, Debug, Default)]
 pub struct Allowance(Arc<Inner>);
 
@@ -33,12 +33,12 @@ struct State {
 }
 
 impl Allowance {
-    /// Nothing may be sent yet.
+    /// Creates an allowance of zero.
     pub fn new() -> Allowance {
         Allowance::default()
     }
 
-    /// From now on so much.
+    /// Sets the rate, bit/s of IP bytes.
     pub fn set(&self, rate: u64) {
         let mut state = self.lock();
         if state.rate != rate {
@@ -48,29 +48,30 @@ impl Allowance {
         self.0.changed.notify_all();
     }
 
-    /// Nothing any more.
+    /// Ends the allowance. Only the first reason is kept.
     pub fn end(&self, why: impl Into<String>) {
         self.lock().over.get_or_insert(why.into());
         self.0.changed.notify_all();
     }
 
-    /// The user wants to stop.
+    /// Records that the user stopped the transfer.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.0.changed.notify_all();
     }
 
-    /// What holds now.
+    /// Returns the present permission.
     pub fn now(&self) -> Allowed {
         allowed(&self.lock())
     }
 
-    /// How often the rate has changed.
+    /// Returns how often the rate has changed.
     pub fn changes(&self) -> u64 {
         self.lock().changes
     }
 
-    /// Waits until something may be sent or never will, at most so long; what holds then.
+    /// Waits at most `patience` until the rate is positive or the transfer must end. Returns the permission
+    /// then.
     pub fn wait(&self, patience: Duration) -> Allowed {
         let until = Instant::now() + patience;
         let mut state = self.lock();

@@ -1,9 +1,10 @@
-//! The reservation of a transfer: asked for before anything is connected, bound once the ports are known, followed while
-//! it is used, given back at the end.
+//! The reservation of a transfer. It is made before the connection, bound once the ports are known, followed
+//! during the transfer and cancelled at its end.
 //!
-//! The book's callbacks come as events on a connection of their own. A `share` says at once how much there is; after
-//! every other event, at the steps of a granted volume, and once a second, the reservation is looked at as a whole. If the
-//! agent goes away the kernel still polices as it was told, so the sender goes on as it is until the agent is back.
+//! The agent's callbacks come as events on a connection of their own. A `share` event carries the new rate.
+//! After every other event, at the steps of a granted volume and once a second, the listener reads the whole
+//! reservation. If the agent goes away, the kernel keeps its last limits, so the sender keeps its rate until
+//! the agent is back.
 
 use crate::allowance::{Allowance, Allowed};
 use crate::error::Error;
@@ -20,48 +21,48 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a reservation lasts that nobody limits, seconds: it is made longer while the transfer goes on, so that one whose sender was
-/// killed ends by itself. And how much of it may be left when that is done.
+/// The length of a reservation without a limit, seconds. The listener extends it when at most `RENEW` is
+/// left, so the reservation of a sender that was killed ends by itself.
 const LEASE_S: u64 = 300;
 const RENEW: terms::Span = terms::Span::from_secs(200);
-/// IP's number of TCP.
+/// The IP protocol number of TCP.
 const TCP: u8 = 6;
-/// How often the reservation is looked at although nothing is heard of it.
+/// The longest interval between two looks at the reservation.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long to wait for an agent that went away.
+/// The pause between two attempts to reach an agent that went away.
 const AWAY: Duration = Duration::from_millis(500);
-/// How long an agent that went away is waited for where nothing goes on without it.
+/// The longest wait for an agent that went away, in calls that need its answer.
 const BACK: Duration = Duration::from_secs(20);
-/// How long a binding may take to be in force.
+/// The longest time until a binding is in force.
 const BINDING: Duration = Duration::from_secs(10);
 
-/// What is wanted of the book.
+/// The terms of the reservation.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Terms {
-    /// To share what foreground leaves.
+    /// A share of the capacity that foreground flows leave.
     Background {
-        /// Against other background flows.
+        /// The weight against other background flows.
         weight: u32,
-        /// With less, bit/s, it would rather wait.
+        /// The smallest useful rate, bit/s. Below it the transfer is suspended.
         floor: u64,
-        /// The most that it can use, bit/s; `None`: whatever there is.
+        /// The largest useful rate, bit/s; `None`: the capacity of the resource.
         most: Option<u64>,
     },
-    /// So much for itself, bit/s, or at least so much.
+    /// A guaranteed rate, bit/s, or at least a lower one.
     Rate {
-        /// This.
+        /// The rate that is asked for, bit/s.
         rate: u64,
-        /// Or at least this.
+        /// The lowest rate that is accepted, bit/s.
         least: Option<u64>,
     },
-    /// The whole file by then.
+    /// The volume of the whole file before a deadline.
     By {
-        /// When.
+        /// The deadline.
         deadline: Stamp,
-        /// The most that it can use, bit/s; `None`: whatever there is.
+        /// The largest useful rate, bit/s; `None`: no limit.
         most: Option<u64>,
     },
-    /// A reservation that is there already.
+    /// A reservation that exists already.
     Existing {
         /// Its handle.
         handle: String,
@@ -71,36 +72,36 @@ pub enum Terms {
 /// A request for a transfer.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TransferRequest {
-    /// `net/IFACE` of the agent that the file passes; `None`: its only one.
+    /// The agent's resource `net/IFACE` on the file's path; `None`: its only one, or the one of the route.
     pub resource: Option<String>,
-    /// On what terms.
+    /// The terms of the reservation.
     pub terms: Terms,
-    /// For how long, seconds; `None`: as long as the transfer goes on. Of no meaning by a deadline.
+    /// The duration, seconds; `None`: as long as the transfer. Unused with a deadline.
     pub lasts: Option<f64>,
-    /// The longest round trip, milliseconds; `None`: the book's default.
+    /// The longest round trip, milliseconds; `None`: the agent's default.
     pub rtt_ms: Option<f64>,
-    /// What the owner calls it; transfers that broke off find their reservation by it.
+    /// The owner's label. An interrupted transfer finds its reservation by it.
     pub label: String,
 }
 
-/// A reservation that a transfer has.
+/// The reservation of one transfer.
 #[derive(Debug)]
 pub struct Booking {
     place: Endpoint,
     client: Client,
     handle: String,
     part: usize,
-    /// Of the events that have been seen, the last.
+    /// The number of the last event that was seen.
     seen: Option<u64>,
-    /// Whether it is made longer while it is used.
+    /// True if the listener extends the reservation during the transfer.
     lease: bool,
 }
 
 impl Booking {
-    /// Reserves, or finds what an earlier attempt of the same transfer has reserved.
+    /// Makes a reservation, or finds the one that an earlier attempt of the same transfer made.
     ///
     /// # Errors
-    /// [`Error::Refused`] with the book's reason and what would be possible; the agent does not answer.
+    /// [`Error::Refused`] with the agent's reason and the possible alternatives; the agent does not answer.
     pub fn make(
         place: &Endpoint,
         wish: &TransferRequest,
@@ -126,15 +127,15 @@ impl Booking {
         Ok((Booking { place: place.clone(), client, handle, part, seen, lease }, doc))
     }
 
-    /// Its handle.
+    /// Returns the reservation's handle.
     pub fn handle(&self) -> &str {
         &self.handle
     }
 
-    /// Says which packets it is for: those of this connection.
+    /// Binds the reservation to the packets of this connection, and waits until the binding is in force.
     ///
     /// # Errors
-    /// The book does not take it.
+    /// The agent refuses the binding, or it does not come into force in time.
     pub fn bind(&mut self, stream: &TcpStream) -> Result<(), Error> {
         let from = stream.local_addr().map_err(Error::doing("see the connection"))?;
         let to = stream.peer_addr().map_err(Error::doing("see the connection"))?;
@@ -161,7 +162,7 @@ impl Booking {
         Err(Error::World("the edge did not take the flow in time".into()))
     }
 
-    /// Keeps `allowance` as the book says, in a thread of its own, until the allowance is at its end.
+    /// Starts a thread that keeps `allowance` up to date until the reservation or the transfer ends.
     ///
     /// # Errors
     /// The agent does not answer.
@@ -175,7 +176,7 @@ impl Booking {
         thread.spawn(move || listener.run()).map_err(Error::doing("start a thread"))
     }
 
-    /// Gives it back; what is over already is no mistake.
+    /// Cancels the reservation. One that is over already is no error.
     ///
     /// # Errors
     /// The agent does not answer.
@@ -190,7 +191,7 @@ impl Booking {
         }
     }
 
-    /// A call that may be made twice; an agent that went away is waited for.
+    /// Makes a call that is safe to repeat. Waits for an agent that went away.
     fn call(&mut self, request: &Request) -> Result<Answer, Error> {
         let until = Instant::now() + BACK;
         let mut said = self.client.call(request.clone());
@@ -242,7 +243,7 @@ fn create(client: &mut Client, wish: &TransferRequest, bytes: u64, to: &SocketAd
     }
 }
 
-/// The book's words, and what would be possible.
+/// Builds the error from the agent's message and the possible alternatives.
 fn refused(problem: Problem) -> Error {
     let Some(refusal) = problem.refusal else { return rpc::client::Error::Agent(problem).into() };
     let told: Vec<String> = refusal.alternatives.iter().filter_map(possible).collect();
@@ -252,7 +253,7 @@ fn refused(problem: Problem) -> Error {
     }
 }
 
-/// An alternative, in a few words: how much, from when to when.
+/// Describes an alternative in a few words: amount, start and end.
 fn possible(alternative: &AlternativeDoc) -> Option<String> {
     let steps = alternative.parts.first()?;
     let (first, last) = (steps.first()?, steps.last()?);
@@ -262,13 +263,13 @@ fn possible(alternative: &AlternativeDoc) -> Option<String> {
     Some(format!("{} ({rate} from {} {end})", alternative.sort, first.start))
 }
 
-/// The full second at or after an instant.
+/// Rounds an instant up to a full second.
 fn to_the_second(at: Stamp) -> Stamp {
     const SECOND: u64 = 1_000_000_000;
     Stamp(terms::Time::from_nanos(at.0.as_nanos().div_ceil(SECOND).saturating_mul(SECOND)))
 }
 
-/// A reservation of that name which is not over.
+/// Finds a reservation with this label that is not over.
 fn unfinished(client: &mut Client, label: &str) -> Result<Option<ReservationDoc>, Error> {
     let filter = BookFilter { label: Some(label.to_owned()), limit: Some(1), ..BookFilter::default() };
     match client.call(Request::BookShow { handle: None, filter })? {
@@ -277,7 +278,8 @@ fn unfinished(client: &mut Client, label: &str) -> Result<Option<ReservationDoc>
     }
 }
 
-/// The network that the file leaves by: the agent's only one, or the one that this machine's route to the receiver takes.
+/// Finds the network on the file's path: the agent's only one, or the one of this host's route to the
+/// receiver.
 fn only_network(client: &mut Client, to: &SocketAddr) -> Result<String, Error> {
     let Answer::Book(BookAnswer::Resources(rows)) = client.call(Request::resources(None))? else {
         return Err(Error::World("the agent did not say what there is to reserve".into()));
@@ -293,7 +295,7 @@ fn only_network(client: &mut Client, to: &SocketAddr) -> Result<String, Error> {
     }
 }
 
-/// The agent's resource with the address that this machine would send from; none if the agent is another machine's.
+/// Finds the agent's resource with this host's source address. `None` if the agent runs on another host.
 fn by_route(client: &mut Client, to: &SocketAddr) -> Option<String> {
     let any: SocketAddr =
         if to.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { (std::net::Ipv6Addr::UNSPECIFIED, 0).into() };
@@ -335,7 +337,7 @@ fn unexpected(answer: &Answer) -> Error {
     Error::World(format!("the agent answered {answer:?}"))
 }
 
-/// Follows the book; the number of the last event that there is.
+/// Subscribes to events after number `after`, and returns the number of the last one.
 fn follow(client: &mut Client, after: Option<u64>) -> Result<Option<u64>, Error> {
     match client.call(Request::BookFollow { after })? {
         Answer::Book(BookAnswer::Events(events)) => Ok(Some(events.last)),
@@ -347,14 +349,14 @@ fn is_over(state: &str) -> bool {
     matches!(state, "ended" | "cancelled" | "expired")
 }
 
-/// Hears what the book says of a reservation.
+/// The thread that follows one reservation.
 struct Listener {
     place: Endpoint,
     client: Option<Client>,
     handle: String,
     part: usize,
     seen: Option<u64>,
-    /// The part as it was last seen.
+    /// The part in its last known state.
     known: Option<PartRow>,
     allowance: Allowance,
     clock: Clock,
@@ -378,7 +380,8 @@ impl Listener {
         }
     }
 
-    /// Without the agent nobody is granted more; what was granted by the calendar ends and shrinks by it.
+    /// Without the agent the rate cannot rise. The rate falls and ends as the granted steps of the calendar
+    /// say.
     fn by_calendar(&self) {
         let (Some(part), Allowed::Rate(now)) = (&self.known, self.allowance.now()) else { return };
         self.allowance.set(now.min(granted_at(part, self.clock.now())));
@@ -413,7 +416,8 @@ impl Listener {
         Ok(())
     }
 
-    /// Makes a lease longer that is soon over. Where that is refused it ends when it ends, and the transfer hears of it.
+    /// Extends a lease that ends soon. If the agent refuses, the lease ends at its time, and the transfer
+    /// learns of it.
     fn renew(&self, client: &mut Client, doc: &ReservationDoc) -> Result<(), Error> {
         let end = doc.parts[self.part].steps.last().and_then(|step| step.end);
         let Some(end) = end.filter(|end| self.lease && end.0.since(self.clock.now()) < RENEW) else { return Ok(()) };
@@ -425,7 +429,7 @@ impl Listener {
         }
     }
 
-    /// Whether the event has said all that there is to know.
+    /// Handles an event. Returns false if the whole reservation must be read again.
     fn heard(&self, event: &BookEvent) -> bool {
         match (event.event.as_str(), event.part, event.to) {
             ("share", Some(part), Some(to)) if part == self.part => {
@@ -445,13 +449,13 @@ fn over_how(state: &str) -> &str {
     }
 }
 
-/// The most that the part has at an instant by the calendar.
+/// Returns the rate that the calendar grants the part at an instant, bit/s.
 fn granted_at(part: &PartRow, now: terms::Time) -> u64 {
     let holds = |step: &&rpc::book::StepDoc| step.start.0 <= now && step.end.is_none_or(|end| now < end.0);
     part.steps.iter().find(holds).map_or(0, |step| step.amount as u64)
 }
 
-/// How long until the part has another amount by the calendar.
+/// Returns the time until the part's amount in the calendar changes next.
 fn next_step(part: &PartRow, clock: &Clock) -> Duration {
     let now = clock.now().as_nanos();
     let edges = part.steps.iter().flat_map(|step| [Some(step.start), step.end]).flatten();

@@ -1,28 +1,28 @@
-//! Why a transfer did not come about, or not to its end.
+//! Errors of a transfer.
 
 use linux::error::SystemError;
 use std::fmt;
 use std::io;
 
-/// What went wrong.
+/// The reason why a transfer failed.
 #[derive(Debug)]
 pub enum Error {
-    /// The book said no; with its words.
+    /// The agent refused the reservation. Carries its message.
     Refused(String),
-    /// The caller asked for what makes no sense.
+    /// The caller's request is invalid.
     Usage(String),
-    /// A file, a socket, an agent.
+    /// A file, a socket or the agent failed.
     World(String),
-    /// The other end says why it cannot.
+    /// The other end reported an error, or broke the protocol.
     Peer(String),
-    /// The reservation is over before the transfer.
+    /// The reservation ended before the transfer.
     Over(String),
-    /// The user stopped it; what has arrived is kept for the next time.
+    /// The user stopped the transfer. The receiver keeps the bytes for the next attempt.
     Interrupted,
 }
 
 impl Error {
-    /// For `map_err`: what was being done.
+    /// For `map_err`: makes an [`Error::World`] that names the failed operation.
     pub fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         let what = what.into();
         move |error| Error::World(format!("cannot {what}: {error}"))

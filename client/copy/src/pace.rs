@@ -1,4 +1,4 @@
-//! Between what is granted, in bit/s of IP bytes, and what a file is made of, in bytes of payload.
+//! Conversion between a grant, in bit/s of IP bytes, and a file, in bytes of payload.
 
 use std::net::SocketAddr;
 use terms::Span;
@@ -7,15 +7,15 @@ use terms::Span;
 const FULL: u64 = 1_500;
 /// TCP's header with the time stamps that every Linux sends (RFC 7323).
 const TCP: u64 = 32;
-/// Of what the grant carries, this much is sent, in thousandths: the rest is for what TCP repeats, for acknowledgements
-/// that it carries, and for clocks that differ.
+/// The part of a grant that is used, in thousandths. The rest is for retransmissions, for acknowledgements
+/// and for clocks that differ.
 const USED: u64 = 990;
-/// And so much more than a file's bytes is asked for when it is to be there by a deadline: the unused part of the grant,
+/// The volume asked for before a deadline, in thousandths of the file's: covers the unused part of the grant
 /// and the first round trips.
 const RESERVE: u64 = 1_030;
-/// The same for the smallest file.
+/// The reserve of every file, whatever its size, in bytes.
 const START: u64 = 256 << 10;
-/// What goes before the first byte and after the last.
+/// The time for the connection before the first byte and for the receiver's check after the last.
 const AROUND: Span = Span::from_secs(1);
 
 /// Bytes of headers in each packet to that address.
@@ -23,14 +23,14 @@ fn headers(to: &SocketAddr) -> u64 {
     TCP + if to.is_ipv4() { 20 } else { 40 }
 }
 
-/// Bytes of payload a second that fit in a grant of so many bit/s of IP bytes, rounded down.
+/// Returns the payload, bytes per second, that fits in a grant of bit/s of IP bytes, rounded down.
 pub fn payload_rate(grant_bps: u64, to: &SocketAddr) -> u64 {
     let wide = u128::from(grant_bps) / 8 * u128::from(FULL - headers(to)) * u128::from(USED);
     (wide / u128::from(FULL * 1_000)) as u64
 }
 
-/// IP bytes that carry a file in so much time, with a reserve: some for each byte, and a second (of less than eight
-/// seconds an eighth) in which connections are made and the receiver compares. Rounded up.
+/// Returns the IP bytes that carry a file in the given time. Adds a reserve in bytes, and leaves a second (an
+/// eighth of a time below eight seconds) for connecting and for the receiver's check. Rounded up.
 pub fn volume(file: u64, to: &SocketAddr, time: Span) -> u64 {
     let wide = u128::from(file) * u128::from(FULL) * u128::from(RESERVE);
     let bytes = wide.div_ceil(u128::from(FULL - headers(to)) * 1_000) + u128::from(START);

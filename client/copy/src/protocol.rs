@@ -1,4 +1,4 @@
-//! What the two ends say: one line each way, the bytes, a digest, one line back. Lines are JSON.
+//! The messages of the two ends: one line each way, the bytes, a digest, one line back. Lines are JSON.
 //!
 //! ```text
 //! sender                                                             receiver
@@ -12,28 +12,28 @@ use crate::error::Error;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io::{Read, Write};
 
-/// The language's number.
+/// The version of the protocol.
 pub const VERSION: u32 = 1;
-/// The longest line.
+/// The longest line, in bytes.
 pub const LONGEST: usize = 4_096;
-/// Bytes of the digest.
+/// The length of the digest, in bytes.
 pub const DIGEST: usize = 32;
-/// The largest file: an exbibyte.
+/// The largest file: an exbibyte, in bytes.
 pub const LARGEST: u64 = 1 << 60;
-/// Bytes that are read and written at once.
+/// The size of one read or write, in bytes.
 pub const BLOCK: usize = 64 << 10;
 const LONGEST_NAME: usize = 200;
 
-/// The sender's first word.
+/// The sender's first message.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SenderHello {
     /// [`VERSION`].
     pub sluice_copy: u32,
-    /// What the file is called there; no path.
+    /// The file's name at the receiver, without a path.
     pub name: String,
-    /// How long it is.
+    /// The file's length, in bytes.
     pub bytes: u64,
-    /// The same for the same file: a transfer that broke off goes on where it was.
+    /// An identifier of the file. A transfer that broke off continues under the same one.
     pub id: String,
 }
 
@@ -41,16 +41,16 @@ pub struct SenderHello {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiverReply {
-    /// So much is there already.
+    /// The receiver has this many bytes already.
     Offset(u64),
-    /// All is there, and it is what was sent.
+    /// All bytes arrived and the digest is right.
     Done(u64),
-    /// It cannot be.
+    /// The receiver cannot take the file, for this reason.
     Error(String),
 }
 
 impl SenderHello {
-    /// What is wrong with it.
+    /// Returns what is wrong with the message, if anything is.
     pub fn fault(&self) -> Option<String> {
         let name = &self.name;
         let bad = |c: char| c == '/' || c == '\\' || c.is_control();
@@ -68,7 +68,7 @@ impl SenderHello {
     }
 }
 
-/// Writes a line.
+/// Writes one message as a line.
 ///
 /// # Errors
 /// The connection broke.
@@ -78,10 +78,10 @@ pub fn say(to: &mut impl Write, what: &impl Serialize) -> Result<(), Error> {
     to.write_all(&line).and_then(|()| to.flush()).map_err(Error::doing("write to the other end"))
 }
 
-/// Reads a line, byte by byte: what follows it is not text.
+/// Reads one message, byte by byte, because binary data follow the line.
 ///
 /// # Errors
-/// The connection broke, the line is too long, or it is not this language.
+/// The connection broke, the line is too long, or it is no message of this protocol.
 pub fn hear<T: DeserializeOwned>(from: &mut impl Read) -> Result<T, Error> {
     let mut line = Vec::new();
     let mut byte = [0];
@@ -99,7 +99,7 @@ pub fn hear<T: DeserializeOwned>(from: &mut impl Read) -> Result<T, Error> {
         .map_err(|error| Error::Peer(format!("something that is not copy's language: {error}")))
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,7 +1,7 @@
-//! The receiving end: files of one folder, each in its own connection.
+//! The receiving end: stores files in one folder, one connection for each.
 //!
-//! A file is `NAME.ID.part` until all of it is there and its digest is right; then it gets its name. What broke off
-//! stays, and the next transfer of the same file goes on there.
+//! A file is `NAME.ID.part` until it is complete and its digest is right; then it gets its name. A partial
+//! file stays, and the next transfer of the same file continues there.
 
 use crate::error::Error;
 use crate::protocol::{BLOCK, DIGEST, ReceiverReply, SenderHello, hear, say};
@@ -15,37 +15,37 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many transfers there can be at once.
+/// The largest number of transfers at the same time.
 pub const MOST: usize = 64;
-/// How long a peer may take for its first word.
+/// The longest wait for a peer's first message. A peer that is silent for longer may lose its place.
 const MANNERS: Duration = Duration::from_secs(10);
-/// When a silent peer is asked whether it is still there; a suspended sender is silent for long.
+/// The interval of TCP keep-alives. A suspended sender may be silent for long.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Where what arrives goes.
+/// The destination of received files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TransferStore {
-    /// Into this folder.
+    /// Files go into this folder.
     Folder(PathBuf),
-    /// Nowhere: it is counted and compared only.
+    /// Files are counted and checked, but not stored.
     Nowhere,
 }
 
-/// A transfer that came to its end, one way or the other.
+/// A transfer that ended, with success or without.
 #[derive(Debug)]
 pub struct FinishedTransfer {
-    /// From whom.
+    /// The sender's address.
     pub from: SocketAddr,
-    /// What it was called, as far as that was said.
+    /// The file's name; empty if the sender gave no valid one.
     pub name: String,
-    /// How long it is, or why there is none.
+    /// The file's length in bytes, or the reason why the transfer failed.
     pub result: Result<u64, Error>,
 }
 
-/// Takes transfers one after the other or side by side, until the listener fails; tells of each.
+/// Accepts transfers in parallel until the listener fails. Calls `tell` for each that ends.
 ///
 /// # Errors
-/// The listener broke.
+/// The listener failed.
 pub fn serve(
     listener: &TcpListener,
     store: &TransferStore,
@@ -74,22 +74,22 @@ pub fn serve(
     })
 }
 
-/// What is being received.
+/// The transfers in progress.
 #[derive(Debug, Default)]
 pub struct UnderWay {
-    /// Connections that are there.
+    /// The open connections.
     seats: Mutex<Vec<Arc<Seat>>>,
-    /// By id: two senders of one file would write over each other.
+    /// The identifiers of the files. Two senders of one file would overwrite each other's bytes.
     files: Mutex<BTreeSet<String>>,
 }
 
-/// A connection, and when it was last heard.
+/// A connection, and the time of its last bytes.
 #[derive(Debug)]
 struct Seat {
-    /// `None`: it cannot be cut off from elsewhere.
+    /// `None`: another thread cannot shut the connection down.
     stream: Option<TcpStream>,
     begun: Instant,
-    /// Milliseconds after `begun`.
+    /// The time of the last bytes, milliseconds after `begun`.
     heard: AtomicU64,
 }
 
@@ -108,8 +108,8 @@ impl Seat {
 }
 
 impl UnderWay {
-    /// A seat for a new connection. Where all are taken, the one that has been silent for longest makes room, if that is
-    /// longer than good manners allow: whoever it is goes on where it was when it comes again.
+    /// Registers a new connection. If all seats are taken, closes the one that has been silent longest,
+    /// provided that is at least `MANNERS`. Its sender can continue later from the same byte.
     fn sit(&self, stream: &TcpStream) -> Option<Arc<Seat>> {
         let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
         if seats.len() >= MOST {
@@ -135,7 +135,7 @@ impl UnderWay {
     }
 }
 
-/// Takes one transfer.
+/// Receives one transfer.
 pub fn take(stream: TcpStream, store: &TransferStore, under_way: &UnderWay) -> (String, Result<u64, Error>) {
     let seat = Seat::of(&stream);
     take_on(stream, store, under_way, &seat)
@@ -198,7 +198,7 @@ fn receive(stream: &mut TcpStream, store: &TransferStore, hello: &SenderHello, s
     Ok(hello.bytes)
 }
 
-/// A file that arrives.
+/// A file in the course of its transfer.
 struct Target {
     file: Option<(File, PathBuf, PathBuf)>,
     length: u64,
@@ -206,7 +206,7 @@ struct Target {
 }
 
 impl Target {
-    /// What is there of it already, or nothing.
+    /// Opens the partial file, or starts an empty one.
     fn open(store: &TransferStore, hello: &SenderHello) -> Result<Target, Error> {
         let mut target = Target { file: None, length: 0, digest: Sha256::new() };
         let TransferStore::Folder(folder) = store else { return Ok(target) };
@@ -240,7 +240,7 @@ impl Target {
         Ok(())
     }
 
-    /// All of it is there: it gets its name, if it is what was sent.
+    /// Gives the complete file its name, if the digest is right.
     fn finish(self, expected: &[u8; DIGEST]) -> Result<(), Error> {
         let right = self.digest.finalize()[..] == expected[..];
         let Some((file, part, name)) = self.file else {
@@ -259,7 +259,7 @@ fn other_bytes() -> Error {
     Error::World("what arrived is not what was sent; begin again".into())
 }
 
-/// The name itself, or with a number where it is taken: nothing is written over.
+/// Returns a path with this name that is not taken, with a number if needed. No file is overwritten.
 fn free_name(folder: &Path, name: &str) -> PathBuf {
     let first = folder.join(name);
     let numbered = (1..u32::MAX).map(|n| folder.join(format!("{name}.{n}")));

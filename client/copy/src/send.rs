@@ -1,4 +1,4 @@
-//! The sending end: a file, at whatever rate is allowed at the moment.
+//! The sending end: sends a file at the rate that is allowed at the moment.
 
 use crate::allowance::{Allowance, Allowed};
 use crate::error::Error;
@@ -11,40 +11,40 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// At most about so much waits in the socket.
+/// The limit of unsent bytes in the socket, roughly.
 const HELD: u32 = 32 << 10;
-/// So much is written before the sender looks again how fast it may be.
+/// The bytes of one write. The sender checks its rate before each.
 const WRITE: usize = 8 << 10;
-/// How often a sender that cannot send looks whether it still may.
+/// The interval at which a blocked sender checks its permission.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long the receiver may take to compare the whole and answer.
+/// The longest wait for the receiver's check and answer.
 const VERDICT: Duration = Duration::from_secs(600);
-/// How long the other end may take to accept the connection.
+/// The longest wait for a connection, and for the receiver's first answer.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// What is sent.
+/// A file to send, and its first message.
 #[derive(Debug)]
 pub struct FileSource {
     file: File,
     hello: SenderHello,
 }
 
-/// How far it is.
+/// The progress of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TransferProgress {
-    /// Bytes of the file that the receiver has or that are under way.
+    /// Bytes of the file that were sent or that the receiver had already.
     pub done: u64,
-    /// Bytes of the file.
+    /// The length of the file, in bytes.
     pub bytes: u64,
-    /// What is granted, bit/s of IP bytes.
+    /// The granted rate, bit/s of IP bytes.
     pub granted_bps: u64,
 }
 
 impl FileSource {
-    /// Opens a file, to be called `name` at the other end, by default what it is called here.
+    /// Opens a file. `name` is its name at the receiver, by default the same as here.
     ///
     /// # Errors
-    /// It is not there, no plain file, or has no name that can be sent.
+    /// The file does not exist, is no plain file, or has no valid name.
     pub fn open(path: &Path, name: Option<&str>) -> Result<FileSource, Error> {
         let file = File::open(path).map_err(Error::doing(format!("open {}", path.display())))?;
         let about = file.metadata().map_err(Error::doing(format!("look at {}", path.display())))?;
@@ -64,21 +64,21 @@ impl FileSource {
         Ok(FileSource { file, hello })
     }
 
-    /// How long it is.
+    /// Returns the file's length, in bytes.
     pub fn bytes(&self) -> u64 {
         self.hello.bytes
     }
 
-    /// The same for the same file, for the name of its reservation.
+    /// Returns the file's identifier. The label of its reservation contains it.
     pub fn id(&self) -> &str {
         &self.hello.id
     }
 }
 
-/// Connects to the other end.
+/// Connects to the receiver.
 ///
 /// # Errors
-/// Nobody listens there.
+/// No receiver listens there.
 pub fn connect(to: SocketAddr) -> Result<TcpStream, Error> {
     let stream = TcpStream::connect_timeout(&to, CONNECT)
         .map_err(Error::doing(format!("connect to {to} (is `sluice copy --receive` there?)")))?;
@@ -87,12 +87,12 @@ pub fn connect(to: SocketAddr) -> Result<TcpStream, Error> {
     Ok(stream)
 }
 
-/// Sends the file through a connection, from where the receiver is, and hears that it is right. The edge's burst is that
-/// of a round trip of `rtt`. `tell` is told how far it is after every block.
+/// Sends the file from the receiver's offset on, and waits for the receiver's check. The edge's burst lasts
+/// one round trip, `rtt`. Calls `tell` with the progress after every block.
 ///
 /// # Errors
-/// The connection broke ([`Error::World`]: another attempt goes on), the reservation is over, the receiver cannot, or
-/// the user stopped it.
+/// The connection broke ([`Error::World`]: another attempt continues), the reservation is over, the receiver
+/// reports an error, or the user stopped it.
 pub fn send(
     source: &mut FileSource,
     stream: &mut TcpStream,
@@ -139,18 +139,18 @@ pub fn send(
     }
 }
 
-/// A connection whose rate follows what is allowed.
+/// A connection that follows the allowed rate.
 struct Pipe<'a> {
     stream: &'a mut TcpStream,
     allowance: &'a Allowance,
     to: SocketAddr,
-    /// Bytes a second that the kernel was told; 0: none yet.
+    /// The pacing rate set in the kernel, bytes per second; 0: none yet.
     paced: u64,
     schedule: Schedule,
 }
 
 impl Pipe<'_> {
-    /// Writes all of it; `granted` hears at what rate, and then nothing is written while nothing is granted.
+    /// Writes all bytes. With `granted` it stores the rate there, and waits while the rate is zero.
     fn put(&mut self, mut bytes: &[u8], mut granted: Option<&mut u64>) -> Result<(), Error> {
         let mut stuck: Option<Instant> = None;
         while !bytes.is_empty() {
@@ -199,31 +199,31 @@ impl Pipe<'_> {
     }
 }
 
-/// How far a sender is behind its rate: a machine that is busy with other things holds it up, and what it missed it may
-/// still send, a little faster, out of the burst that the edge has kept for it meanwhile.
+/// The distance of a sender from its rate. A busy host delays the sender; it may send the missed bytes later,
+/// a little faster, out of the burst that the edge has kept for it.
 #[derive(Debug)]
 struct Schedule {
-    /// What is missed beyond that is missed, microseconds: most of the edge's burst.
+    /// The longest delay that is made up for, microseconds: most of the edge's burst.
     most: u64,
-    /// At which rate, bytes of payload a second.
+    /// The rate of payload, bytes per second.
     rate: u64,
-    /// Since when.
+    /// The start of this rate.
     since: Option<Instant>,
-    /// Bytes sent since then.
+    /// The bytes sent since `since`.
     sent: u64,
 }
 
-/// A sender that is behind by more is half as fast again, microseconds of its rate.
+/// The delay above which a sender runs at 1.5 times its rate, microseconds.
 const BEHIND: u64 = 5_000;
 
 impl Schedule {
-    /// Of a flow whose burst is that of such a round trip.
+    /// Creates a schedule for a flow whose burst lasts one round trip.
     fn of(rtt: Duration) -> Schedule {
         let most = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX) / 5 * 4;
         Schedule { most, rate: 0, since: None, sent: 0 }
     }
 
-    /// At which rate to send now.
+    /// Returns the rate to send at now, bytes per second.
     fn pace(&mut self, rate: u64, now: Instant) -> u64 {
         if rate != self.rate {
             *self = Schedule { rate, since: Some(now), sent: 0, ..*self };
