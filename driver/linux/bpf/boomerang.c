@@ -2,7 +2,7 @@
 //
 // Boomerang in the kernel: reads the messages that pass (ICMP echo with the magic, draft-bergkvist-boomerang-spec-00),
 // refreshes and makes their sessions, takes what they ask from the grant of the interface they leave by, rewrites and
-// forwards them. The second copy of what `engine/boomerang` decides that is permitted (the law, decision 1): tests run
+// forwards them. The second copy of what `engine/boomerang` decides that is permitted (docs/decisions.md, 13): tests run
 // the same messages through both and compare bytes and tables.
 //
 //   decided here         one flow, one rate, no option but the count of hops: set-up, refresh, change, release, refusal
