@@ -1,5 +1,5 @@
-//! The audit trail hangs together: each entry's hash is over its number, its bytes and the hash before it (SHA-256), so that
-//! one who changes, removes or inserts an entry must change all that follow, and the last hash with them.
+//! The hash chain of the audit trail. Each entry's SHA-256 is over its number, its bytes and the hash before
+//! it. To change, remove or insert an entry, one must change all later entries and the last hash.
 
 use sha2::{Digest, Sha256};
 
@@ -13,7 +13,7 @@ pub struct ChainLink {
 }
 
 impl ChainLink {
-    /// The place of the entry `body` that follows this one.
+    /// The link of an entry `body` that follows this one.
     #[must_use]
     pub fn next(&self, body: &[u8]) -> ChainLink {
         let number = self.number + 1;
@@ -25,7 +25,7 @@ impl ChainLink {
     }
 }
 
-/// A record's checksum: of its table, the length of its key, its key and its value.
+/// A record's checksum. It covers the table, the length of the key, the key and the value.
 pub(crate) fn checksum(table: u16, key: &[u8], value: &[u8]) -> i64 {
     let mut digest = Sha256::new();
     digest.update(table.to_be_bytes());

@@ -1,78 +1,79 @@
-//! Why a journal cannot be opened, or a batch not be written.
+//! Errors of a journal: a failed opening, a batch that was not written, damage that was found.
 
 use std::path::PathBuf;
 
-/// Why not.
+/// An error of the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Error {
     /// A batch is beyond a limit; nothing of it was written.
     TooLarge {
-        /// Of what there is too much.
+        /// The thing that was counted, with its unit, for the message.
         what: &'static str,
-        /// How much.
+        /// The amount of the batch.
         is: usize,
-        /// How much there may be.
+        /// The largest amount allowed.
         most: usize,
     },
-    /// Too many batches wait; nothing of this one was written.
+    /// Too many batches wait. Nothing of this one was written.
     Busy,
-    /// The disk is full. Nothing of the batch was written, and the next may be tried.
+    /// The disk is full. Nothing of the batch was written. The caller may try the next one.
     Full,
-    /// The disk or the database failed. What of the batch is on the disk nobody knows, so nothing is written any more: a
-    /// second fsync after one that failed may say yes to data that is gone (Rebello et al., "Can applications recover from
-    /// fsync failures?", 2020). The process has to stop and read again what is there.
+    /// The disk or the database failed, and it is unknown how much of the batch is on the disk. Nothing more
+    /// is written: after a failed fsync, a second one may succeed although the data is gone (Rebello et al.,
+    /// "Can applications recover from fsync failures?", 2020). The process must stop and read the journal
+    /// again.
     Dead(String),
     /// Another process has it open.
     Held(PathBuf),
-    /// The file system there cannot be relied on for this.
+    /// The file system of the directory has no reliable locks or fsync.
     Place {
-        /// Where.
+        /// The journal's directory.
         path: PathBuf,
-        /// What is there: `nfs4`, `overlay`, ...
+        /// The name of its file system: `nfs4`, `overlay`, ...
         filesystem: String,
     },
-    /// It was written by a later version; it has not been touched.
+    /// A later version wrote the journal. It has not been touched.
     Newer {
-        /// The format there.
+        /// The format of the journal.
         found: u32,
-        /// The latest that this program knows.
+        /// The latest format that this program knows.
         known: u32,
     },
-    /// What is there is not what was written.
+    /// The journal's content differs from what was written.
     Damaged(Damage),
     /// The SQLite that this program was linked with is too old to be trusted.
     OldSqlite(String),
-    /// A setting that durability rests on was not taken.
+    /// SQLite did not take a setting that durability rests on.
     Pragma {
-        /// Which.
+        /// The name of the setting.
         name: &'static str,
-        /// What was asked.
+        /// The value that was set.
         wanted: String,
-        /// What it is.
+        /// The value that SQLite reports.
         found: String,
     },
-    /// The system would not do it.
+    /// A call to the system or the database failed.
     Failed {
-        /// What.
+        /// The action that failed.
         what: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// What is wrong with a journal that was found.
+/// The kind of damage found in a journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Damage {
-    /// The write-ahead log that belongs to it is not there or cannot be read: what was acknowledged last is in it.
+    /// The journal's write-ahead log is missing or unreadable. The latest acknowledged changes were in it.
     LogGone(PathBuf),
-    /// The log has whole transactions behind a frame that is spoilt.
+    /// A damaged frame in the log, with whole transactions behind it.
     LogSpoilt {
-        /// Which frame, from 0.
+        /// The number of the frame, from 0.
         frame: u64,
     },
-    /// The database and its log or seal are not of the same journal, or not of the same time.
+    /// The database and its log or seal are of different journals or of different times.
     Mixed(String),
-    /// The database's own check found something.
+    /// SQLite's own check of the database failed.
     Pages(String),
     /// A record does not have the checksum that it was written with.
     Record {
@@ -83,18 +84,18 @@ pub enum Damage {
     },
     /// A row of the log table, by its number, is missing or not as it was written.
     LogTable(i64),
-    /// The audit trail does not hang together at this number.
+    /// The hash chain of the audit trail breaks at this entry.
     Audit(u64),
 }
 
 impl Error {
-    /// For `map_err`: names the deed.
+    /// For `map_err`: makes [`Error::Failed`] with the name of the action.
     pub(crate) fn doing<E: std::fmt::Display>(what: impl Into<String>) -> impl FnOnce(E) -> Error {
         let what = what.into();
         move |why| Error::Failed { what, why: why.to_string() }
     }
 
-    /// Whether the next batch may be tried after this.
+    /// True if the caller may try the next batch after this error.
     pub fn is_passing(&self) -> bool {
         matches!(self, Error::TooLarge { .. } | Error::Busy | Error::Full)
     }

@@ -1,7 +1,8 @@
-//! Group commit: one thread writes whatever waits in one transaction, so that many callers share one wait for the disk.
+//! Group commit: one thread writes all batches that wait in one transaction, so many callers share one wait
+//! for the disk.
 //!
-//! Why a thread and a queue: a caller that waits for a disk must not hold up signalling, and a disk that takes 200 us for a
-//! transaction takes hardly more for one of a hundred batches.
+//! Why a thread and a queue: a caller that waits for a disk must not hold up signalling. A disk that takes
+//! 200 us for one transaction takes hardly more for one of a hundred batches.
 
 use crate::{Batch, Error, Store, record};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,25 +12,25 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{Builder, JoinHandle};
 
-/// Most batches that wait.
+/// Maximum number of batches that wait.
 pub const MOST_WAITING: usize = 1 << 16;
-/// Most batches in one transaction: what waits longer than this takes shares the next.
+/// Maximum number of batches in one transaction. Batches that arrive meanwhile share the next one.
 const MOST_TOGETHER: usize = 1 << 12;
 
-/// What the caller calls a piece of work; it comes back with the answer.
+/// The caller's number for a piece of work. The answer carries the same number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ticket(pub u64);
 
-/// How a piece of work went.
+/// The result of a piece of work.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// Which.
+    /// The ticket of the work.
     pub ticket: Ticket,
-    /// Done and on the disk, or why not.
+    /// `Ok` if the work is done and on the disk.
     pub result: Result<(), Error>,
 }
 
-/// A store with its thread.
+/// A store and the thread that writes to it.
 #[derive(Debug)]
 pub struct Journal {
     queue: Option<Sender<Work>>,
@@ -38,7 +39,7 @@ pub struct Journal {
     panicked: Arc<AtomicBool>,
 }
 
-/// What everybody is told whose work a panic took along.
+/// The reason in the answer to all work that a panic interrupted.
 const PANICKED: &str = "its thread panicked: nobody knows what of the last transaction is on the disk";
 
 enum Work {
@@ -47,19 +48,19 @@ enum Work {
     Look(Look),
 }
 
-/// A batch that is handed in.
+/// A batch in the queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PendingBatch {
-    /// What its answer is called.
+    /// The ticket of its answer.
     pub ticket: Ticket,
-    /// What is written.
+    /// The records to write.
     pub batch: Batch,
-    /// It gives something back, or says what has happened already: on a full disk it is written into the room that is kept
-    /// for that.
+    /// True if the batch frees capacity or records something that has already happened. On a full disk it may
+    /// use the room of the ballast.
     pub urgent: bool,
 }
 
-/// Something that reads.
+/// A function that reads the store.
 type Look = Box<dyn FnOnce(&mut dyn Store) + Send>;
 
 impl std::fmt::Debug for Work {
@@ -73,11 +74,12 @@ impl std::fmt::Debug for Work {
 }
 
 impl Journal {
-    /// Starts the thread. `answered` is called by it, with the answers of one transaction at a time, in the order in which
-    /// the work was handed in; also with none, when the thread has panicked ([`Journal::has_panicked`]).
+    /// Starts the thread. The thread calls `answered` with the answers of one transaction at a time, in the
+    /// order in which the work was queued. After a panic it may call it with no answers
+    /// ([`Journal::has_panicked`]).
     ///
     /// # Errors
-    /// No thread is to be had.
+    /// The system cannot start a thread.
     pub fn start(
         store: impl Store + 'static,
         answered: impl FnMut(&mut Vec<Completion>) + Send + 'static,
@@ -99,19 +101,20 @@ impl Journal {
         Ok(Journal { queue: Some(queue), thread: Some(thread), waiting, panicked })
     }
 
-    /// Queues a batch; never waits.
+    /// Queues a batch. Never waits. The result comes as a [`Completion`].
     ///
     /// # Errors
-    /// It is too large ([`Error::TooLarge`]) or too many wait ([`Error::Busy`]): there will be no answer. How it went
-    /// otherwise comes as an [`Completion`].
+    /// The batch is too large ([`Error::TooLarge`]) or too many wait ([`Error::Busy`]). Then there is no
+    /// [`Completion`].
     pub fn append(&self, ticket: Ticket, batch: Batch) -> Result<(), Error> {
         self.append_all(vec![PendingBatch { ticket, batch, urgent: false }])
             .pop()
             .map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// Queues several batches in one hand-over, because waking the thread for each costs more than what it then does for one;
-    /// never waits. What is not taken comes back, with the reason; how it went with the others comes as an [`Completion`] each.
+    /// Queues several batches in one message, because to wake the thread costs more than its work for one
+    /// batch. Never waits. Returns the refused batches with the reason; each other batch gets a
+    /// [`Completion`].
     pub fn append_all(&self, mut batches: Vec<PendingBatch>) -> Vec<(Ticket, Error)> {
         let mut refused = Vec::new();
         batches.retain(|piece| match record::check(&piece.batch) {
@@ -131,7 +134,7 @@ impl Journal {
         refused
     }
 
-    /// Writes a copy of everything that was answered so far to `path`; the answer comes when it is complete.
+    /// Writes a copy of all batches answered so far to `path`. The answer comes when the copy is complete.
     ///
     /// # Errors
     /// As [`Journal::append`].
@@ -139,8 +142,8 @@ impl Journal {
         self.queue(Work::Backup(ticket, path), 1)
     }
 
-    /// Lets `look` read the store, on the journal's thread, after everything that was queued before. Whoever appends
-    /// waits meanwhile: it has to be short.
+    /// Calls `look` with the store on the journal's thread, after all work queued before it. Appends wait
+    /// meanwhile, so `look` must be short.
     ///
     /// # Errors
     /// As [`Journal::append`].
@@ -148,12 +151,13 @@ impl Journal {
         self.queue(Work::Look(Box::new(look)), 1)
     }
 
-    /// Whether its thread has panicked: nothing is written any more, and all that waits is answered with [`Error::Dead`].
+    /// True if the thread has panicked. Nothing is written any more, and all waiting work gets
+    /// [`Error::Dead`].
     pub fn has_panicked(&self) -> bool {
         self.panicked.load(Ordering::Acquire)
     }
 
-    /// How many batches wait or are being written.
+    /// The number of pieces of work that wait or are being written.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
@@ -174,7 +178,7 @@ impl Journal {
 }
 
 impl Drop for Journal {
-    /// Waits until everything that was queued is answered.
+    /// Waits until all queued work is answered.
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(thread) = self.thread.take() {
@@ -184,12 +188,12 @@ impl Drop for Journal {
     }
 }
 
-/// The thread's own.
+/// The state of the journal's thread.
 struct Writer<S, F> {
     store: S,
     answered: F,
     waiting: Arc<AtomicUsize>,
-    /// What is written next, or was being written when the thread panicked.
+    /// The batches to write next, or those being written when the thread panicked.
     group: Vec<PendingBatch>,
     answers: Vec<Completion>,
 }
@@ -224,7 +228,8 @@ impl<S: Store, F: FnMut(&mut Vec<Completion>)> Writer<S, F> {
         }
     }
 
-    /// After a panic: everybody is told, those whose work was under way first, until nobody hands anything in any more.
+    /// After a panic: answers all work with [`Error::Dead`], interrupted work first, until the queue is
+    /// closed.
     fn bury(&mut self, work: &Receiver<Work>) {
         let dead = || Err(Error::Dead(PANICKED.to_owned()));
         for piece in std::mem::take(&mut self.group) {
@@ -260,7 +265,8 @@ impl<S: Store, F: FnMut(&mut Vec<Completion>)> Writer<S, F> {
         self.tell();
     }
 
-    /// The disk is full: what must be written goes alone, into what room is left, or else into the room that is kept.
+    /// The disk is full: writes the urgent batches alone. If they do not fit, the ballast is given up and
+    /// they are tried once more.
     fn write_urgent(&mut self) -> Result<(), Error> {
         let group = &self.group;
         let mut urgent = || self.store.commit(&mut group.iter().filter(|piece| piece.urgent).map(|piece| &piece.batch));

@@ -1,11 +1,11 @@
-//! The journal: what an agent acknowledged is on the disk before the acknowledgement leaves.
+//! The journal: an agent's changes are on the disk before their acknowledgement leaves.
 //!
-//! An engine says `Append(batch)`: opaque [`Record`]s, a slot with its quota change and its audit entry together. Callers
-//! queue their batches at the [`Journal`], whose one thread writes all that wait in one transaction and answers each of them
-//! after the disk has said that it is done (*group commit*). Behind it stands a [`Store`]: [`sqlite::Sqlite`] in the box;
-//! another database can take its place without anybody above noticing.
+//! An engine says `Append(batch)`: opaque [`Record`]s, a slot with its quota change and its audit entry
+//! together. Callers queue their batches at the [`Journal`]. Its one thread writes all waiting batches in one
+//! transaction and answers each after the disk has confirmed it (*group commit*). Behind it is a [`Store`]:
+//! [`sqlite::Sqlite`] here. Another database can replace it without a change above.
 //!
-//! What is promised, and how each promise is proved, is in `docs/store.md`.
+//! `docs/store.md` has the promises and the proof of each.
 #![forbid(unsafe_code)]
 
 mod chain;

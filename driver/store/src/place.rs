@@ -1,39 +1,39 @@
-//! Where a journal may lie: on a file system whose locks and fsync mean something (proc_pid_mountinfo(5)).
+//! The file system of a journal: its locks and its fsync must be reliable (proc_pid_mountinfo(5)).
 
 use std::path::{Path, PathBuf};
 
-/// What a directory is on.
+/// The file system of a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Filesystem {
-    /// As the kernel names it: `ext4`, `nfs4`, ...
+    /// Its name in the kernel: `ext4`, `nfs4`, ...
     pub name: String,
-    /// Where it is mounted.
+    /// Its mount point.
     pub mounted: PathBuf,
 }
 
 impl Filesystem {
-    /// Whether its locks hold between machines and its fsync reaches a disk. Network file systems fail the first
-    /// (<https://www.sqlite.org/lockingv3.html>), an overlay the second: its `fsync` may be switched off (`volatile`), and the
-    /// first write moves a file to another disk under an open descriptor.
+    /// True if its locks hold between machines and its fsync reaches a disk. Network file systems fail the
+    /// first (<https://www.sqlite.org/lockingv3.html>). An overlay fails the second: its `fsync` may be off
+    /// (`volatile`), and the first write moves a file to another disk under an open descriptor.
     pub fn is_trusted(&self) -> bool {
         let name = self.name.as_str();
         let remote = ["nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "ceph", "glusterfs", "afs", "lustre"];
         !(remote.contains(&name) || name == "overlay" || name == "aufs" || name.starts_with("fuse"))
     }
 
-    /// Whether it forgets everything when the machine stops.
+    /// True if its content is lost when the machine stops.
     pub fn is_memory(&self) -> bool {
         matches!(self.name.as_str(), "tmpfs" | "ramfs")
     }
 }
 
-/// What the existing directory `path` is on; `None` if the kernel does not say.
+/// The file system of the existing directory `path`; `None` if the kernel does not name it.
 pub fn filesystem(path: &Path) -> Option<Filesystem> {
     let path = path.canonicalize().ok()?;
     innermost(&std::fs::read_to_string("/proc/self/mountinfo").ok()?, &path)
 }
 
-/// The mount that `path` is under; of several at one point, the last hides the others.
+/// The mount that contains `path`. Of several at one point, the last hides the others.
 fn innermost(mountinfo: &str, path: &Path) -> Option<Filesystem> {
     let mut best: Option<Filesystem> = None;
     for line in mountinfo.lines() {
@@ -49,7 +49,7 @@ fn innermost(mountinfo: &str, path: &Path) -> Option<Filesystem> {
     best
 }
 
-/// Spaces, tabs, line ends and backslashes are written in octal there.
+/// Undoes mountinfo's octal escapes of space, tab, line end and backslash.
 fn unescaped(point: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()

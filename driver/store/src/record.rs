@@ -1,41 +1,41 @@
-//! What is written: records that the journal does not understand, in batches that stand or fall together.
+//! Records and batches. The journal does not interpret records; it writes a batch whole or not at all.
 
 use crate::Error;
 
-/// The longest key, bytes.
+/// Maximum length of a key, bytes.
 pub const MAX_KEY: usize = 1 << 10;
-/// The longest value or audit entry, bytes.
+/// Maximum length of a value or an audit entry, bytes.
 pub const MAX_VALUE: usize = 1 << 20;
-/// Most records in a batch.
+/// Maximum number of records in a batch.
 pub const MAX_BATCH: usize = 1 << 16;
 
-/// Which of the writer's tables a record is in; the numbers are the writer's own.
+/// The number of one of the writer's tables. The writer chooses it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TableId(pub u16);
 
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// The value of this key is now this.
+    /// Sets the value of a key.
     Put {
-        /// Where.
+        /// The table.
         table: TableId,
-        /// Under which name. Keys that rise with time are the cheapest: neighbours share a page.
+        /// The key. Keys that rise with time are the cheapest: neighbours share a page.
         key: Vec<u8>,
-        /// What.
+        /// The new value.
         value: Vec<u8>,
     },
-    /// There is no such key any more; one that never was is no error.
+    /// Removes a key. A missing key is no error.
     Delete {
-        /// Where.
+        /// The table.
         table: TableId,
-        /// Which.
+        /// The key.
         key: Vec<u8>,
     },
-    /// An entry of the audit trail: it gets the next number and a hash over itself and everything before it, and is
-    /// never changed or removed.
+    /// An entry of the audit trail. It gets the next number and a hash over itself and all entries before it.
+    /// It never changes; only the oldest entries are deleted, by age.
     Audit {
-        /// What happened.
+        /// The writer's description of the event.
         body: Vec<u8>,
     },
 }
@@ -43,7 +43,7 @@ pub enum Record {
 /// Changes that are made together or not at all.
 pub type Batch = Vec<Record>;
 
-/// Whether a batch is within the limits.
+/// Checks that a batch is within the limits.
 ///
 /// # Errors
 /// [`Error::TooLarge`].

@@ -1,55 +1,58 @@
-//! What a database must do to be a journal.
+//! The interface of a database that can hold a journal.
 
 use crate::{Batch, ChainLink, Error, TableId};
 use std::path::Path;
 
-/// Is shown a record: its table, key and value.
+/// A function that receives a record: its table, key and value.
 pub type Visit<'a> = dyn FnMut(TableId, &[u8], &[u8]) + 'a;
 
-/// A database of records. One process has it open; one thread uses it.
+/// A database of records. One process has it open, and one thread uses it.
 pub trait Store: Send {
     /// Writes the batches in one transaction. When it returns, they are on the disk.
     ///
     /// # Errors
-    /// [`Error::Full`]: nothing was written. [`Error::Dead`]: nobody knows; every later call says the same.
+    /// [`Error::Full`]: nothing was written. [`Error::Dead`]: the state on the disk is unknown, and later
+    /// calls return the same.
     fn commit(&mut self, batches: &mut dyn Iterator<Item = &Batch>) -> Result<(), Error>;
 
-    /// The disk was full for something that must be written: gives room away that was kept for that. Whether there was any.
+    /// Gives up the room kept for urgent batches, after a full disk. Returns true if there was any.
     fn relieve(&mut self) -> bool {
         false
     }
 
-    /// Whether room that was given away cannot be had back yet: until then only what must be written should be.
+    /// True while the room that was given up is still missing. Until it is back, only urgent batches may be
+    /// written.
     fn is_short(&mut self) -> bool {
         false
     }
 
-    /// Hands over every record of every table, in the order of tables and keys, each with its checksum proved.
+    /// Visits every record of every table, in the order of tables and keys. Each record's checksum is
+    /// verified.
     ///
     /// # Errors
     /// [`Error::Damaged`], or the database failed.
     fn scan(&mut self, visit: &mut Visit<'_>) -> Result<(), Error>;
 
-    /// Hands over the audit trail from entry `from` on (the first is 1), at most `most` entries, each hash proved against the
-    /// entry before it.
+    /// Visits the audit trail from entry `from` on (the first is 1), at most `most` entries. Each hash is
+    /// verified against the entry before it.
     ///
     /// # Errors
     /// [`Error::Damaged`], or the database failed.
     fn audit(&mut self, from: u64, most: u64, visit: &mut dyn FnMut(&ChainLink, &[u8])) -> Result<(), Error>;
 
-    /// Work that may be done while nobody waits (`idle`), or that must be done now and then.
+    /// Does periodic work. With `idle` no caller waits, and work that can wait is done too.
     ///
     /// # Errors
-    /// [`Error::Full`]: later perhaps. [`Error::Dead`].
+    /// [`Error::Full`]: a later call may succeed. [`Error::Dead`]: the store writes nothing more.
     fn tidy(&mut self, idle: bool) -> Result<(), Error>;
 
-    /// Writes a copy as of now to `path`, where there must be nothing yet.
+    /// Writes a copy of the present state to `path`. No file may be there yet.
     ///
     /// # Errors
-    /// It could not be written; this store is as it was.
+    /// The copy could not be written. This store is unchanged.
     fn backup(&mut self, path: &Path) -> Result<(), Error>;
 
-    /// How often it was opened for writing: whoever holds an older number is no longer its owner.
+    /// The number of openings for writing. A process that holds an older number is no longer the owner.
     fn epoch(&self) -> u64;
 
     /// The last entry of the audit trail.

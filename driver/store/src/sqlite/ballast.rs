@@ -1,18 +1,18 @@
-//! Ballast: room kept for the worst day. A file of zeros lies beside the journal; when the disk is full and something has to be
-//! written that gives back what others hold (a cancellation, the end of a window), it is thrown overboard. Until there is room
-//! for it again nothing else is written, so that what was kept for giving back is not taken by what is new.
+//! Ballast: a file of zeros beside the journal that reserves room on the disk. When the disk is full and an
+//! urgent batch must be written (a cancellation, the end of a window), the file is deleted. Until the file
+//! can be written again, only urgent batches are written, so new reservations cannot take that room.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Its name in the journal's directory.
+/// The name of the file in the journal's directory.
 pub(super) const NAME: &str = "ballast";
-/// What is written at once.
+/// The block of zeros that one write stores.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// The file.
+/// The ballast file.
 #[derive(Debug)]
 pub(super) struct Ballast {
     path: PathBuf,
@@ -21,14 +21,14 @@ pub(super) struct Ballast {
 }
 
 impl Ballast {
-    /// Lays it, if there is room; with zero bytes none is kept, and none is missed.
+    /// Writes the file if there is room. With zero bytes there is no file and none is missed.
     pub(super) fn lay(directory: &Path, bytes: u64) -> Ballast {
         let mut ballast = Ballast { path: directory.join(NAME), bytes, there: false };
         ballast.is_there();
         ballast
     }
 
-    /// Whether it is there, after another attempt if it was not.
+    /// True if the file is there. If it is not, this tries to write it again.
     pub(super) fn is_there(&mut self) -> bool {
         if !self.there {
             self.there = self.bytes == 0 || self.write().is_ok();
@@ -40,7 +40,7 @@ impl Ballast {
         self.there
     }
 
-    /// Gives its room away; whether there was any.
+    /// Deletes the file. Returns true if that freed room.
     pub(super) fn throw(&mut self) -> bool {
         self.there = self.bytes == 0;
         throw(&self.path)
@@ -62,7 +62,7 @@ impl Ballast {
     }
 }
 
-/// Gives the room of what lies in this directory away; whether there was any.
+/// Deletes the ballast file in this directory. Returns true if that freed room.
 pub(super) fn free(directory: &Path) -> bool {
     throw(&directory.join(NAME))
 }

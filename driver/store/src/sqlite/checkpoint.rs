@@ -1,5 +1,5 @@
-//! Posting: what waits in the log table is written to the tables and goes from there, in one transaction. A record that was
-//! changed several times is written once, and neighbours are written together.
+//! Posting: moves the changes of the log table to the other tables in one transaction. A record that changed
+//! several times is written once, and neighbours are written together.
 
 use super::Sqlite;
 use super::commit::{failed, measure, run};
@@ -8,7 +8,7 @@ use crate::chain::checksum;
 use crate::{ChainLink, Error};
 use rusqlite::Connection;
 
-/// Posts everything, if there is room; if there is none, everything stays as it is.
+/// Posts everything. If there is no room, everything stays in the log table.
 pub(super) fn post(store: &mut Sqlite) -> Result<(), Error> {
     match write(&store.connection, &store.log_table, store.options.audit_keep) {
         Ok(()) => {
@@ -26,7 +26,7 @@ pub(super) fn post(store: &mut Sqlite) -> Result<(), Error> {
     }
 }
 
-/// Writes everything in the log table to the tables, and leaves nothing in its own.
+/// Writes all changes of the log table to the tables and empties the log table.
 pub(super) fn write(connection: &Connection, log_table: &LogTable, audit_keep: u64) -> rusqlite::Result<()> {
     run(connection, "BEGIN IMMEDIATE")?;
     let mut put =

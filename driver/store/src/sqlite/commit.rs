@@ -1,12 +1,13 @@
-//! Writing: one row of the log table for all that wait, and what a failure of it means.
+//! Commits: one row of the log table for all waiting batches, and the handling of failed writes.
 
 use super::{Sqlite, checkpoint, group};
 use crate::{Batch, Error};
 use rusqlite::{Connection, ErrorCode};
 
-/// A group of more than this goes to the tables at once, with all that waits to be posted: to write it twice would cost more.
+/// Maximum size of a group in the log table, bytes. A larger one goes to the tables at once, with all that is
+/// not posted yet: to write it twice would cost more.
 const LARGE: usize = 1 << 18;
-/// And when so much waits because posting finds no room, bytes: what is in memory has a limit.
+/// Maximum size of all groups that are not posted because the disk is full, bytes. They are in memory too.
 const MOST: usize = 64 << 20;
 
 /// Writes the batches in one transaction and waits for the disk.
@@ -43,7 +44,8 @@ pub(super) fn run(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(sql)?.execute(()).map(|_| ())
 }
 
-/// A full disk takes a transaction back as if it had never been; after anything else nobody knows what is on the disk.
+/// Handles a failed transaction. A full disk rolls it back whole; after any other error the state on the disk
+/// is unknown.
 pub(super) fn failed(store: &mut Sqlite, error: &rusqlite::Error) -> Error {
     let full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
     // SQLite may have taken the transaction back already; then this finds none.
@@ -52,12 +54,12 @@ pub(super) fn failed(store: &mut Sqlite, error: &rusqlite::Error) -> Error {
     if full && undone { Error::Full } else { store.dies(error) }
 }
 
-/// Asks how much of the log is to be written back. NOOP says so and does nothing (SQLite 3.51).
+/// Measures how much of the log is not in the database yet. NOOP reports it and does nothing (SQLite 3.51).
 pub(super) fn measure(store: &mut Sqlite) -> Result<(), Error> {
     checkpoint(store, "PRAGMA wal_checkpoint(NOOP)")
 }
 
-/// Writes what is in the log into the database, so that the log begins again.
+/// Writes the log back into the database, so that the log can begin again.
 pub(super) fn write_back(store: &mut Sqlite) -> Result<(), Error> {
     store.log_table.checkpoint_due();
     checkpoint(store, "PRAGMA wal_checkpoint(PASSIVE)")

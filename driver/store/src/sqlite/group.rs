@@ -1,7 +1,8 @@
 //! A group of batches as the bytes of one row of the log table, and back.
 //!
-//! Each record is one octet that says what it is, then big-endian: of a put the table (2), the lengths of key and value (4
-//! each), key, value; of a deletion the table, the length of the key, the key; of an audit entry its length and its bytes.
+//! Each record begins with one octet for its kind. Then, big-endian: for a put the table (2 octets), the
+//! lengths of key and value (4 each), key, value; for a deletion the table, the length of the key, the key;
+//! for an audit entry its length and its bytes.
 
 use crate::{Batch, ChainLink, Record};
 
@@ -9,18 +10,18 @@ const PUT: u8 = 1;
 const DELETE: u8 = 2;
 const AUDIT: u8 = 3;
 
-/// A record as it lies in the bytes.
+/// A record as encoded in a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Entry<'a> {
-    /// The value of this key is this.
+    /// Sets the value of a key.
     Put { table: u16, key: &'a [u8], value: &'a [u8] },
-    /// There is no such key.
+    /// Removes a key.
     Delete { table: u16, key: &'a [u8] },
     /// An entry of the audit trail.
     Audit { body: &'a [u8] },
 }
 
-/// The batches as bytes, and the audit trail's last entry after them.
+/// Encodes the batches. Returns the bytes and the last link of the audit trail after them.
 pub(super) fn encode(batches: &mut dyn Iterator<Item = &Batch>, mut head: ChainLink) -> (Vec<u8>, ChainLink) {
     let mut bytes = Vec::new();
     for record in batches.flatten() {
@@ -50,12 +51,12 @@ pub(super) fn encode(batches: &mut dyn Iterator<Item = &Batch>, mut head: ChainL
     (bytes, head)
 }
 
-/// Lengths are within the limits of [`crate::record`], far below 2^32.
+/// Encodes a length. The limits of [`crate::record`] keep it far below 2^32.
 fn length(bytes: &[u8]) -> [u8; 4] {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes()
 }
 
-/// The records in the bytes of a group; `None` in place of the first that is none, and nothing after it.
+/// The records in the bytes of a group. A malformed record gives `None` and ends the iteration.
 pub(super) fn entries(bytes: &[u8]) -> impl Iterator<Item = Option<Entry<'_>>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {

@@ -1,5 +1,5 @@
-//! The write-ahead log as it lies on the disk, looked at before SQLite does: SQLite stops reading at the first frame whose
-//! checksum is wrong and says nothing, which is right for what a power loss tore and wrong for what was acknowledged.
+//! A check of the write-ahead log before SQLite reads it. SQLite silently stops at the first frame with a
+//! wrong checksum. That is right for a write torn by a power loss, and wrong for acknowledged changes.
 //!
 //! Format: <https://www.sqlite.org/fileformat2.html#walformat>, sections 4.1 and 4.2.
 
@@ -10,16 +10,17 @@ use std::path::Path;
 
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// With the last bit, the checksum's words are big-endian.
+/// The header's magic number. With the last bit set, the words of the checksum are big-endian.
 const MAGIC: u32 = 0x377f_0682;
-/// What is written at once when the log is made larger.
+/// The block of zeros that one write appends to the log.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// Looks through the log of a journal that was sealed, which therefore has one.
+/// Checks the log of a sealed journal, which always has one.
 ///
 /// # Errors
-/// [`Damage::LogGone`]: no header that can be read. [`Damage::LogSpoilt`]: a frame is wrong, and behind it there are two
-/// or more transactions. One could be what was being written when the power went: each is synced before the next begins.
+/// [`Damage::LogGone`]: no readable header. [`Damage::LogSpoilt`]: a frame is wrong, and two or more
+/// transactions follow it. One could be the write that a power loss interrupted: each is synced before the
+/// next begins.
 pub(super) fn check(path: &Path) -> Result<(), Error> {
     let what = || format!("read {}", path.display());
     let gone = || Error::Damaged(Damage::LogGone(path.to_owned()));
@@ -54,7 +55,7 @@ pub(super) fn check(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Reads a whole buffer; false at the end of the file.
+/// Reads a whole buffer. Returns false at the end of the file.
 fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match reader.read_exact(buffer) {
         Ok(()) => Ok(true),
@@ -63,7 +64,7 @@ fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-/// The state of reading frames.
+/// The state of the frame reader: the header's fields and the running checksum.
 struct Frames {
     big_endian: bool,
     page: usize,
@@ -89,7 +90,8 @@ impl Frames {
         frame[8..16] == self.salts
     }
 
-    /// Whether the frame's checksum, which is over all frames before it too, is right.
+    /// Adds a frame to the checksum. Returns true if the frame's own checksum, over all frames so far, is
+    /// right.
     fn take(&mut self, frame: &[u8]) -> bool {
         self.add(&frame[..8]);
         self.add(&frame[FRAME_HEADER..]);
@@ -113,7 +115,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// Makes the log at least `bytes` long by zeros that are really on the disk. Zeros are no frame.
+/// Makes the log at least `bytes` long with zeros that are on the disk. Zeros are no frame.
 pub(super) fn extend(path: &Path, bytes: u64) -> Result<(), Error> {
     let write = || -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).open(path)?;

@@ -1,12 +1,14 @@
-//! The log table: what is committed is first one row here, whatever it consists of, because a page and an entry in one table cost
-//! less than several in three; many rows together are *posted* to the tables later ([`super::checkpoint`]), when nobody waits or when
-//! there is much. As bookkeepers have it: entries are made as they come, and carried over to the ledgers in the evening.
+//! The log table: a commit first writes one row here, whatever the group contains, because a page and an
+//! entry in one table cost less than several in three. Many rows together are *posted* to the tables later
+//! ([`super::checkpoint`]), when the journal is idle or when there are many. Bookkeepers do the same: entries
+//! are made as they come and carried over to the ledgers in the evening.
 //!
-//! What is not posted is in memory too. Every reader sees tables and log table as one.
+//! Rows that are not posted are in memory too. Every reader sees tables and log table as one.
 //!
-//! The *checkpoint*, a line in `meta`, says what tables and log table must hold. It is written with each post, at each opening, and
-//! with the first row after each write-back, so that every log that begins anew has one: a database that is older than its log
-//! is found by it, although every page by itself is whole.
+//! The *checkpoint*, a line in `meta`, describes the content that tables and log table must have. It is
+//! written with each post, at each opening, and with the first row after each write-back, so every log that
+//! begins anew has one. It detects a database that is older than its log, although every page by itself is
+//! whole.
 
 use super::commit::run;
 use super::damaged;
@@ -16,34 +18,35 @@ use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// What of a record was changed since its table was written: its value now, or nothing where it was deleted.
+/// Changes since the tables were written, by table and key: the new value, or `None` if deleted.
 pub(super) type Changes<'a> = BTreeMap<(u16, &'a [u8]), Option<&'a [u8]>>;
 
-/// What is in the log table.
+/// The log table in memory.
 #[derive(Debug, Default)]
 pub(super) struct LogTable {
     /// The bytes of its rows, oldest first.
     groups: Vec<Vec<u8>>,
-    /// How many bytes that is.
+    /// The length of all groups, bytes.
     bytes: usize,
     /// The number of the last row that was posted, and of the last that was written.
     posted_row: i64,
     last: i64,
     /// The last entry of the audit trail in its table.
     posted: ChainLink,
-    /// The last entry of all.
+    /// The last entry of the audit trail, posted or not.
     head: ChainLink,
-    /// Where posting found no room it is not tried again before there is so much.
+    /// After a full disk: the number of bytes from which posting is tried again.
     patience: usize,
-    /// Whether the next row is written with the checkpoint.
+    /// True if the next row must be written together with the checkpoint.
     checkpoint_due_now: bool,
 }
 
 impl LogTable {
-    /// What is there, each row proved; `posted`: the last entry in the table of the audit trail.
+    /// Reads and verifies every row. `posted` is the last entry in the table of the audit trail.
     ///
     /// # Errors
-    /// [`Damage::LogTable`]: a row is missing or not as it was written. Something else than the checkpoint says is in the table.
+    /// [`Damage::LogTable`]: a row is missing or differs from what was written. The table of the audit trail
+    /// disagrees with the checkpoint.
     pub(super) fn read(connection: &Connection, posted: ChainLink) -> Result<LogTable, Error> {
         let mut log_table = LogTable { posted, head: posted, ..LogTable::default() };
         let least = match Checkpoint::read(connection)? {
@@ -77,7 +80,7 @@ impl LogTable {
         Ok(log_table)
     }
 
-    /// Writes a group as the next row, in a transaction of its own. When it returns it is on the disk.
+    /// Writes a group as the next row, in a transaction of its own. On return it is on the disk.
     pub(super) fn write(&mut self, connection: &Connection, body: Vec<u8>, head: ChainLink) -> rusqlite::Result<()> {
         let number = self.last + 1;
         let sum = checksum(number, &self.head, &body);
@@ -99,7 +102,7 @@ impl LogTable {
         Ok(())
     }
 
-    /// The checkpoint as it is, or as it will be when everything is posted.
+    /// The checkpoint of the present state; with `posted`, the one after everything is posted.
     pub(super) fn checkpoint(&self, posted: bool) -> Checkpoint {
         match posted {
             true => Checkpoint { posted_row: self.last, last: self.last, posted: self.head },
@@ -107,41 +110,41 @@ impl LogTable {
         }
     }
 
-    /// The log may begin anew: the next row goes with the checkpoint.
+    /// The log may begin anew, so the next row must be written with the checkpoint.
     pub(super) fn checkpoint_due(&mut self) {
         self.checkpoint_due_now = true;
     }
 
-    /// A group that is in no row yet.
+    /// Adds a group in memory only.
     pub(super) fn push(&mut self, body: Vec<u8>, head: ChainLink) {
         self.bytes += body.len();
         self.head = head;
         self.groups.push(body);
     }
 
-    /// The last group was not written after all; `head`: the last entry of the audit trail before it.
+    /// Removes the last group, which was not written. `head` is the last entry of the audit trail before it.
     pub(super) fn pop(&mut self, head: ChainLink) {
         self.bytes -= self.groups.pop().map_or(0, |body| body.len());
         self.head = head;
     }
 
-    /// Everything is in the tables.
+    /// Empties the log table in memory after a post.
     pub(super) fn clear(&mut self) {
         let (last, posted) = (self.last, self.head);
         *self = LogTable { posted_row: last, last, posted, head: posted, ..LogTable::default() };
     }
 
-    /// How many bytes wait to be posted.
+    /// The number of bytes that wait to be posted.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether posting is worth it, from `due` bytes on.
+    /// True if at least `due` bytes wait and no full disk forbids an attempt yet.
     pub(super) fn is_due(&self, due: usize) -> bool {
         !self.groups.is_empty() && self.bytes >= due.max(self.patience)
     }
 
-    /// The disk was full: posting is tried again when there is half as much again.
+    /// The disk was full: posting is tried again when half as many bytes again wait.
     pub(super) fn put_off(&mut self) {
         self.patience = self.bytes + self.bytes / 2;
     }
@@ -156,7 +159,7 @@ impl LogTable {
         self.posted
     }
 
-    /// What is not in the tables, the latest of each record.
+    /// The records that are not posted, with the latest change of each.
     pub(super) fn changes(&self) -> Changes<'_> {
         let mut changes = Changes::new();
         for entry in self.entries() {
@@ -182,13 +185,13 @@ impl LogTable {
         })
     }
 
-    /// Every one of them can be read: it was written here, or proved when it was found.
+    /// All records of all groups. None is malformed: each was encoded here or verified when it was read.
     fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         self.groups.iter().flat_map(|body| group::entries(body)).flatten()
     }
 }
 
-/// What tables and log table must hold.
+/// The content that tables and log table must have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Checkpoint {
     /// Rows of the log table up to this are posted.
@@ -200,7 +203,7 @@ pub(super) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// `None`: there is none yet.
+    /// Reads it; `None` if the journal has none yet.
     fn read(connection: &Connection) -> Result<Option<Checkpoint>, Error> {
         let sql = "SELECT value FROM meta WHERE name = 'anchor'";
         let found: Option<String> = connection.query_row(sql, (), |row| row.get(0)).optional().map_err(damaged)?;
@@ -224,7 +227,7 @@ impl Checkpoint {
         connection.prepare_cached(sql)?.execute([format!("{posted_row} {last} {}", link_text(posted))]).map(|_| ())
     }
 
-    /// Whether this is the last entry in the table of the audit trail.
+    /// Checks that `found` is the last entry in the table of the audit trail.
     fn holds(&self, found: &ChainLink) -> Result<(), Error> {
         let ChainLink { number, .. } = self.posted;
         if number != found.number {
@@ -235,13 +238,13 @@ impl Checkpoint {
     }
 }
 
-/// A place in the audit trail as text: its number, its hash in hexadecimal.
+/// A link of the audit trail as text: its number, and its hash in hexadecimal.
 pub(super) fn link_text(ChainLink { number, hash }: &ChainLink) -> String {
     let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{number} {hash}")
 }
 
-/// The same, read back.
+/// Parses the text of [`link_text`].
 pub(super) fn parse_link<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<ChainLink> {
     let (number, digits) = (words.next()?.parse().ok()?, words.next()?.as_bytes());
     let mut hash = [0; 32];
@@ -251,7 +254,7 @@ pub(super) fn parse_link<'a>(words: &mut impl Iterator<Item = &'a str>) -> Optio
     (digits.len() == 64).then_some(ChainLink { number, hash })
 }
 
-/// The last entry of the audit trail after a group; `None`: it is none.
+/// The last entry of the audit trail after a group; `None` if the group is malformed.
 fn head_after(body: &[u8], head: ChainLink) -> Option<ChainLink> {
     group::entries(body).try_fold(head, |head, entry| match entry? {
         Entry::Audit { body } => Some(head.next(body)),
@@ -259,7 +262,8 @@ fn head_after(body: &[u8], head: ChainLink) -> Option<ChainLink> {
     })
 }
 
-/// A row's checksum: of its number, of the audit trail up to it, of its bytes. So it is of this journal and of this place.
+/// A row's checksum. It covers the row's number, the audit trail up to it and its bytes, so a row of another
+/// journal or place fails.
 fn checksum(number: i64, before: &ChainLink, body: &[u8]) -> i64 {
     let mut digest = Sha256::new();
     digest.update(number.to_be_bytes());

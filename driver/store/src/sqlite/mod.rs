@@ -1,9 +1,11 @@
 //! SQLite as the journal: one file and its write-ahead log, held by this process alone.
 //!
-//! `synchronous=FULL` in WAL mode is what makes a commit durable (<https://www.sqlite.org/pragma.html#pragma_synchronous>);
-//! the exclusive lock keeps a second process out and the index of the log in memory, so that there is no `-shm` file to
-//! lose. The log is filled with zeros once and never shortened: appending to a file costs a second write of its length with
-//! each fsync, overwriting does not. What is committed is one row of a log table first, and in the tables later ([`log_table`]).
+//! `synchronous=FULL` in WAL mode makes a commit durable
+//! (<https://www.sqlite.org/pragma.html#pragma_synchronous>). The exclusive lock keeps a second process out
+//! and the index of the log in memory, so there is no `-shm` file to lose. The log is filled with zeros once
+//! and never shortened: with each fsync, appending to a file costs a second write for its length, and
+//! overwriting does not. A commit first writes one row of a log table; the other tables follow later
+//! ([`log_table`]).
 
 mod ballast;
 mod checkpoint;
@@ -28,44 +30,44 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use std::path::{Path, PathBuf};
 
-/// The database's name in its directory; its log has the same with `-wal`.
+/// The name of the database file. The log has the same name with `-wal`.
 pub const FILE: &str = "journal.db";
-/// What says which journal belongs here and how often it was opened.
+/// The name of the seal file, which holds the journal's id and the number of its openings.
 pub const SEAL: &str = "journal.seal";
 /// The oldest SQLite without the fault that spoils a log when it is reset (3.51.3).
 const OLDEST: i32 = 3_051_003;
 /// Pages that a backup copies at a time.
 const BACKUP_STEP: i32 = 1024;
 
-/// What may be chosen.
+/// Settings of a SQLite journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SqliteOptions {
-    /// How large the log is made at once, bytes.
+    /// Initial size of the log, bytes.
     pub log_bytes: u64,
-    /// From how many pages of log on it is written back while nobody waits.
+    /// Number of pages in the log from which it is written back when the journal is idle.
     pub idle_pages: u64,
-    /// From how many pages of log on it is written back even though somebody waits.
+    /// Number of pages in the log from which it is written back in any case.
     pub most_pages: u64,
-    /// From how many bytes in the log table on they are posted to the tables while nobody waits.
+    /// Number of bytes in the log table from which they are posted when the journal is idle.
     pub idle_bytes: usize,
-    /// From how many bytes in the log table on they are posted even though somebody waits.
+    /// Number of bytes in the log table from which they are posted in any case.
     pub most_bytes: usize,
-    /// Up to which size a database is checked whole at each opening, bytes; of a larger one what the audit's older entries
-    /// lie in is left to [`verify`].
+    /// Maximum size of a database that each opening checks whole, bytes. Of a larger one, the pages of older
+    /// audit entries are left to [`verify`].
     pub check_bytes: u64,
-    /// How many entries the audit trail keeps at least; the oldest beyond that go, some thousand at a time.
+    /// Minimum number of audit entries to keep. Older ones are deleted, some thousand at a time.
     pub audit_keep: u64,
-    /// How much room is kept for what gives something back when the disk is full, bytes.
+    /// Size of the ballast, bytes: room for urgent batches when the disk is full.
     pub ballast_bytes: u64,
-    /// Whether any file system will do: network file systems and overlays are refused otherwise.
+    /// True if any file system is accepted. Otherwise network file systems and overlays are refused.
     pub any_filesystem: bool,
-    /// SQLite's own name of the layer between it and the files; `None`: its usual one.
+    /// SQLite's name of the VFS, its layer above the files; `None` means the default.
     pub vfs: Option<String>,
 }
 
 impl Default for SqliteOptions {
-    /// 8 MiB of log, of which at most 6 are used before they are written back; up to 64 MiB are checked whole; a million
-    /// entries of the audit (some 150 MB), 2 MiB of ballast.
+    /// A log of 8 MiB, written back after at most 6; whole checks up to 64 MiB; a million audit entries (some
+    /// 150 MB); 2 MiB of ballast.
     fn default() -> SqliteOptions {
         SqliteOptions {
             log_bytes: 8 << 20,
@@ -90,17 +92,17 @@ pub struct Sqlite {
     epoch: u64,
     log_table: LogTable,
     ballast: Ballast,
-    /// Pages in the log since it was last written back, as far as we know.
+    /// Estimated number of pages in the log since it was last written back.
     logged: u64,
-    /// Why nothing is written any more.
+    /// The reason why nothing more is written, after a failure.
     dead: Option<String>,
 }
 
 impl Sqlite {
-    /// Opens the journal in `directory`, or makes one there.
+    /// Opens the journal in `directory`, or creates one there.
     ///
     /// # Errors
-    /// [`Error`]; a journal of a later version or of another owner has not been touched.
+    /// An [`Error`]. A journal of a later version or of another owner has not been touched.
     pub fn open(directory: &Path, options: SqliteOptions) -> Result<Sqlite, Error> {
         match open::open(directory, options.clone()) {
             // On a full disk what was kept for this gives the room that an opening needs.
@@ -109,27 +111,28 @@ impl Sqlite {
         }
     }
 
-    /// Asks the database a question of one number: for tests and diagnosis.
+    /// Reads a setting of the database, for tests and diagnosis.
     ///
     /// # Errors
-    /// It has no answer.
+    /// SQLite has no such setting.
     pub fn pragma(&self, name: &str) -> Result<String, Error> {
         pragma::read(&self.connection, name)
     }
 
-    /// After the first failure nothing is tried again.
+    /// Records a fatal failure. No later call writes anything.
     fn dies(&mut self, error: &rusqlite::Error) -> Error {
         let why = error.to_string();
         self.dead = Some(why.clone());
         Error::Dead(why)
     }
 
-    /// So many bytes were committed: an estimate of the pages that this is in the log, upwards; asked is only when it matters.
+    /// Adds an upper estimate of the pages that a commit of `bytes` put into the log. [`commit::measure`] has
+    /// the exact number.
     fn wrote(&mut self, bytes: usize) {
         self.logged += bytes as u64 / 2048 + 4;
     }
 
-    /// How many bytes wait to be posted: for tests and diagnosis.
+    /// The number of bytes that wait to be posted, for tests and diagnosis.
     pub fn unposted(&self) -> usize {
         self.log_table.bytes()
     }
@@ -212,7 +215,7 @@ fn log_of(database: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What SQLite found wrong while reading.
+/// The error for a failed read.
 fn damaged(error: rusqlite::Error) -> Error {
     Error::Damaged(Damage::Pages(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Opening: what is there is looked at before anything is written, and each way in which it may be wrong has its word.
+//! Opening: the files are checked before anything is written, and each kind of damage has its own error.
 
 use super::ballast::Ballast;
 use super::commit::run;
@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-/// How much of the audit trail's end is proved at each opening; all of it by [`verify`].
+/// Number of latest audit entries that each opening verifies. [`verify`] checks all.
 const AUDIT_TAIL: u64 = 10_000;
 
 pub(super) fn open(directory: &Path, options: SqliteOptions) -> Result<Sqlite, Error> {
@@ -51,7 +51,8 @@ pub(super) fn open(directory: &Path, options: SqliteOptions) -> Result<Sqlite, E
     Ok(Sqlite { connection, options, epoch, log_table, ballast, logged: 0, dead: None })
 }
 
-/// What the seal says, and the ground made ready for it; the seal of a journal that is there.
+/// Reads the seal and checks the log. Without a seal, keeps an existing database or clears the directory for a
+/// new one. Returns the seal of a finished journal.
 fn prepare(database: &Path, log: &Path, seal: &Path) -> Result<Option<Seal>, Error> {
     match Seal::read(seal)? {
         Found::Sealed(found) => {
@@ -75,7 +76,7 @@ fn prepare(database: &Path, log: &Path, seal: &Path) -> Result<Option<Seal>, Err
     Ok(None)
 }
 
-/// A program that is linked with the system's SQLite may have got one that spoils its log.
+/// Refuses an old SQLite: a program linked with the system's library may have one that spoils its log.
 fn check_version(number: i32, text: &str) -> Result<(), Error> {
     if number < OLDEST { Err(Error::OldSqlite(text.to_owned())) } else { Ok(()) }
 }
@@ -110,7 +111,7 @@ fn connect(database: &Path, options: &SqliteOptions) -> Result<Connection, Error
     Ok(connection)
 }
 
-/// Frames of earlier rounds must not look like ours, so the log begins anew with each opening; and the new epoch is in it.
+/// Restarts the log, so that frames of earlier rounds do not look current, and writes the new epoch into it.
 fn begin(connection: &Connection, epoch: u64, log_table: &LogTable) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(RESTART)", (), |_| Ok(()))?;
     run(connection, "BEGIN IMMEDIATE")?;
@@ -119,8 +120,8 @@ fn begin(connection: &Connection, epoch: u64, log_table: &LogTable) -> rusqlite:
     run(connection, "COMMIT")
 }
 
-/// The audit grows for ever and is read by nobody at a start: a large database is checked without it. What is read of it, at
-/// a start or later, is proved then.
+/// Checks the database's pages. In a large database the table of the audit trail is left out: it grows
+/// without limit, and a start reads only its end. Entries are verified when they are read.
 fn check_pages(connection: &Connection, whole: u64) -> Result<(), Error> {
     let size = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(damaged);
     let bytes = size("page_count")?.saturating_mul(size("page_size")?);
@@ -162,7 +163,8 @@ fn link(row: &rusqlite::Row<'_>) -> rusqlite::Result<ChainLink> {
     Ok(ChainLink { number: u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0), hash: row.get(1)? })
 }
 
-/// Walks the audit trail from `from`, each entry proved against the one before; the last one found.
+/// Walks the audit trail from `from` and verifies each entry against the one before. Returns the last one
+/// found.
 pub(super) fn walk_audit(
     connection: &Connection,
     from: u64,
@@ -193,10 +195,11 @@ pub(super) fn walk_audit(
     Ok(before)
 }
 
-/// Proves everything in the journal of `directory`: pages, every record, the whole audit trail; and how much there is.
+/// Verifies the whole journal of `directory`: pages, every record, the whole audit trail. Returns the number
+/// of records and the last audit entry.
 ///
 /// # Errors
-/// As [`Sqlite::open`]; what is damaged.
+/// As [`Sqlite::open`], and any damage found.
 pub fn verify(directory: &Path) -> Result<(u64, ChainLink), Error> {
     let mut store = Sqlite::open(directory, SqliteOptions { check_bytes: u64::MAX, ..SqliteOptions::default() })?;
     let mut records = 0;
@@ -205,11 +208,11 @@ pub fn verify(directory: &Path) -> Result<(u64, ChainLink), Error> {
     Ok((records, store.head()))
 }
 
-/// Makes the backup `from` the journal of `directory`, where there must be none. Opening it counts its epoch on, so that
-/// whoever holds the old one is no longer its owner.
+/// Restores the backup `from` as the journal of `directory`, which must have none. Opening it raises the
+/// epoch, so a process that holds the old one is no longer the owner.
 ///
 /// # Errors
-/// There is one already; the backup is damaged.
+/// The directory has a journal already, or the backup is damaged.
 pub fn restore(from: &Path, directory: &Path) -> Result<(), Error> {
     let what = || format!("restore {} to {}", from.display(), directory.display());
     let mut make = fs::DirBuilder::new();
@@ -230,7 +233,7 @@ pub fn restore(from: &Path, directory: &Path) -> Result<(), Error> {
     verify(directory).map(|_| ())
 }
 
-/// A new, empty file that only its owner reads.
+/// Creates an empty file that only its owner can read.
 pub(super) fn create_private(path: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.sync_all()?;
     path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
@@ -242,7 +245,7 @@ pub(super) fn sync(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
 }
 
-/// What SQLite's refusal to open means.
+/// Translates SQLite's error at an opening.
 fn translated(database: &Path, error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Held(database.to_owned()),

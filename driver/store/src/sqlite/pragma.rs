@@ -1,11 +1,12 @@
-//! Settings that durability rests on: each is set, and each is asked for again, because SQLite answers a setting that it
-//! does not take with silence.
+//! Settings that durability rests on. Each is set and then read back, because SQLite silently ignores a
+//! setting that it cannot take.
 
 use crate::Error;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-/// In this order: the exclusive lock must be wanted before the log is looked at, or its index lies in a file.
+/// Name, value to set, value to read back. The order matters: the exclusive lock must be set before the log
+/// is read, or the log's index is a file.
 const SETTINGS: [(&str, &str, &str); 10] = [
     ("locking_mode", "EXCLUSIVE", "exclusive"),
     ("journal_mode", "WAL", "wal"),
@@ -21,10 +22,10 @@ const SETTINGS: [(&str, &str, &str); 10] = [
     ("cache_size", "-16384", "-16384"),
 ];
 
-/// Sets all of them on a connection: the journal's own, or one that is to be compared with it.
+/// Sets all of them on a connection: the journal's own, or one that a test or benchmark compares with it.
 ///
 /// # Errors
-/// Whatever SQLite says. A setting that it does not take in silence is found by `check`.
+/// SQLite's error. `check` finds a setting that SQLite silently ignored.
 pub fn set(connection: &Connection) -> Result<(), rusqlite::Error> {
     // The log stays as it is when we close: its place on the disk is what makes it quick.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -38,10 +39,10 @@ pub fn set(connection: &Connection) -> Result<(), rusqlite::Error> {
     Ok(())
 }
 
-/// Whether all are as they were set.
+/// Checks that all settings have the values that were set.
 ///
 /// # Errors
-/// [`Error::Pragma`] names the one that is not.
+/// [`Error::Pragma`] names the first that differs.
 pub(super) fn check(connection: &Connection) -> Result<(), Error> {
     for (name, _, wanted) in SETTINGS {
         let found = read(connection, name)?;
@@ -52,7 +53,7 @@ pub(super) fn check(connection: &Connection) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a setting is.
+/// The value of a setting, as SQLite reports it.
 pub(super) fn read(connection: &Connection, name: &str) -> Result<String, Error> {
     let value = connection.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0));
     let what = format!("ask SQLite for {name}");

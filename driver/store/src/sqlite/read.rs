@@ -1,4 +1,4 @@
-//! Reading: the tables and what waits in the log table, as one.
+//! Reading: the tables and the log table, merged.
 
 use super::log_table::LogTable;
 use super::{damaged, open};
@@ -6,7 +6,7 @@ use crate::chain::checksum;
 use crate::{ChainLink, Damage, Error, TableId, Visit};
 use rusqlite::Connection;
 
-/// Hands over every record, in the order of tables and keys.
+/// Visits every record, in the order of tables and keys.
 pub(super) fn scan(connection: &Connection, log_table: &LogTable, visit: &mut Visit<'_>) -> Result<(), Error> {
     let mut changes = log_table.changes().into_iter().peekable();
     let sql = "SELECT tbl, key, value, sum FROM record ORDER BY tbl, key";
@@ -34,7 +34,7 @@ pub(super) fn scan(connection: &Connection, log_table: &LogTable, visit: &mut Vi
     Ok(())
 }
 
-/// Hands over the audit trail from entry `from` on, at most `most` entries.
+/// Visits the audit trail from entry `from` on, at most `most` entries.
 pub(super) fn audit(
     connection: &Connection,
     log_table: &LogTable,

@@ -1,15 +1,15 @@
-//! The tables, and how an older format becomes the one of today.
+//! The tables, and the steps from an older format to the present one.
 //!
-//! The format's number is SQLite's `user_version`; a step and its number are one transaction, so that a crash between steps
-//! leaves a format that has a number.
+//! The format's number is SQLite's `user_version`. A step and its number are one transaction, so a crash
+//! between steps leaves a format with a number.
 
 use crate::Error;
 use rusqlite::Connection;
 
-/// What `file` and we call such a database: "SLJ1".
+/// SQLite's application id of a journal, which the tool `file` shows too: "SLJ1".
 const APPLICATION: u32 = 0x534c_4a31;
 
-/// The steps; after the n-th the format is n.
+/// The steps. After the n-th the format is n.
 const STEPS: [&str; 2] = [
     "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -26,10 +26,10 @@ const STEPS: [&str; 2] = [
 /// The format that this program writes.
 pub(super) const KNOWN: u32 = STEPS.len() as u32;
 
-/// The format that is there; 0: nothing yet.
+/// The format of the database; 0 for an empty one.
 ///
 /// # Errors
-/// [`Error::Newer`], or it is a database of something else.
+/// [`Error::Newer`], or the database belongs to another program.
 pub(super) fn found(connection: &Connection) -> Result<u32, Error> {
     let number = |name: &str| -> Result<u32, Error> {
         let found: i64 = connection.pragma_query_value(None, name, |row| row.get(0)).map_err(super::damaged)?;
@@ -46,7 +46,7 @@ pub(super) fn found(connection: &Connection) -> Result<u32, Error> {
     Ok(found)
 }
 
-/// From format `found` to today's.
+/// Brings the database from format `found` to the present one.
 pub(super) fn migrate(connection: &Connection, found: u32) -> rusqlite::Result<()> {
     for (done, step) in STEPS.iter().enumerate().skip(found as usize) {
         let version = done + 1;

@@ -1,44 +1,46 @@
-//! The seal: a small file beside the database that says which journal belongs here and how often it was opened.
+//! The seal: a small file beside the database with the journal's id and the number of its openings.
 //!
-//! Why: SQLite takes a database without its log for a database, and a log of another database for its own. Without the log,
-//! what was acknowledged last is gone and nobody is told; the seal is what lets us tell.
+//! Why: SQLite accepts a database without its log, and a log of another database as its own. Without the log
+//! the latest acknowledged changes are lost silently. The seal makes that visible.
 
 use crate::{Damage, Error};
 use std::fs;
 use std::path::Path;
 
-/// What the file of the seal says.
+/// The content of the seal file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Found {
-    /// There is none: nothing is there yet, or a backup, or somebody decided to go on with what is left.
+    /// No file. The directory is new, or holds a backup, or an operator removed the seal to go on with what
+    /// is left.
     Nothing,
-    /// A journal was being made and never finished: nothing was acknowledged, whatever lies there.
+    /// A journal was being created and is not finished. Nothing was acknowledged, whatever files are there.
     Unfinished,
-    /// This journal belongs here.
+    /// The seal of a finished journal.
     Sealed(Seal),
 }
 
-/// What is in the file while a journal is being made.
+/// The content of the file while a journal is being created.
 const UNFINISHED: &str = "sluice journal unfinished\n";
-/// What its last words are while a journal is being opened.
+/// The end of the line while a journal is being opened.
 const OPENING: &str = " and again";
 
-/// Which journal, and how often it was opened.
+/// A journal's id and the number of its openings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Seal {
-    /// The journal's own name, by chance.
+    /// The journal's random id.
     pub(super) id: String,
-    /// How often it was opened for writing.
+    /// The number of openings for writing.
     pub(super) epoch: u64,
-    /// It is being opened once more: whether the database knows of that already is not known.
+    /// True while the journal is being opened once more. The database may or may not have counted that
+    /// opening.
     pub(super) opening: bool,
 }
 
 impl Seal {
-    /// What the file says.
+    /// Reads the file.
     ///
     /// # Errors
-    /// It is there and is no seal.
+    /// The file cannot be read or is no seal.
     pub(super) fn read(path: &Path) -> Result<Found, Error> {
         let text = match fs::read(path) {
             Ok(text) => text,
@@ -53,7 +55,7 @@ impl Seal {
         seal.map(Found::Sealed).ok_or_else(wrong)
     }
 
-    /// Says that a journal is being made.
+    /// Writes that a journal is being created.
     pub(super) fn begin(path: &Path) -> Result<(), Error> {
         replace(path, UNFINISHED)
     }
@@ -65,15 +67,16 @@ impl Seal {
         Some(Seal { id: id.to_owned(), epoch: epoch.parse().ok()?, opening }).filter(|_| is_id)
     }
 
-    /// Says that this journal belongs here.
+    /// Writes this seal.
     pub(super) fn write(&self, path: &Path) -> Result<(), Error> {
         let opening = if self.opening { OPENING } else { "" };
         replace(path, &format!("sluice journal {} opened {}{opening}\n", self.id, self.epoch))
     }
 
-    /// Whether the database belongs to this seal: it is the same, and as old, or one opening ahead. An opening says on the
-    /// seal that it begins before the database counts it, so that however many openings die in between, the database is
-    /// never further ahead; builds before this one said nothing, and left it one ahead.
+    /// Checks that the database belongs to this seal: the same id, and the same number of openings or one
+    /// more. An opening marks the seal before the database counts it, so the database is never further ahead,
+    /// however many openings fail in between. Builds before this one did not mark it and left the database
+    /// one ahead.
     pub(super) fn check(&self, id: &str, epoch: u64) -> Result<(), Error> {
         let wrong = if self.id != id {
             format!("the seal is of {}, the database of {id}", self.id)
@@ -86,7 +89,7 @@ impl Seal {
     }
 }
 
-/// Writes the file so that either the old one or the new one is there, whatever happens.
+/// Replaces the file so that after a crash either the old or the new one is there.
 fn replace(path: &Path, text: &str) -> Result<(), Error> {
     let fresh = path.with_extension("seal.new");
     let write = || -> std::io::Result<()> {

@@ -1,16 +1,17 @@
-//! The audit trail's length: the oldest entries go when there are more than are to be kept. The link that the first of the others
-//! hangs on is kept in `meta`, so that what is left is proved as before.
+//! The length of the audit trail: the oldest entries are deleted when there are more than the limit. The link
+//! before the first remaining entry is kept in `meta`, so the rest can still be verified.
 
 use super::damaged;
 use super::log_table::{link_text, parse_link};
 use crate::{ChainLink, Damage, Error};
 use rusqlite::{Connection, OptionalExtension};
 
-/// So many entries go at once, so that little is deleted often; and at most so many in one transaction, so that it stays short.
+/// Minimum number of entries to delete at once, so that deletions are rare. The maximum keeps the transaction
+/// short.
 const AT_LEAST: u64 = 4_096;
 const AT_MOST: u64 = 4 * AT_LEAST;
 
-/// The last entry that went; the default link if none ever did.
+/// The last deleted entry; the default link if there is none.
 pub(super) fn begins(connection: &Connection) -> Result<ChainLink, Error> {
     let sql = "SELECT value FROM meta WHERE name = 'audit_begins'";
     let found: Option<String> = connection.query_row(sql, (), |row| row.get(0)).optional().map_err(damaged)?;
@@ -21,7 +22,7 @@ pub(super) fn begins(connection: &Connection) -> Result<ChainLink, Error> {
     if words.next().is_none() { Ok(link) } else { Err(wrong()) }
 }
 
-/// Deletes what is beyond `keep` entries up to `last`, in the transaction that is open.
+/// Deletes entries beyond the last `keep`, where `last` is the newest number, in the open transaction.
 pub(super) fn shorten(connection: &Connection, last: u64, keep: u64) -> rusqlite::Result<()> {
     let sql = "SELECT number FROM audit ORDER BY number LIMIT 1";
     let first: Option<i64> = connection.prepare_cached(sql)?.query_row((), |row| row.get(0)).optional()?;
