@@ -1,4 +1,4 @@
-//! What a path can do, composed hop by hop: ADSPEC (RFC 2210 section 3.3, RFC 2215 section 3).
+//! ADSPEC: the capabilities of a path, composed hop by hop (RFC 2210 section 3.3, RFC 2215 section 3).
 
 use crate::{Rate, Span};
 
@@ -36,10 +36,10 @@ pub struct GuaranteedTerms {
     pub d_sum: u32,
 }
 
-/// What one hop exports for its outgoing interface.
+/// The values that one hop exports for its outgoing interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HopExport {
-    /// What could be reserved now.
+    /// The rate that could be reserved now.
     pub bandwidth: Rate,
     /// The interface's MTU, bytes.
     pub mtu: u32,
@@ -50,7 +50,7 @@ pub struct HopExport {
 }
 
 impl Adspec {
-    /// What a sender starts with (RFC 2210 section 3.3): everything still possible.
+    /// The Adspec that a sender starts with (RFC 2210 section 3.3): everything is still possible.
     pub fn origin(mtu: u32) -> Adspec {
         Adspec {
             break_bit: false,
@@ -63,7 +63,7 @@ impl Adspec {
         }
     }
 
-    /// The same after one more hop (RFC 2215 section 3: sums, minima, sticky break bits; all saturate).
+    /// The Adspec after one more hop (RFC 2215 section 3: sums, minima, sticky break bits; all saturate).
     pub fn through(&self, hop: &HopExport) -> Adspec {
         Adspec {
             break_bit: self.break_bit,

@@ -1,4 +1,4 @@
-//! The nouns of the book: what is reserved now or for later, of which resource, by whom, and for what.
+//! Types for bookings: an amount of a resource, now or later, its owner, and its binding.
 //!
 //! GARA (Foster, Roy, Sander, Winkler, section 3.1): one opaque handle for reservations of any kind of resource, and
 //! the same calls for all of them. Amounts are one integer whatever the resource: see [`ResourceKind`].
@@ -17,10 +17,10 @@ pub use handle::{BadHandle, Handle};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ResourceId(pub u32);
 
-/// What kind of thing a resource is, and so what an amount of it counts.
+/// The kind of a resource. It decides the unit of an amount.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ResourceKind {
-    /// `net/IFACE`: what leaves the interface; bit/s of IP bytes.
+    /// `net/IFACE`: the packets that leave the interface; bit/s of IP bytes.
     Network,
     /// `cpu`: millionths of a core.
     Cpu,
@@ -31,11 +31,11 @@ pub enum ResourceKind {
 }
 
 impl ResourceKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [ResourceKind; 4] =
         [ResourceKind::Network, ResourceKind::Cpu, ResourceKind::Disk, ResourceKind::Countable];
 
-    /// The kind of the resource of this name: what stands before the slash; other names are of things that are counted.
+    /// The kind of the resource of this name, by the part before the slash. Any other name is a countable.
     pub fn of(name: &str) -> ResourceKind {
         match name.split('/').next() {
             Some("net") => ResourceKind::Network,
@@ -45,21 +45,21 @@ impl ResourceKind {
         }
     }
 
-    /// Whether an amount is a rate at which a volume is moved.
+    /// True if an amount is a rate at which a volume is moved.
     pub const fn is_rate(self) -> bool {
         matches!(self, ResourceKind::Network | ResourceKind::Disk)
     }
 
-    /// Whether nothing is enforced before somebody says whose packets or processes the part is for.
+    /// True if nothing is enforced before the part is bound to packets or processes.
     pub const fn needs_binding(self) -> bool {
         !matches!(self, ResourceKind::Countable)
     }
 }
 
-/// What a resource's promise is worth.
+/// The strength of a resource's promise.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Guarantee {
-    /// It is kept against hogs: what is not reserved makes way.
+    /// It is kept against greedy users: unreserved traffic or work makes way.
     Reserved,
     /// Only a cap is possible here: the holder gets no more, others are not held back.
     Cap,
@@ -68,9 +68,9 @@ pub enum Guarantee {
 /// An amount in a window. A part has one or more, in order, none overlapping.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RateStep {
-    /// From when to when.
+    /// The time in which the amount holds.
     pub window: Window,
-    /// How much, in the unit of the resource's [`ResourceKind`].
+    /// The amount, in the unit of the resource's [`ResourceKind`].
     pub amount: u64,
 }
 
@@ -83,7 +83,7 @@ pub struct Background {
     pub floor: u64,
 }
 
-/// How a network part's packets travel; what the ledger and the policer must know beside the rate.
+/// How a network part's packets travel; the ledger and the policer need this beside the rate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PacketShape {
     /// The least size of its packets, bytes of IP; the ledger adds the link's overhead for each.
@@ -99,51 +99,52 @@ impl Default for PacketShape {
     }
 }
 
-/// The policer's bucket (GARA section 5.1): for TCP what is sent in the longest round-trip time, from 8 KB to 2 MB; for
-/// the rest a quarter of that, at least 8 KB.
+/// The depth of the policer's bucket (GARA section 5.1). For TCP it is the volume of the longest round-trip
+/// time, from 8 KB to 2 MB; for the rest a quarter of that, at least 8 KB.
 pub fn burst(rate: Rate, rtt: Span, tcp: bool) -> Bytes {
     let least = Bytes::new(8 << 10);
     let round_trip = rate.demands(rtt).clamp(least, Bytes::new(2 << 20));
     if tcp { round_trip } else { Bytes::new(round_trip.get() / 4).max(least) }
 }
 
-/// Who calls: what the driver made of a peer's credentials or certificate.
+/// A caller, as the driver read it from a peer's credentials or certificate.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Caller {
-    /// Their one name, such as `uid:1000` or a certificate's subject.
+    /// The caller's one name, such as `uid:1000` or a certificate's subject.
     pub name: String,
     /// The groups that vouch for them.
     pub groups: Vec<String>,
-    /// What they may do beside what every owner may.
+    /// The caller's rights beyond those of every owner.
     pub role: CallerRole,
 }
 
 impl Caller {
-    /// The partner's domain that they belong to; `None`: this one. See [`foreign`].
+    /// The partner's domain that the caller belongs to; `None`: this one. See [`foreign`].
     pub fn domain(&self) -> Option<&str> {
         foreign(&self.name)
     }
 }
 
-/// The partner's domain of a caller's or group's name: `anl` of `anl/alice`. Our own names have no slash; what the kernel of a
-/// broker's machine calls somebody (`main/uid:0`) is our own broker's word, and has a colon after its only slash.
+/// The partner's domain in the name of a caller or group: `anl` of `anl/alice`. Our own names have no slash.
+/// A name that the kernel of a broker's machine gave (`main/uid:0`) comes from our own broker; it has a colon
+/// after its only slash.
 pub fn foreign(name: &str) -> Option<&str> {
     let (first, rest) = name.split_once('/')?;
     (!rest.contains(':') || rest.contains('/')).then_some(first)
 }
 
-/// What a caller may do with what is others'.
+/// A caller's rights to the reservations of others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum CallerRole {
-    /// Their own reservations only; others' do not exist for them.
+    /// Their own reservations only; those of others are invisible.
     #[default]
     Owner,
     /// Read all, write none.
     Auditor,
     /// All reservations.
     Operator,
-    /// A broker that speaks for nobody: brings to an end what it or another broker of its domain made for people of that domain, as
-    /// parts of reservations over several agents. Has nothing of its own.
+    /// A broker that speaks for no caller. It may see, commit and cancel what a broker of its domain made for
+    /// people of that domain, as parts of reservations over several agents. It has none of its own.
     Broker,
 }
 

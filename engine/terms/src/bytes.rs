@@ -7,9 +7,9 @@ use core::ops::Add;
 pub struct Bytes(u64);
 
 impl Bytes {
-    /// None.
+    /// Zero bytes.
     pub const ZERO: Bytes = Bytes(0);
-    /// The most that can be written.
+    /// The largest size that fits in 64 bits.
     pub const MAX: Bytes = Bytes(u64::MAX);
 
     /// From a count of bytes.

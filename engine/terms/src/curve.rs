@@ -20,12 +20,12 @@ impl ServiceCurve {
         ServiceCurve { m1: rate, d: Span::ZERO, m2: rate }
     }
 
-    /// Whether the curve is a line.
+    /// True if the curve is a line.
     pub fn is_linear(&self) -> bool {
         self.d == Span::ZERO || self.m1 == self.m2
     }
 
-    /// Whether the first piece is the steeper one.
+    /// True if the first piece is the steeper one.
     pub fn is_concave(&self) -> bool {
         self.d != Span::ZERO && self.m1 > self.m2
     }

@@ -1,71 +1,71 @@
-//! The world's faults, each named for the guilty: `Malformed` (the peer's bytes), `Refused` (we said no),
-//! `Fault` (the world broke), `Misuse` (the caller). Our own faults are panics, and no byte from outside reaches one.
+//! Errors by their origin: `Malformed` (the peer's bytes), `Refused` (we said no), `Fault` (the world broke),
+//! `Misuse` (the caller). Our own faults are panics, and no byte from outside reaches one.
 
 use crate::{IfIndex, Rate, Time};
 
-/// Bytes that are not what their format says.
+/// Bytes that break their format.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Malformed {
-    /// What is wrong.
+    /// The mistake.
     pub what: &'static str,
-    /// Where, in bytes from the start of what was being read.
+    /// Its place, in bytes from the start of the input.
     pub offset: usize,
 }
 
-/// We said no. Nothing has changed.
+/// We said no. The state is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Refused {
     /// More was asked than is free at some instant.
     Capacity {
-        /// Where.
+        /// The interface that lacks capacity.
         interface: IfIndex,
-        /// What was asked, overhead included.
+        /// The rate that was asked, overhead included.
         asked: Rate,
-        /// What is free over the whole of what was asked for.
+        /// The rate that is free over the whole of the window.
         free: Rate,
     },
     /// The interface's plane cannot keep a delay bound, so guaranteed service is not offered there.
     NoDelayBound {
-        /// Where.
+        /// The interface without a delay bound.
         interface: IfIndex,
     },
     /// The flow's packets may be larger than the interface's MTU.
     Mtu {
-        /// Where.
+        /// The interface with the smaller MTU.
         interface: IfIndex,
         /// The flow's maximum packet size.
         asked: u32,
-        /// The interface's.
+        /// The interface's MTU, bytes.
         mtu: u32,
     },
     /// A table is full.
     Limit {
-        /// Which table.
+        /// The name of the table.
         what: &'static str,
-        /// Its size.
+        /// The table's size, in entries.
         limit: usize,
     },
-    /// Policy says no.
+    /// Policy refused it.
     Policy,
     /// No such interface, or it takes no reservations.
     NotReservable {
-        /// Where.
+        /// The interface that was asked for.
         interface: IfIndex,
     },
-    /// What was asked means nothing (a rate of zero, a window that is over).
+    /// The request makes no sense (a rate of zero, a window that is over).
     Meaningless(Misuse),
 }
 
 /// The world broke under us; `code` is the kernel's errno where there is one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Fault {
-    /// What could not be done.
+    /// The operation that failed.
     pub what: &'static str,
     /// errno, or 0.
     pub code: i32,
 }
 
-/// The caller asked for something that means nothing.
+/// The caller's request makes no sense.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Misuse {
     /// A window whose end is not after its start.
@@ -79,14 +79,14 @@ pub enum Misuse {
     Past {
         /// Its end.
         end: Time,
-        /// The time it is.
+        /// The present time.
         now: Time,
     },
     /// A rate of zero where something must be reserved.
     ZeroRate,
     /// A handle that is not (or no longer) known.
     UnknownHandle,
-    /// A step that the thing's state does not allow.
+    /// A step that the state does not allow.
     WrongState,
 }
 

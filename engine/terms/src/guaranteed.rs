@@ -6,8 +6,8 @@ use crate::{Adspec, FlowSpec, Rate, Rspec, Span, Tspec};
 /// Bits in a byte times nanoseconds in a second.
 const NS_BITS: u128 = 8_000_000_000;
 
-/// The largest queueing delay that a flow of this description meets on a path that exports `c_tot` bytes and `d_tot`
-/// microseconds, if each hop reserves `rate` for it; rounded up. [`Span::MAX`]: no bound that could be said.
+/// The largest queueing delay of a flow of this description on a path that exports `c_tot` bytes and `d_tot`
+/// microseconds, if each hop reserves `rate` for it; rounded up. [`Span::MAX`]: there is no bound.
 ///
 /// `(b-M)/R * (p-R)/(p-r) + (M+Ctot)/R + Dtot` where `p > R >= r`, `(M+Ctot)/R + Dtot` where `R >= p >= r`.
 pub fn delay_bound(tspec: &Tspec, rate: Rate, c_tot: u32, d_tot: u32) -> Span {
@@ -40,7 +40,7 @@ fn queueing(t: &Tspec, rate: Rate, c_tot: u32) -> Option<u128> {
 /// The least service rate whose bound is no more than `wanted`, and the slack that is left; `None`: no rate is enough
 /// (the path's own delays are longer), or the path promises no bound.
 ///
-/// `wanted` is queueing delay: what the path needs without any queue (its minimum latency) is to be taken off before.
+/// `wanted` is queueing delay: subtract the path's minimum latency before the call.
 pub fn rspec_for(tspec: &Tspec, adspec: &Adspec, wanted: Span) -> Option<Rspec> {
     let terms = adspec.guaranteed.filter(|g| !g.break_bit && !adspec.break_bit)?;
     let bound = |bps: u64| delay_bound(tspec, Rate::from_bps(bps), terms.c_tot, terms.d_tot);
@@ -57,8 +57,9 @@ pub fn rspec_for(tspec: &Tspec, adspec: &Adspec, wanted: Span) -> Option<Rspec> 
     Some(Rspec { R: Rate::from_bps(low), S: Span::from_nanos(slack) })
 }
 
-/// A sender's Tspec as a receiver asks for it: M is the least of what the sender says (zero: nothing), what the path carries and
-/// what the receiver's own link does (RFC 2210 section 3.2.1); `m` is not above it. Some senders say M = 2^31 - 1.
+/// A sender's Tspec as a receiver asks for it. `M` is the least of the sender's value (zero: unset), the
+/// path's MTU and the MTU of the receiver's own link (RFC 2210 section 3.2.1); `m` is not above it. Some
+/// senders set M = 2^31 - 1.
 pub fn received(tspec: &Tspec, path_mtu: Option<u32>, own_mtu: Option<u32>) -> Tspec {
     let said = Some(tspec.M).filter(|m| *m > 0);
     let least = [said, path_mtu, own_mtu].into_iter().flatten().filter(|mtu| *mtu > 0).min();
@@ -66,8 +67,8 @@ pub fn received(tspec: &Tspec, path_mtu: Option<u32>, own_mtu: Option<u32>) -> T
     Tspec { M: most, m: if most == 0 { tspec.m } else { tspec.m.min(most) }, ..*tspec }
 }
 
-/// The request of a receiver that wants its packets, the largest of which the path can carry whole, within `wanted` from
-/// end to end. `None`: this path cannot.
+/// The request of a receiver that wants a delay of at most `wanted` from end to end, for packets that the
+/// path carries whole. `None`: the path cannot keep that delay.
 pub fn request_for(tspec: &Tspec, adspec: &Adspec, wanted: Span) -> Option<FlowSpec> {
     let queueing = wanted.as_nanos().checked_sub(adspec.min_latency?.as_nanos())?;
     let tspec = received(tspec, Some(adspec.path_mtu), None);

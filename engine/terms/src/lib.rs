@@ -1,4 +1,4 @@
-//! Nouns and arithmetic that every other crate of Sluice speaks in.
+//! Types and arithmetic that every other crate of Sluice uses.
 //!
 //! Why: rates, times and sizes are where reservation systems go wrong (a float that rounds, a clock that steps,
 //! a byte taken for a bit), so they are types here, in integers, with one rounding law:

@@ -1,4 +1,4 @@
-//! What a data plane knows of a packet.
+//! Packets and flows, as a data plane knows them.
 
 use crate::{SenderTemplate, Session, Time};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,18 +19,18 @@ impl Dscp {
     /// The same class, high drop precedence.
     pub const AF13: Dscp = Dscp(14);
 
-    /// Whether it asks for what only reserved flows get.
+    /// True if it is a code point that only reserved flows may use.
     pub fn is_premium(self) -> bool {
         matches!(self, Dscp::EF | Dscp::AF11 | Dscp::AF12 | Dscp::AF13)
     }
 }
 
-/// How many of the last bits of a flow's addresses do not count: 16 for both, of `10.1.0.0/16 -> 10.2.0.0/16`.
+/// The low bits of a flow's addresses that do not count: 16 of each in `10.1.0.0/16 -> 10.2.0.0/16`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Wild {
-    /// Of the source.
+    /// Bits of the source address.
     pub src: u8,
-    /// Of the destination.
+    /// Bits of the destination address.
     pub dst: u8,
 }
 
@@ -39,32 +39,34 @@ impl Wild {
     pub const NONE: Wild = Wild { src: 0, dst: 0 };
 }
 
-/// The five-tuple of a packet, or what counts of it for all packets of a flow.
+/// The five-tuple of a packet, or the fields of it that all packets of a flow share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowKey {
     /// Source address.
     pub src: IpAddr,
     /// Destination address.
     pub dst: IpAddr,
-    /// IP protocol number; zero, of a flow: any.
+    /// IP protocol number; zero in a flow: any protocol.
     pub protocol: u8,
-    /// Source port; zero where the protocol has none, or in a fragment other than the first. Of ESP and AH packets the
-    /// upper half of the security parameter index, `dst_port` being the lower: as they lie in an ESP header.
+    /// Source port; zero if the protocol has none, and in a fragment other than the first. For ESP and AH
+    /// packets it is the upper half of the security parameter index and `dst_port` is the lower, as in an ESP
+    /// header.
     pub src_port: u16,
-    /// Destination port; as `src_port`.
+    /// Destination port, with the same exceptions as `src_port`.
     pub dst_port: u16,
-    /// What of the addresses does not count and is zero in them; of a packet, nothing.
+    /// The number of low address bits that do not count and are zero; none in the key of a packet.
     pub wild: Wild,
 }
 
 impl FlowKey {
-    /// Whether it is a flow of prefixes, or of any protocol: one that a packet is looked up for by its shape.
+    /// True for a flow of prefixes or of any protocol. Packets are looked up for it by its shape.
     pub fn is_masked(&self) -> bool {
         self.wild != Wild::NONE || self.protocol == 0
     }
 
-    /// Whether it names a sender's packets to a port, from whatever port: a source port of zero is "none given" (RFC 2205
-    /// sections 3.2 and A.9). ESP and AH have a number that may begin with zeros in its place, and it counts.
+    /// True if it names a sender's packets to one port, from any port. A source port of zero is "none given"
+    /// (RFC 2205 sections 3.2 and A.9). For ESP and AH the field holds a number that may begin with zeros,
+    /// and it counts.
     pub fn is_of_any_source_port(&self) -> bool {
         let spi = matches!(self.protocol, 50 | 51);
         self.src_port == 0 && self.dst_port != 0 && !spi && !self.is_masked() && !self.src.is_unspecified()
@@ -80,8 +82,8 @@ impl FlowKey {
         FlowKey { src: sender.src, dst: session.dst, protocol: session.protocol, src_port, dst_port, wild }
     }
 
-    /// The packets of whoever sends to the session (the wildcard filter of RFC 2205 section 1.3): the source is the
-    /// unspecified address, which no packet on its way has.
+    /// The packets of any sender to the session (the wildcard filter of RFC 2205 section 1.3). The source is
+    /// the unspecified address, which no packet on its way has.
     pub fn of_any_sender(session: &Session) -> FlowKey {
         let src = match session.dst {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -90,7 +92,7 @@ impl FlowKey {
         FlowKey::of(session, &SenderTemplate { src, src_port: 0 })
     }
 
-    /// Whether it names the packets of any sender to one destination.
+    /// True if it names the packets of any sender to one destination.
     pub fn is_of_any_sender(&self) -> bool {
         self.src.is_unspecified() && !self.is_masked()
     }
@@ -106,14 +108,14 @@ impl FlowKey {
 /// A packet as meters, queues and schedulers see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketMeta {
-    /// Who talks to whom.
+    /// Addresses, protocol and ports.
     pub flow: FlowKey,
     /// Length in bytes, IP header included.
     pub len: u32,
-    /// Code point.
+    /// The packet's code point.
     pub dscp: Dscp,
-    /// When it came.
+    /// The arrival time.
     pub arrival: Time,
-    /// The driver's own number for it (a buffer index, a packet number).
+    /// The driver's own number for the packet (a buffer index, a packet number).
     pub id: u64,
 }

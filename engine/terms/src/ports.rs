@@ -1,7 +1,8 @@
-//! What an engine may ask of the memory beside it (RFC 2205 section 3.11): the way out, and traffic control.
+//! Ports: the queries that an engine makes of the memory beside it (RFC 2205 section 3.11), for routes and
+//! traffic control.
 //!
-//! A port answers at once, from memory. What happens in the world (install a class, send a message) is never done
-//! through a port; it is an output that the driver carries out and reports on.
+//! A port answers at once, from memory. Actions in the world (install a class, send a message) never go
+//! through a port; each is an output that the driver carries out and reports on.
 
 pub mod book;
 
@@ -9,10 +10,11 @@ use crate::{Adspec, FilterSpec, FlowSpec, IfIndex, Refused, Session, Style, Tspe
 pub use book::{Ledger, PolicyPort};
 use core::net::IpAddr;
 
-/// Where a packet goes (RFC 2205 section 3.11.3, `Route_Query`).
+/// Routing (RFC 2205 section 3.11.3, `Route_Query`).
 pub trait Route {
-    /// The way from here to `dst`, for packets from `src` that came in on `iif` (`None`: from this node). For a
-    /// multicast destination `src` is the sender, and the answer is [`RouteDecision::Tree`] or [`RouteDecision::None`].
+    /// The route from here to `dst`, for packets from `src` that came in on `iif` (`None`: from this node).
+    /// For a multicast destination `src` is the sender, and the answer is [`RouteDecision::Tree`] or
+    /// [`RouteDecision::None`].
     fn route(&mut self, dst: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> RouteDecision;
 }
 
@@ -25,24 +27,25 @@ pub enum RouteDecision {
     Out {
         /// Outgoing interface.
         oif: IfIndex,
-        /// Next hop, if not the destination itself.
+        /// Next hop, if it is not the destination itself.
         gateway: Option<IpAddr>,
         /// Our address on that interface.
         source: IpAddr,
     },
     /// The destination is a multicast group: the branches of the sender's distribution tree at this node.
     Tree(MulticastTree),
-    /// No way there.
+    /// There is no route.
     None,
 }
 
-/// What multicast routing says of one sender and one group (RFC 2205 section 3.11.3: `OutInterface_list` and
+/// The multicast routes of one sender and one group (RFC 2205 section 3.11.3: `OutInterface_list` and
 /// `InInterface`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct MulticastTree {
-    /// Where the sender's packets must come in; `None`: the sender is this node, or routing does not care.
+    /// The interface on which the sender's packets must arrive; `None`: the sender is this node, or routing
+    /// accepts any interface.
     pub iif: Option<IfIndex>,
-    /// Where they go out; never where they come in.
+    /// The outgoing interfaces; never the incoming one.
     pub oifs: Oifs,
 }
 
@@ -57,10 +60,10 @@ pub struct Oifs {
 }
 
 impl Oifs {
-    /// None.
+    /// The empty list.
     pub const NONE: Oifs = Oifs { len: 0, all: [IfIndex(0); MOST_BRANCHES] };
 
-    /// Adds an interface; `false` if there is no room for it.
+    /// Adds an interface; `false` if the list is full.
     pub fn add(&mut self, oif: IfIndex) -> bool {
         let len = usize::from(self.len);
         let Err(place) = self.as_slice().binary_search(&oif) else { return true };
@@ -73,7 +76,7 @@ impl Oifs {
         true
     }
 
-    /// Takes an interface out, if it is there.
+    /// Removes an interface, if it is there.
     pub fn remove(&mut self, oif: IfIndex) {
         let len = usize::from(self.len);
         if let Ok(place) = self.as_slice().binary_search(&oif) {
@@ -89,12 +92,12 @@ impl Oifs {
         &self.all[..usize::from(self.len)]
     }
 
-    /// Whether an interface is among them.
+    /// True if the list has the interface.
     pub fn contains(&self, oif: IfIndex) -> bool {
         self.as_slice().binary_search(&oif).is_ok()
     }
 
-    /// Whether there are none.
+    /// True if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -113,7 +116,7 @@ impl core::fmt::Debug for Oifs {
 }
 
 impl FromIterator<IfIndex> for Oifs {
-    /// The first [`MOST_BRANCHES`] of them.
+    /// The first [`MOST_BRANCHES`] of the interfaces.
     fn from_iter<I: IntoIterator<Item = IfIndex>>(all: I) -> Oifs {
         let mut oifs = Oifs::NONE;
         for oif in all {
@@ -123,36 +126,37 @@ impl FromIterator<IfIndex> for Oifs {
     }
 }
 
-/// Where a flow must be kept to its description (`TC_AddFlowspec`'s police flags, RFC 2205 section 3.11.2).
+/// The points at which a flow is policed (`TC_AddFlowspec`'s police flags, RFC 2205 section 3.11.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Police {
-    /// `E_Police_Flag`: the flow enters the network here. Its bucket is kept to the byte; elsewhere what queues
-    /// upstream pushed together is let pass (RFC 2211 section 5, RFC 2212 section 8).
+    /// `E_Police_Flag`: the flow enters the network here. Its bucket is kept to the byte; elsewhere bursts
+    /// that upstream queues made are let pass (RFC 2211 section 5, RFC 2212 section 8).
     pub entry: bool,
     /// `M_Police_Flag`: several senders share one reservation (SE, WF).
     pub merge: bool,
-    /// `B_Police_Flag`: another outgoing interface of this node has more reserved for the same senders, or something
-    /// that does not compare.
+    /// `B_Police_Flag`: another outgoing interface of this node has a larger or incomparable reservation for
+    /// the same senders.
     pub branch: bool,
 }
 
 /// The priority of a request (RFC 3181 section 3, PREEMPTION_PRI): the higher number goes before.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Preemption {
-    /// Preemption Priority: how far it may displace others, by their `defending`.
+    /// Preemption Priority: compared with the `defending` of the reservations that it may displace.
     pub preempting: u16,
-    /// Defending Priority: what it takes to displace it once it is there; at least as high as `preempting`.
+    /// Defending Priority: a request needs a higher `preempting` to displace it; at least as high as its own
+    /// `preempting`.
     pub defending: u16,
 }
 
 impl Preemption {
-    /// The higher of both, each part for itself: what serves two requests that share a reservation (RFC 3181 section
+    /// The higher of both, each field for itself, for two requests that share a reservation (RFC 3181 section
     /// 4.3, "take highest priority").
     pub fn merged(self, other: Preemption) -> Preemption {
         Preemption { preempting: self.preempting.max(other.preempting), defending: self.defending.max(other.defending) }
     }
 
-    /// Whether a request of this priority may displace a reservation that defends itself by `other`.
+    /// True if a request of this priority may displace a reservation that defends itself by `other`.
     pub fn displaces(self, other: Preemption) -> bool {
         self.preempting > other.defending
     }
@@ -162,36 +166,36 @@ impl Preemption {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RHandle(pub u64);
 
-/// What RSVP asks of traffic control for one reservation on one outgoing interface.
+/// RSVP's request to traffic control for one reservation on one outgoing interface.
 #[derive(Clone, Copy, Debug)]
 pub struct TcRequest<'a> {
     /// Outgoing interface.
     pub oif: IfIndex,
     /// The session.
     pub session: Session,
-    /// How the senders share: not at all (FF), those of the list (SE), whoever sends to the session (WF).
+    /// How the senders share: not at all (FF), those of the list (SE), all senders to the session (WF).
     pub style: Style,
-    /// Whose packets: one filter spec for FF; for SE a list, in ascending order, whose packets go through one bucket;
-    /// none for WF, where every packet of the session goes through one bucket.
+    /// The packets: one filter spec for FF; for SE a list, in ascending order, that shares one bucket; none
+    /// for WF, because every packet of the session goes through one bucket.
     pub filters: &'a [FilterSpec],
-    /// How many of the last bits of the session's destination and of its one sender's address do not count; they are zero
-    /// there. Only with FF.
+    /// The number of low bits of the session's destination and of its one sender's address that do not count;
+    /// they are zero there. Only with FF.
     pub wild: crate::Wild,
     /// The merged request (`TC_Flowspec`).
     pub flowspec: FlowSpec,
-    /// What the matching senders send together (`Path_Te`).
+    /// The sum of the Tspecs of the matching senders (`Path_Te`).
     pub path_te: Tspec,
-    /// Where the flow must be policed or reshaped.
+    /// The points at which the flow must be policed or reshaped.
     pub police: Police,
     /// How long the soft state lives unrefreshed; kept beside the flow so that a restarted agent knows.
     pub lifetime: crate::Span,
-    /// How it stands against other reservations where there is not room for all; `None` (no priority was stated) counts
-    /// as zero and zero, the lowest there is.
+    /// The priority against other reservations if there is not room for all; `None` (no priority was stated)
+    /// counts as zero and zero, the lowest.
     pub priority: Option<Preemption>,
 }
 
 impl TcRequest<'_> {
-    /// Whether the reservation is for every sender of the session.
+    /// True if the reservation is for every sender of the session.
     pub fn is_wildcard(&self) -> bool {
         self.style == Style::Wf
     }
@@ -203,20 +207,21 @@ pub trait TrafficControl {
     /// `TC_AddFlowspec` and `TC_AddFilter`.
     ///
     /// # Errors
-    /// [`Refused`]; nothing has changed then.
+    /// [`Refused`]; the state is unchanged then.
     fn add(&mut self, now: crate::Time, request: &TcRequest<'_>) -> Result<RHandle, Refused>;
 
     /// `TC_ModFlowspec`. The old reservation stays if the new one is refused.
     ///
     /// # Errors
-    /// [`Refused`]; nothing has changed then.
+    /// [`Refused`]; the state is unchanged then.
     fn modify(&mut self, now: crate::Time, handle: RHandle, request: &TcRequest<'_>) -> Result<(), Refused>;
 
     /// `TC_DelFlowspec` with its filters. An unknown handle is ignored.
     fn remove(&mut self, now: crate::Time, handle: RHandle);
 
-    /// What a new request could have on an interface at this moment, in IP bytes, if no packet of it counts as shorter than
-    /// `min_packet` bytes: supply, rounded down. Zero where nothing can be reserved.
+    /// The rate that a new request could have on an interface at this moment, in bit/s of IP bytes, if no
+    /// packet of it counts as shorter than `min_packet` bytes: supply, rounded down. Zero if nothing can be
+    /// reserved.
     fn offers(&self, now: crate::Time, oif: IfIndex, min_packet: u32) -> crate::Rate {
         let _ = (now, oif, min_packet);
         crate::Rate::ZERO

@@ -1,12 +1,12 @@
-//! Checkpoints: the named steps of handling a signalling message, and who looks on.
+//! Probe points: the named steps of handling a signalling message, and the observer of them.
 //!
-//! Why: what a step costs is known only by measuring it where it runs, and an engine has no clock. So it tells a
-//! [`ProbeObserver`] when a step begins and ends; a driver's probe reads a clock, and [`Off`], which every engine has unless it
-//! is made with another, is nothing at all: a type without a size whose calls are empty, not a flag that is asked.
+//! Why: the cost of a step is known only by measuring it where it runs, and an engine has no clock. So it
+//! tells a [`ProbeObserver`] when a step begins and ends, and a driver's observer reads a clock. [`Off`] is
+//! the default of every engine: a type without a size whose calls are empty, not a flag that is asked.
 //!
-//! The steps of RSVP and of Boomerang are those of sections 4.1 and 4.2 of *Profiling resource reservation protocols*
-//! (IFIP 2001), by their names there. A step may lie within another (a Path may set off the refresh of a reservation);
-//! whoever measures takes the inner one's time from the outer one's.
+//! The steps of RSVP and of Boomerang are those of sections 4.1 and 4.2 of *Profiling resource reservation
+//! protocols* (IFIP 2001), by their names there. A step may lie within another (a Path may set off the
+//! refresh of a reservation); an observer that measures subtracts the inner step's time from the outer one's.
 
 /// A step of handling a message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -51,7 +51,7 @@ pub enum ProbePoint {
 }
 
 impl ProbePoint {
-    /// All, in the order of their numbers.
+    /// All steps, in the order of their numbers.
     pub const ALL: [ProbePoint; 18] = [
         ProbePoint::FindSession,
         ProbePoint::CreateSession,
@@ -73,7 +73,7 @@ impl ProbePoint {
         ProbePoint::BoomerangExpire,
     ];
 
-    /// What people call it.
+    /// The step's name for people.
     pub fn name(self) -> &'static str {
         match self {
             ProbePoint::FindSession | ProbePoint::BoomerangFind => "find session block",
@@ -93,21 +93,21 @@ impl ProbePoint {
         }
     }
 
-    /// Its place in [`ProbePoint::ALL`].
+    /// The step's place in [`ProbePoint::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
 }
 
-/// Who is told of checkpoints. Each `enter` is followed by one `leave` of the same step; steps nest.
+/// An observer of steps. Each `enter` is followed by one `leave` of the same step; steps nest.
 pub trait ProbeObserver {
     /// A step begins.
     fn enter(&mut self, step: ProbePoint);
-    /// It is done.
+    /// The step ends.
     fn leave(&mut self, step: ProbePoint);
 }
 
-/// Nobody looks.
+/// The observer that does nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Off;
 

@@ -4,13 +4,13 @@ use crate::{Bytes, Span};
 
 /// A rate in bit/s of IP bytes unless said otherwise.
 ///
-/// [`Rate::INFINITE`] is legal only as a peak rate that nobody bounds (RFC 2210 section 3.1: the peak may be
-/// positive infinity).
+/// [`Rate::INFINITE`] is legal only as an unbounded peak rate (RFC 2210 section 3.1: the peak may be positive
+/// infinity).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rate(u64);
 
 impl Rate {
-    /// Nothing.
+    /// Zero bit/s.
     pub const ZERO: Rate = Rate(0);
     /// A peak rate without a bound; in sums and products it counts as 2^64 - 1 bit/s.
     pub const INFINITE: Rate = Rate(u64::MAX);
@@ -35,7 +35,7 @@ impl Rate {
         self.0
     }
 
-    /// Whether this is the unbounded peak.
+    /// True if this is the unbounded peak.
     pub const fn is_infinite(self) -> bool {
         self.0 == u64::MAX
     }
@@ -90,7 +90,7 @@ impl Rate {
         Rate(self.0.saturating_add(other.0))
     }
 
-    /// The sum, or nothing if it cannot be written.
+    /// The sum, or `None` if it does not fit in 64 bits.
     pub const fn checked_add(self, other: Rate) -> Option<Rate> {
         match self.0.checked_add(other.0) {
             Some(sum) => Some(Rate(sum)),

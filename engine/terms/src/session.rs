@@ -1,4 +1,4 @@
-//! Whose traffic: RSVP session, sender template and filter spec (RFC 2205 section 1.1), interface index.
+//! Identities: RSVP session, sender template and filter spec (RFC 2205 section 1.1), interface index.
 
 use core::net::IpAddr;
 
@@ -19,15 +19,15 @@ pub struct Session {
 }
 
 impl Session {
-    /// Whether the senders are told apart by their security parameter index, as a generalised port identifier
-    /// (RFC 2207). ESP and AH have no ports, and a virtual destination port of zero is illegal (RFC 2207 section
-    /// 3.1), so that the port alone tells such a session from one for all of the protocol's packets.
+    /// True if senders are distinguished by their security parameter index, as a generalised port identifier
+    /// (RFC 2207). ESP and AH have no ports, and a virtual destination port of zero is illegal (RFC 2207
+    /// section 3.1), so that the port alone tells such a session from one for all of the protocol's packets.
     pub const fn is_gpi(&self) -> bool {
         matches!(self.protocol, 50 | 51) && self.dst_port != 0
     }
 }
 
-/// Which sender of a session: SENDER_TEMPLATE, RFC 2205 section A.10.
+/// One sender of a session: SENDER_TEMPLATE, RFC 2205 section A.10.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SenderTemplate {
     /// The sender's address.
@@ -37,7 +37,7 @@ pub struct SenderTemplate {
     pub src_port: u32,
 }
 
-/// Which packets a reservation covers: FILTER_SPEC, RFC 2205 section A.9. The same shape as a sender template.
+/// The packets of a reservation: FILTER_SPEC, RFC 2205 section A.9. The same shape as a sender template.
 pub type FilterSpec = SenderTemplate;
 
 /// Reservation style: RFC 2205 section 1.3.

@@ -17,7 +17,7 @@ pub struct Span(u64);
 impl Time {
     /// The first instant.
     pub const ZERO: Time = Time(0);
-    /// Later than every instant that happens: the end of a slot that is open at its end.
+    /// Later than every real instant: the end of a slot that is open at its end.
     pub const FOREVER: Time = Time(u64::MAX);
 
     /// From nanoseconds since the epoch.
@@ -45,7 +45,7 @@ impl Time {
         Time(self.0.saturating_add(span.0))
     }
 
-    /// The same if it is a whole second, otherwise the next one.
+    /// This instant if it is a whole second, otherwise the next whole second.
     pub const fn whole_second(self) -> Time {
         let second = Span::NANOS_PER_SEC;
         match self.0 % second {
@@ -61,7 +61,7 @@ impl Time {
 }
 
 impl Span {
-    /// No time at all.
+    /// A span of length zero.
     pub const ZERO: Span = Span(0);
     /// The longest span that can be written.
     pub const MAX: Span = Span(u64::MAX);

@@ -1,4 +1,4 @@
-//! What a source sends and what a receiver asks for: Tspec, Rspec and flowspec (RFC 2210, 2211, 2212, 2215).
+//! A source's traffic and a receiver's request: Tspec, Rspec and flowspec (RFC 2210, 2211, 2212, 2215).
 
 use crate::{Bytes, Rate, ServiceCurve, Span};
 
@@ -21,9 +21,10 @@ pub struct Tspec {
 }
 
 impl Tspec {
-    /// What RSVP installs and passes upstream for several requests: the largest `r`, `b` and `p`, the smallest `m` and
-    /// the *smallest* `M` that is set (RFC 2211 section 8, RFC 2212 "Ordering and Merging": what arrives at the sender
-    /// names the packet size that fits everybody's path). Commutative, associative, idempotent.
+    /// The Tspec that RSVP installs and passes upstream for several requests: the largest `r`, `b` and `p`,
+    /// the smallest `m` and the *smallest* `M` that is set (RFC 2211 section 8, RFC 2212 "Ordering and
+    /// Merging": the merged request that reaches the sender has the packet size that fits every path).
+    /// Commutative, associative, idempotent.
     pub fn merged(&self, other: &Tspec) -> Tspec {
         Tspec { M: smallest_set(self.M, other.M), ..self.least_common(other) }
     }
@@ -40,8 +41,8 @@ impl Tspec {
         }
     }
 
-    /// What several senders send together: sums of `r`, `b` and `p`, the smallest `m`, the largest `M` ("summed TSpec";
-    /// `Path_Te` of RFC 2205 section 2.2).
+    /// The Tspec of several senders together: sums of `r`, `b` and `p`, the smallest `m`, the largest `M`
+    /// ("summed TSpec"; `Path_Te` of RFC 2205 section 2.2).
     pub fn summed(&self, other: &Tspec) -> Tspec {
         Tspec {
             r: self.r.saturating_add(other.r),
@@ -64,7 +65,7 @@ impl Tspec {
         }
     }
 
-    /// Whether a reservation for `self` is enough for `other` (the ordering of RFC 2211 section 8).
+    /// True if a reservation for `self` is enough for `other` (the ordering of RFC 2211 section 8).
     pub fn covers(&self, other: &Tspec) -> bool {
         self.r >= other.r && self.b >= other.b && self.p >= other.p && self.m <= other.m && self.M >= other.M
     }
@@ -84,7 +85,7 @@ fn smallest_set(a: u32, b: u32) -> u32 {
 pub struct Rspec {
     /// Service rate; at least the Tspec's `r`.
     pub R: Rate,
-    /// Slack: how much later than the bound of `R` is still good enough.
+    /// Slack: the delay beyond the bound of `R` that the receiver accepts.
     pub S: Span,
 }
 
@@ -105,7 +106,7 @@ impl FlowSpec {
         }
     }
 
-    /// The rate that the ledger must find free: `r`, or `R` where the receiver asks for more.
+    /// The rate that the ledger must find free: `r`, or `R` if the receiver asks for more.
     pub fn rate(&self) -> Rate {
         match self {
             FlowSpec::ControlledLoad(t) => t.r,
@@ -113,8 +114,9 @@ impl FlowSpec {
         }
     }
 
-    /// What serves both requests at once: [`Tspec::merged`], the larger `R`, the smaller `S` (RFC 2212 "Ordering and
-    /// Merging"). `None`: two services do not merge. Commutative, associative, idempotent.
+    /// The flowspec that serves both requests at once: [`Tspec::merged`], the larger `R`, the smaller `S`
+    /// (RFC 2212 "Ordering and Merging"). `None`: two services do not merge. Commutative, associative,
+    /// idempotent.
     pub fn merged(&self, other: &FlowSpec) -> Option<FlowSpec> {
         match (self, other) {
             (FlowSpec::ControlledLoad(a), FlowSpec::ControlledLoad(b)) => Some(FlowSpec::ControlledLoad(a.merged(b))),
@@ -125,14 +127,14 @@ impl FlowSpec {
         }
     }
 
-    /// Whether a reservation for `self` serves `other` too: merging `other` into it changes nothing.
+    /// True if a reservation for `self` serves `other` too: merging `other` into it changes nothing.
     pub fn serves(&self, other: &FlowSpec) -> bool {
         self.merged(other) == Some(*self)
     }
 
-    /// What both ask at least (`GLB_of_Flowspecs`, RFC 2205 section 3.11.6): the smaller `r`, `b`, `p` and `R`, the
-    /// larger `m` and `S`, and for `M`, like a merge, the smaller that is set, so that no path's MTU is exceeded; `m` is
-    /// held down to it. `None`: two services have nothing in common.
+    /// The greatest lower bound of two requests (`GLB_of_Flowspecs`, RFC 2205 section 3.11.6): the smaller
+    /// `r`, `b`, `p` and `R`, the larger `m` and `S`, and for `M`, like a merge, the smaller that is set, so
+    /// that no path's MTU is exceeded; `m` is reduced to it. `None`: the two services have nothing in common.
     pub fn greatest_lower_bound(&self, other: &FlowSpec) -> Option<FlowSpec> {
         let bound = |a: &Tspec, b: &Tspec| {
             let t = a.greatest_lower_bound(b);
@@ -150,8 +152,8 @@ impl FlowSpec {
 
     /// The service curve for a scheduler, by the formulas of seed 000 section 3.3:
     /// `m1 = min(R, p_rcv, p_snd)`, `m2 = min(R, r_rcv, r_snd)`, `d = min(b_snd, b_rcv) / m1`.
-    /// Without an Rspec, `R` does not bound. Where no peak is known, `m1 = m2` and `d = 0`.
-    /// Where the receiver's `R` exceeds `r`, `m2` is at least `r` and `m1` carries the extra rate.
+    /// Without an Rspec, `R` does not bound. If no peak is known, `m1 = m2` and `d = 0`.
+    /// If the receiver's `R` exceeds `r`, `m2` is at least `r` and `m1` carries the extra rate.
     pub fn service_curve(&self, sender: &Tspec) -> ServiceCurve {
         let (rcv, cap) = match self {
             FlowSpec::ControlledLoad(t) => (t, Rate::INFINITE),

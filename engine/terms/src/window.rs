@@ -39,12 +39,12 @@ impl Window {
         self.end.since(self.start)
     }
 
-    /// Whether `t` is inside.
+    /// True if `t` is inside.
     pub fn contains(&self, t: Time) -> bool {
         self.start <= t && t < self.end
     }
 
-    /// Whether an instant is inside both.
+    /// True if some instant is inside both.
     pub fn overlaps(&self, other: &Window) -> bool {
         self.start < other.end && other.start < self.end
     }

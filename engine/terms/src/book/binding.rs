@@ -1,10 +1,10 @@
-//! Whose packets or processes a part is for: `bind` of GARA section 3.1, at any time of a reservation's life.
+//! Bindings of parts to packets or processes, at any time of a reservation's life: `bind` of GARA section 3.1.
 
 use crate::FlowKey;
 use alloc::string::String;
 use core::net::IpAddr;
 
-/// Whose a part is.
+/// The packets or processes that a part serves.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Binding {
     /// A network part: these packets.
@@ -20,14 +20,14 @@ pub enum Binding {
 /// A process or thread, named so that a later one of the same number is not taken for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Task {
-    /// Its number.
+    /// The process or thread number.
     pub number: u32,
-    /// When it started, clock ticks since boot (field 22 of `/proc/PID/stat`, proc(5)); zero: nobody has looked.
+    /// Its start, clock ticks since boot (field 22 of `/proc/PID/stat`, proc(5)); zero: not looked up yet.
     pub start: u64,
 }
 
 impl Task {
-    /// The one of this number, whichever that is when somebody looks.
+    /// The task that has this number at the time of the look-up.
     pub const fn numbered(number: u32) -> Task {
         Task { number, start: 0 }
     }
@@ -49,7 +49,7 @@ pub struct BoundFlow {
 }
 
 impl BoundFlow {
-    /// Whether these packets are among it.
+    /// True if the flow includes these packets.
     pub fn covers(&self, key: &FlowKey) -> bool {
         fn fits<T: PartialEq>(wanted: Option<T>, is: T) -> bool {
             wanted.is_none_or(|wanted| wanted == is)
@@ -61,7 +61,7 @@ impl BoundFlow {
             && fits(self.dst_port, key.dst_port)
     }
 
-    /// Whether a packet could be among both.
+    /// True if one packet could belong to both flows.
     pub fn meets(&self, other: &BoundFlow) -> bool {
         fn may<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
             a.is_none() || b.is_none() || a == b
@@ -73,7 +73,7 @@ impl BoundFlow {
             && may(self.dst_port, other.dst_port)
     }
 
-    /// What is wrong with it: nothing is named at all, two address families, ports of a protocol that has none.
+    /// The mistake in the flow, if any: an empty flow, two address families, or ports without such a protocol.
     pub fn fault(&self) -> Option<&'static str> {
         let families = [self.src, self.dst].map(|address| address.map(|a| a.is_ipv4()));
         let ports = self.src_port.is_some() || self.dst_port.is_some();
@@ -91,7 +91,7 @@ impl BoundFlow {
         }
     }
 
-    /// Whether the packets are TCP's.
+    /// True if the packets are TCP's.
     pub fn is_tcp(&self) -> bool {
         self.protocol == Some(6)
     }

@@ -2,14 +2,14 @@
 
 use alloc::string::String;
 
-/// A handle: 128 bits that the engine draws. Whoever has only guessed one learns nothing from the answer.
+/// A handle: 128 bits that the engine draws. A caller who guesses one learns nothing from the answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub [u8; 16]);
 
-/// That text is no handle.
+/// The error for a text that is no handle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadHandle {
-    /// What is wrong with it.
+    /// The mistake in the text.
     pub what: &'static str,
 }
 
