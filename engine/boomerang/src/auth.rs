@@ -1,12 +1,12 @@
-//! AUTH (ours): who asks, proven with HMAC-SHA-256 (RFC 2104, FIPS 180-4) under a key that the initiating nodes and the
-//! aware nodes of a network share.
+//! AUTH (ours): proof of the initiating node with HMAC-SHA-256 (RFC 2104, FIPS 180-4), under a key that the
+//! initiating nodes and the aware nodes of a network share.
 //!
-//! The *origin digest* covers what no node rewrites: both ends, the Container without NACK, Classifier, Mask, UID, the
-//! sequence number, and rates and refresh interval as they were asked. The *hop digest* covers what nodes do rewrite, and all of
-//! the options; each node checks it and makes it anew, and so does the initiating node when the reply is back. The echoing host
-//! knows nothing of either: it changes neither.
+//! The *origin digest* covers what no node rewrites: both ends, the Container without NACK, Classifier, Mask,
+//! UID, the sequence number, and the rates and refresh interval of the request. The *hop digest* covers what
+//! nodes do rewrite, and all options; each node checks it and makes it anew, and so does the initiating node
+//! for the reply. The echoing host needs neither: it changes neither.
 //!
-//! What it does not do: a node that has the key is believed, and nothing is secret.
+//! Its limits: a node that has the key is believed, and nothing is encrypted.
 
 use crate::engine::Boomerang;
 use crate::transit::Work;
@@ -21,20 +21,20 @@ use wire::boomerang::{self, AuthOption, Opt, Places};
 /// A key for AUTH.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AuthKey {
-    /// Its number in messages.
+    /// The number of the key in messages.
     pub id: u32,
     /// The secret, of any length.
     pub secret: Vec<u8>,
 }
 
 impl core::fmt::Debug for AuthKey {
-    /// Without the secret.
+    /// Omits the secret.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Key").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
-/// Keys that have been taken in once.
+/// Keys, each with a prepared HMAC state.
 pub(crate) struct Keys(Vec<(u32, Box<Hmac<Sha256>>)>);
 
 impl core::fmt::Debug for Keys {
@@ -43,14 +43,14 @@ impl core::fmt::Debug for Keys {
     }
 }
 
-/// What AUTH says of a message.
+/// The result of the AUTH check of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
-    /// There is no AUTH, or nobody here to read it.
+    /// The message has no AUTH option, or this node has no keys.
     Unsaid,
-    /// It is who it says.
+    /// The digests and the sequence number are right.
     Proven,
-    /// It is not, or not now.
+    /// A digest is wrong, or the sequence number was used before.
     Wrong,
 }
 
@@ -71,7 +71,7 @@ impl Keys {
         self.get(id).is_some()
     }
 
-    /// The origin digest under a key, fed and not finished.
+    /// The HMAC state of the origin digest under a key, before it is finished.
     fn origin(&self, auth: &AuthOption, ends: (IpAddr, IpAddr), message: &[u8]) -> Option<Hmac<Sha256>> {
         let mut mac = self.get(auth.key_id)?.clone();
         mac.update(ORIGIN);
@@ -101,7 +101,7 @@ impl Keys {
         Some(mac)
     }
 
-    /// The hop digest under a key, fed and not finished; `place` is where it lies in the ICMP message.
+    /// The HMAC state of the hop digest, before it is finished; `place` is the digest's offset in the message.
     fn hop(&self, key_id: u32, message: &[u8], place: usize) -> Option<Hmac<Sha256>> {
         let mut mac = self.get(key_id)?.clone();
         let family = boomerang::BoomerangMessage::parse(message, None).ok()?.family;
@@ -113,7 +113,7 @@ impl Keys {
         Some(mac)
     }
 
-    /// Makes both digests of a packet that its initiating node has written.
+    /// Computes both digests of a packet from its initiating node.
     pub fn sign(&self, ends: (IpAddr, IpAddr), packet: &mut [u8]) -> Option<()> {
         let probe = boomerang::ProbePacket::parse(packet).ok()?;
         let auth = auth_of(&probe.message)?;
@@ -124,7 +124,7 @@ impl Keys {
         self.sign_hop(auth.key_id, places, packet)
     }
 
-    /// Makes the hop digest anew.
+    /// Computes the hop digest again.
     pub fn sign_hop(&self, key_id: u32, places: Places, packet: &mut [u8]) -> Option<()> {
         let place = places.digest()?;
         let mut rewrite = places.within(packet);
@@ -133,7 +133,7 @@ impl Keys {
         Some(())
     }
 
-    /// Whether both digests are right and nothing has grown since it was asked.
+    /// True if both digests are right and no value exceeds the signed request.
     pub fn verify(&self, probe: &boomerang::ProbePacket<'_>, auth: &AuthOption, message: &[u8]) -> bool {
         let asked = probe.message.qos.asked();
         if asked.forward > auth.forward || asked.reverse > auth.reverse || probe.message.refresh > auth.refresh {
@@ -153,7 +153,7 @@ pub(crate) fn auth_of(message: &boomerang::BoomerangMessage<'_>) -> Option<AuthO
 }
 
 impl<P: ProbeObserver> Boomerang<P> {
-    /// What AUTH says of a message; a sequence number that was believed once is not believed again.
+    /// Checks the AUTH option of a message. Each sequence number is accepted once.
     pub(crate) fn standing(&mut self, probe: &boomerang::ProbePacket<'_>, packet: &[u8], work: &Work) -> Standing {
         let Some(auth) = &work.auth else { return Standing::Unsaid };
         if self.config.keys.is_empty() {
@@ -171,7 +171,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         }
     }
 
-    /// Makes the hop digest of a message that was proven and has been rewritten.
+    /// Computes the hop digest of a proven message again, after it was rewritten.
     pub(crate) fn seal(&self, work: &Work, packet: &mut [u8]) {
         let Some(auth) = &work.auth else { return };
         let Ok(probe) = boomerang::ProbePacket::parse(packet) else { return };

@@ -1,8 +1,8 @@
-//! Randomness from a seed that is handed in: PCG-XSH-RR 64/32 (O'Neill 2014). For jitter, transaction numbers and keyed tables.
+//! Seeded random numbers (PCG-XSH-RR 64/32, O'Neill 2014) for jitter, transactions and keyed tables.
 
 use terms::Span;
 
-/// A small generator.
+/// A small pseudo-random generator.
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(u64);
 
@@ -24,7 +24,7 @@ impl Chance {
         u64::from(self.next_u32()) << 32 | u64::from(self.next_u32())
     }
 
-    /// Three quarters of a span up to all of it, evenly.
+    /// A random span, uniform from three quarters of `span` to all of it.
     pub fn shortened(&mut self, span: Span) -> Span {
         let quarter = span.as_nanos() / 4;
         let less = (u128::from(quarter) * u128::from(self.next_u32())) >> 32;

@@ -11,7 +11,7 @@ use terms::{FlowKey, IfIndex};
 use wire::boomerang::Selector;
 
 impl<P: ProbeObserver> Boomerang<P> {
-    /// The number of a new block; `None`: a limit is reached, or the source makes too many.
+    /// Makes a block and returns its number; `None` if a limit is reached or the source makes too many.
     pub(crate) fn create(&mut self, work: &Work, flow: FlowKey, mask: &Selector, oif: IfIndex) -> Option<u32> {
         self.probe.enter(ProbePoint::BoomerangCreate);
         let made = self.build(work, flow, mask, oif);

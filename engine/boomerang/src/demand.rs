@@ -1,5 +1,5 @@
-//! What a session block asks of traffic control: controlled load, one sender, its rate, and the bucket that the node's
-//! configuration gives it, because a message has no word for bursts.
+//! The traffic control request for a session block: controlled load, one sender, the block's rate, and a
+//! bucket from the node's configuration, because a message has no field for bursts.
 
 use crate::half::HalfKey;
 use crate::io::Config;
@@ -8,15 +8,15 @@ use terms::ports::{Police, TcRequest};
 use terms::{Bytes, FilterSpec, FlowKey, FlowSpec, Rate, Session, Span, Style, Tspec};
 use wire::boomerang::Selector;
 
-/// Whose packets, in the data plane's terms.
+/// The packets of a request, in the data plane's terms.
 pub(crate) struct Whose {
     session: Session,
     style: Style,
     filter: Option<FilterSpec>,
 }
 
-/// What of a flow a data plane can tell apart (`docs/plane.md`): the five-tuple; both addresses and the protocol; any
-/// sender to a port; any sender; prefixes. `None`: another mask, or a flow that names nobody.
+/// The packets of a flow, if a data plane can match them (`docs/plane.md`): the five-tuple; both addresses
+/// and the protocol; any sender to a port; any sender; prefixes. `None`: another mask, or an unusable flow.
 pub(crate) fn whose(flow: &FlowKey, mask: Option<&Selector>) -> Option<Whose> {
     let style = mask.map_or(Some(Style::Ff), form_of)?;
     // Zero is how a data plane says "any": what is meant must not be that very number.
@@ -40,12 +40,12 @@ pub(crate) fn whose(flow: &FlowKey, mask: Option<&Selector>) -> Option<Whose> {
     Some(Whose { session, style, filter: (style == Style::Ff).then(|| flow.sender(&session)) })
 }
 
-/// Whether data planes can tell apart the packets under this mask, in the direction that it is written for.
+/// True if data planes can tell apart the packets under this mask, in the direction that it is written for.
 pub fn is_told_apart(mask: &Selector) -> bool {
     mask.is_exact() || form_of(mask).is_some()
 }
 
-/// How a mask that is not a whole five-tuple's is asked for: one sender, or prefixes (FF), or any sender (WF).
+/// The style for a mask other than a whole five-tuple's: FF for one sender or prefixes, WF for any sender.
 fn form_of(mask: &Selector) -> Option<Style> {
     let wild = mask.wild()?;
     let (src_any, dst_any) = (mask.src.is_unspecified(), mask.dst.is_unspecified());
@@ -63,7 +63,7 @@ fn form_of(mask: &Selector) -> Option<Style> {
 }
 
 impl Whose {
-    /// The request for `rate`.
+    /// The request for `rate`, in bit/s.
     pub fn request(&self, config: &Config, key: &HalfKey, rate: u32, lifetime: Span, entry: bool) -> TcRequest<'_> {
         let rate = Rate::from_bps(u64::from(rate));
         let depth = rate.demands(config.burst).get().max(u64::from(config.least_burst));

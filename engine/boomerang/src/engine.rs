@@ -1,4 +1,4 @@
-//! The engine's state and its three doors: `handle`, `poll`, `wake_at`.
+//! The engine's state and its interface: `handle`, `poll`, `wake_at`.
 
 use crate::auth::Keys;
 use crate::chance::Chance;
@@ -16,11 +16,11 @@ use terms::probe::{Off, ProbeObserver};
 use terms::{Fault, IfIndex, Time};
 use wheel::Wheel;
 
-/// What the engine asks at once: the way out, and traffic control.
+/// The ports that the engine calls directly: routing and traffic control.
 pub(crate) trait Env: Route + TrafficControl {}
 impl<E: Route + TrafficControl> Env for E {}
 
-/// A Boomerang node. `P` is told of checkpoints; [`Off`] unless it is made [`Boomerang::with`] another.
+/// A Boomerang node. `P` observes probe points; the default is [`Off`] (see [`Boomerang::with`]).
 #[derive(Debug)]
 pub struct Boomerang<P = Off> {
     pub(crate) config: Config,
@@ -38,7 +38,7 @@ pub struct Boomerang<P = Off> {
     pub(crate) probe: P,
 }
 
-/// Ticks of session blocks: 67 ms, as the kernel's table has them.
+/// Resolution of the session blocks' timers: 67 ms, as in the kernel's table.
 const TICK: u32 = 26;
 
 impl Boomerang {
@@ -50,8 +50,8 @@ impl Boomerang {
 }
 
 impl<P: ProbeObserver> Boomerang<P> {
-    /// From now on secrets and the keys of the tables are these words: in a daemon from the kernel's random source. Before
-    /// anything is told, for it empties the tables.
+    /// Replaces secrets and the keys of the tables by these words: in a daemon, from the kernel's random
+    /// source. Call it before the first input, because it empties the tables.
     pub fn keyed(&mut self, chance: &mut dyn FnMut() -> u64) {
         let mut pair = || [chance(), chance()];
         self.table = Table::new(pair());
@@ -59,7 +59,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         self.secret = pair();
     }
 
-    /// As [`Boomerang::new`], with somebody who is told of checkpoints.
+    /// As [`Boomerang::new`], with an observer of probe points.
     pub fn with(config: Config, seed: u64, probe: P) -> Boomerang<P> {
         let mut chance = Chance::new(seed);
         let mut pair = || [chance.next_u64(), chance.next_u64()];
@@ -80,12 +80,12 @@ impl<P: ProbeObserver> Boomerang<P> {
         }
     }
 
-    /// Who is told of checkpoints.
+    /// The observer of probe points.
     pub fn probe_mut(&mut self) -> &mut P {
         &mut self.probe
     }
 
-    /// How the node behaves from now on. What is reserved stays.
+    /// Sets the configuration from now on. Reservations stay.
     pub fn configure(&mut self, config: Config) {
         self.keys = Keys::new(&config.keys);
         if config.per_source != self.config.per_source {
@@ -128,7 +128,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         [self.timers.wake_at(), self.initiator.wake_at()].into_iter().flatten().min()
     }
 
-    /// Whether a handle of traffic control's is one of ours.
+    /// True if a handle of traffic control belongs to this engine.
     pub fn owns(&self, handle: RHandle) -> bool {
         self.whose(handle).is_some()
     }
@@ -173,7 +173,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         }
     }
 
-    /// A block has nothing any more, and its initiating node will hear it with the next message.
+    /// Records that a block has lost its reservation. Its initiating node learns it from the next message.
     fn lost(&mut self, id: u32, handle: RHandle) {
         self.unnote(handle);
         let Some(half) = self.table.get_mut(id) else { return };

@@ -1,4 +1,4 @@
-//! State management (section 4.2.2): blocks that nobody has refreshed are torn down. A node never refreshes one itself.
+//! State management (section 4.2.2): blocks without a refresh expire. A node never refreshes a block itself.
 
 use crate::engine::{Boomerang, Env};
 use crate::io::Event;

@@ -1,5 +1,5 @@
-//! The far end, where it is an aware node: it reserves the reverse half where its own packets leave, and answers.
-//! Any other host that answers ping does as well; then nothing is reserved on its own link.
+//! The far end, if it is an aware node: it reserves the reverse half on the interface that its own packets
+//! leave by, and replies. Any other host that answers ping works too, without a reservation on its own link.
 
 use crate::engine::{Boomerang, Env};
 use crate::io::FailureReason;

@@ -1,6 +1,6 @@
-//! Aggregation (RESV_AGGREGATION): a node adds an option that names a whole of which the session is a part; nodes behind it hold
-//! the whole and nothing of the part. On the way back it takes its option out again. The option is about the forward
-//! direction alone.
+//! Aggregation (RESV_AGGREGATION): a node adds an option that names an aggregate of which the session is a
+//! part; nodes behind it hold the aggregate and nothing for the part. The node removes its option from the
+//! reply. The option concerns only the forward direction.
 
 use crate::engine::Boomerang;
 use crate::io::Gather;
@@ -12,7 +12,7 @@ use terms::probe::ProbeObserver;
 use wire::boomerang::{Aggregate, Opt, option_type, with_option, without_option};
 
 impl<P: ProbeObserver> Boomerang<P> {
-    /// A request that goes on as a part of a whole leaves as another, longer packet.
+    /// Sends a request that joins an aggregate as another, longer packet.
     pub(crate) fn gathered(
         &mut self,
         work: &Work,
@@ -38,7 +38,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         Some(self.instead(work, oif, gateway, longer))
     }
 
-    /// The reply to such a request: our option is taken out.
+    /// Removes this node's option from the reply to such a request.
     pub(crate) fn ungathered(
         &mut self,
         work: &Work,
@@ -52,7 +52,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         Some(self.instead(work, oif, gateway, shorter))
     }
 
-    /// Another packet instead of the one that was told.
+    /// Sends another packet instead of the one from the input.
     fn instead(&mut self, work: &Work, oif: IfIndex, gateway: Option<IpAddr>, mut packet: Vec<u8>) -> Verdict {
         if work.proven {
             self.seal(work, &mut packet);

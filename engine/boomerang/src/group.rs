@@ -1,5 +1,5 @@
-//! One to many: a message to a multicast group reserves the forward half on every branch of the sender's tree. Nobody answers,
-//! so nobody hears of a refusal but by the sender's own node; NO_ECHO must say so, or the group would be an amplifier.
+//! Multicast: a message to a group reserves the forward half on every branch of the sender's tree. There are no
+//! replies, so only the sender's node learns of a refusal. NO_ECHO must be set, or the group would be an amplifier.
 
 use crate::engine::{Boomerang, Env};
 use crate::io::FailureReason;

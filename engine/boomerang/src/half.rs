@@ -1,12 +1,12 @@
-//! A session block: what one flow has on one outgoing interface. A session through a node with reservations in both
-//! directions is two of them, because the ways may differ.
+//! A session block: the reservation of one flow on one outgoing interface. A session with reservations in
+//! both directions has two on a node, because the routes may differ.
 
 use core::net::IpAddr;
 use terms::ports::RHandle;
 use terms::{FlowKey, IfIndex, Span};
 
-/// What tells session blocks apart: the flow under its mask (ends and ports exchanged for the reverse half), and where its
-/// packets leave.
+/// The key of a session block: the flow under its mask (ends and ports exchanged for the reverse half), and
+/// the outgoing interface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct HalfKey {
     pub flow: FlowKey,
@@ -21,34 +21,34 @@ pub(crate) const EXACT: u16 = 0;
 /// A session block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Half {
-    /// Traffic control's; `None` while nothing is reserved.
+    /// Traffic control's handle; `None` while nothing is reserved.
     pub handle: Option<RHandle>,
-    /// bit/s of IP bytes.
+    /// The rate, in bit/s of IP packets.
     pub rate: u32,
     /// The last transaction that changed or confirmed the rate, and the rate before it.
     pub undo: (u32, u32),
-    /// How long it lives unrefreshed, as traffic control was told.
+    /// The lifetime without a refresh, as traffic control was told.
     pub life: Span,
-    /// Who asked.
+    /// The initiating node.
     pub initiator: IpAddr,
-    /// Locked with this prime until the initiating node says a multiple of it.
+    /// The prime of the lock, until the initiating node sends a multiple of it.
     pub lock: Option<u64>,
-    /// What the plane said of it.
+    /// The state of the reservation in the plane.
     pub state: State,
 }
 
-/// Whether a block's reservation is in the plane.
+/// The state of a block's reservation in the plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// On its way.
+    /// Not reported yet.
     Pending,
-    /// In it.
+    /// Installed.
     Installed,
-    /// It could not be installed, or made way: the next reply of its transaction is refused.
+    /// Not installable, or displaced: the next reply of its transaction is refused.
     Lost,
 }
 
-/// How long state lives without a refresh: 3.5 times the interval in the message; an interval of zero counts as a second.
+/// The lifetime without a refresh: 3.5 times the interval in the message, of which zero counts as one second.
 /// So three refreshes in a row may be lost.
 pub fn life(refresh: u8) -> Span {
     Span::from_millis(u64::from(refresh.max(1)) * 3_500)

@@ -1,4 +1,4 @@
-//! What the engine is told and what it says.
+//! Inputs and outputs of the engine.
 
 use crate::auth::AuthKey;
 use alloc::vec::Vec;
@@ -7,64 +7,64 @@ use terms::ports::RHandle;
 use terms::{Fault, FlowKey, IfIndex, Rate, Span};
 use wire::boomerang::{Rates, Selector};
 
-/// A local application's session. The driver gives the numbers out.
+/// The number of a local application's session. The driver assigns it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AppId(pub u64);
 
-/// When a reply may make state on the interface that it leaves by. A node that lies on the way back alone sees
-/// nothing but replies.
+/// The condition for a reply to make state on its outgoing interface. A node that lies only on the way back
+/// sees only replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Replies {
     /// Only the reply to a request that passed here.
     #[default]
     Known,
-    /// Also one that proves who asks.
+    /// Also a reply whose AUTH option is proven.
     Authenticated,
-    /// Any.
+    /// Any reply.
     Any,
 }
 
-/// Sessions that go on as one: a node adds RESV_AGGREGATION to their requests, and nodes behind it hold the whole.
+/// An aggregate of sessions: a node adds RESV_AGGREGATION to their requests, and nodes behind it hold the aggregate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gather {
-    /// Which sessions: those whose flow is under this.
+    /// The flows of the sessions in the aggregate.
     pub classifier: Selector,
-    /// Which bits of that count.
+    /// The bits of the classifier that count.
     pub mask: Selector,
-    /// How much for all of them, forward, bit/s.
+    /// The rate of the aggregate, forward, in bit/s.
     pub rate: u32,
-    /// Of the requests that leave here.
+    /// The outgoing interface of the requests.
     pub oif: IfIndex,
 }
 
-/// How a node behaves.
+/// The configuration of a node.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// When a reply may make state.
+    /// The condition for a reply to make state.
     pub replies: Replies,
-    /// Keys for AUTH; none: the option is carried along unread.
+    /// The keys for AUTH; none: the option is forwarded unread.
     pub keys: Vec<AuthKey>,
-    /// Whether only who proves who it is may reserve.
+    /// True if only messages with a proven AUTH option may reserve.
     pub require_auth: bool,
-    /// Whether a new session of somebody unproven is locked until the initiating node has shown that it hears the replies.
+    /// True if a new, unproven session is locked until the initiating node has shown that it receives the replies.
     pub lock: bool,
-    /// The longest refresh interval; a longer one in a message is shortened to it, s.
+    /// The longest refresh interval, in seconds; a longer one in a message is shortened to it.
     pub most_refresh: u8,
-    /// Most session blocks.
+    /// The most session blocks.
     pub most_sessions: usize,
-    /// Most different masks at a time.
+    /// The most different masks at a time.
     pub most_masks: usize,
-    /// Most sessions of local applications.
+    /// The most sessions of local applications.
     pub most_asked: usize,
-    /// Messages a second that are taken of one source; a new session counts as ten. A second's worth may come at once.
+    /// The most messages a second of one source; a new session counts as ten. A second's worth may come at once.
     pub per_source: u32,
-    /// A session's bucket holds what its rate brings in this time,
+    /// The bucket depth of a session, as the time in which its rate fills it.
     pub burst: Span,
-    /// and at least this many bytes.
+    /// The least bucket depth, in bytes.
     pub least_burst: u32,
-    /// A packet of a session that is shorter counts as this many bytes.
+    /// The least packet size, in bytes: shorter packets of a session count as this many.
     pub min_packet: u32,
-    /// Sessions that go on as one.
+    /// The aggregates that this node adds sessions to.
     pub gather: Vec<Gather>,
 }
 
@@ -88,232 +88,232 @@ impl Default for Config {
     }
 }
 
-/// What the engine is told.
+/// An input of the engine.
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// An IP packet with a Boomerang message (or something that looks like one) came in, or (`iif`: `None`) is a local
-    /// process's. It is rewritten where it lies.
+    /// An IP packet with a Boomerang message (or something like one). It came in, or (`iif`: `None`) a local
+    /// process sent it. It is rewritten in place.
     Packet {
-        /// Where.
+        /// The incoming interface.
         iif: Option<IfIndex>,
-        /// All of it.
+        /// The whole packet.
         packet: &'a mut [u8],
     },
     /// `wake_at()` has come (or passed).
     Wake,
     /// A local application's call.
     App(ApplicationCall),
-    /// A reservation was installed in the plane, or could not be: then it is given back.
+    /// The plane has installed a reservation, or could not: then it is released.
     Installed {
-        /// Which.
+        /// The handle of the reservation.
         handle: RHandle,
-        /// How it went.
+        /// The plane's result.
         result: Result<(), Fault>,
     },
-    /// A reservation made way; its handle is not known any more.
+    /// A reservation was displaced; its handle is no longer valid.
     Displaced {
-        /// Which.
+        /// The handle of the reservation.
         handle: RHandle,
     },
-    /// An interface went: what was reserved there is gone, and its handles are not known any more.
+    /// An interface is gone, with its reservations; their handles are no longer valid.
     InterfaceGone(IfIndex),
 }
 
 /// A local application's call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ApplicationCall {
-    /// Reserve, or change what is reserved.
+    /// Reserves, or changes a reservation.
     Reserve {
-        /// Whose.
+        /// The session.
         app: AppId,
-        /// What.
+        /// The request.
         asked: crate::SessionRequest,
     },
-    /// Give it back.
+    /// Releases the reservation.
     Release {
-        /// Whose.
+        /// The session.
         app: AppId,
     },
 }
 
-/// What the engine says.
+/// An output of the engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// The packet that was told, as it is now, goes out.
+    /// The packet of the input, as rewritten, goes out.
     Pass {
-        /// Where.
+        /// The outgoing interface.
         oif: IfIndex,
         /// The next hop, if not the destination itself.
         gateway: Option<IpAddr>,
     },
-    /// The packet that was told is for this node's own stack, untouched.
+    /// The packet of the input is for this node's own stack, untouched.
     Deliver,
-    /// The packet that was told ends here.
+    /// The packet of the input ends here.
     Dropped(FailureReason),
     /// Another packet goes out.
     Send {
-        /// Where.
+        /// The outgoing interface.
         oif: IfIndex,
         /// The next hop, if not the destination itself.
         gateway: Option<IpAddr>,
-        /// All of it.
+        /// The whole packet.
         packet: Vec<u8>,
     },
-    /// Tell a local application.
+    /// A report to a local application.
     Upcall {
-        /// Who.
+        /// The session.
         app: AppId,
-        /// What.
+        /// The report.
         upcall: BoomerangUpcall,
     },
-    /// Something happened.
+    /// An event, for logs and tests.
     Event(Event),
 }
 
-/// Why a packet ended here.
+/// The reason for which a packet ends here.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FailureReason {
-    /// Its time to live is over.
+    /// Its TTL has run out.
     Ttl,
-    /// There is no way to its destination.
+    /// There is no route to its destination.
     NoRoute,
-    /// Its source or destination is nobody's, everybody's, or a group's that it must not be.
+    /// Its source or destination is unusable: unspecified, broadcast, loopback, or a group where none may be.
     Address,
-    /// Its source says too much.
+    /// Its source exceeds the message limit.
     TooMany,
-    /// A reply that must not be: NO_ECHO was said, or a group answers.
+    /// A forbidden reply: NO_ECHO was set, or a group replies.
     NoEcho,
-    /// A message to a group that asks for something in reverse.
+    /// A message to a group that asks for the reverse direction.
     GroupReverse,
-    /// A multicast message that did not come from where its sender is.
+    /// A multicast message that came in by an interface away from its sender.
     WrongWay,
-    /// It was for this node, and has been heard.
+    /// It was for this node, which has processed it.
     Heard,
-    /// Far end of a message that must not be answered.
+    /// It reached its far end, and must not be answered.
     Unanswered,
 }
 
-/// What happened.
+/// An event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A half of a session holds capacity.
     Reserved {
-        /// Whose packets; masked.
+        /// The flow, under its mask.
         flow: FlowKey,
-        /// Where they leave.
+        /// The outgoing interface.
         oif: IfIndex,
-        /// How much.
+        /// The rate now.
         rate: Rate,
-        /// How much it was.
+        /// The rate before.
         before: Rate,
     },
-    /// A node's refusal: nothing has changed.
+    /// A node's refusal; the state is unchanged.
     Refused {
-        /// Whose packets.
+        /// The flow.
         flow: FlowKey,
-        /// Where they would leave.
+        /// The outgoing interface.
         oif: IfIndex,
-        /// How much was asked.
+        /// The rate that was asked for.
         asked: Rate,
-        /// How much there is.
+        /// The rate that is free.
         free: Rate,
     },
-    /// A half was given back because the initiating node said so.
+    /// The initiating node released a half.
     Released {
-        /// Whose packets.
+        /// The flow.
         flow: FlowKey,
-        /// Where.
+        /// The outgoing interface.
         oif: IfIndex,
     },
-    /// A half was given back, or brought back to what it was, because its transaction failed further on.
+    /// A half was released, or set back to its former rate, because its transaction failed further on.
     Reverted {
-        /// Whose packets.
+        /// The flow.
         flow: FlowKey,
-        /// Where.
+        /// The outgoing interface.
         oif: IfIndex,
-        /// How much it has again.
+        /// The rate after it.
         rate: Rate,
     },
     /// A half was not refreshed in time.
     Expired {
-        /// Whose packets.
+        /// The flow.
         flow: FlowKey,
-        /// Where.
+        /// The outgoing interface.
         oif: IfIndex,
     },
-    /// A half made way for somebody else, or the plane could not install it.
+    /// A half was displaced by another reservation, or the plane could not install it.
     Lost {
-        /// Whose packets.
+        /// The flow.
         flow: FlowKey,
-        /// Where.
+        /// The outgoing interface.
         oif: IfIndex,
     },
-    /// A reply to no request that passed here: nothing was reserved for it.
+    /// A reply without a request that passed here: nothing was reserved for it.
     Stranger {
-        /// Whose packets, reverse.
+        /// The flow, reverse.
         flow: FlowKey,
     },
-    /// An AUTH option that proves nothing: key, digest or sequence number are wrong.
+    /// An AUTH option with a wrong key, digest or sequence number.
     Unproven {
-        /// Who asked.
+        /// The initiating node.
         initiator: IpAddr,
     },
-    /// A new session waits, locked, for its initiating node to say the key.
+    /// A new session is locked and waits for its initiating node to send the key.
     Locked {
-        /// Whose packets.
+        /// The flow.
         flow: FlowKey,
-        /// Where.
+        /// The outgoing interface.
         oif: IfIndex,
     },
-    /// A limit of a table is reached.
+    /// A table has reached its limit.
     Full {
-        /// Which.
+        /// The table.
         what: &'static str,
-        /// Its size.
+        /// The limit.
         limit: usize,
     },
-    /// A reply that answers nothing that is open, or asks for more than was asked.
+    /// A reply without an open request, or with rates above those of its request.
     Unexpected {
-        /// Its transaction.
+        /// The number of the transaction.
         transaction: u32,
     },
 }
 
-/// What a local application is told.
+/// A report to a local application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BoomerangUpcall {
     /// All aware nodes have reserved these rates.
     Reserved {
-        /// How much.
+        /// The reserved rates.
         rates: Rates,
-        /// Seconds between refreshes now.
+        /// The present refresh interval, in seconds.
         refresh: u8,
-        /// Aware nodes on the way out and back, where they were counted.
+        /// The number of aware nodes on the way out and back, if they were counted.
         hops: Option<(u16, u16)>,
     },
-    /// A node refused. What was reserved before (zero: nothing) stays.
+    /// A node refused. The former reservation (zero: none) stays.
     Refused {
-        /// What there is, as far as the message came.
+        /// The available rates on the path, as far as the message came.
         available: Rates,
-        /// What stays.
+        /// The rates that stay reserved.
         kept: Rates,
     },
-    /// Nobody answered any of so many messages. What was not yet reserved is given up.
+    /// No reply came to this many messages. A set-up that was not yet reserved is given up.
     Silent {
-        /// How many.
+        /// The number of messages.
         messages: u32,
-        /// Whether it is given up.
+        /// True if the session is given up.
         over: bool,
     },
-    /// Way out and way back met different numbers of aware nodes: one direction may have a gap.
+    /// The two ways have different numbers of aware nodes: one direction may have a gap.
     HopMismatch {
-        /// On the way out.
+        /// The number on the way out.
         forward: u16,
-        /// On the way back.
+        /// The number on the way back.
         reverse: u16,
     },
-    /// There is no way to the far end.
+    /// There is no route to the far end.
     NoRoute,
-    /// Given back.
+    /// The reservation is released.
     Released,
 }

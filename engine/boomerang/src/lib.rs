@@ -1,12 +1,12 @@
 //! Boomerang (draft-bergkvist-boomerang-spec-00): one message, one round trip, both directions.
 //!
-//! Two halves of one engine. The *node side* ([`Input::Packet`]) is what every router runs: it finds, makes, manages and removes
-//! session blocks (section 4.2 of *Profiling resource reservation protocols*, IFIP 2001, names the steps; each is a file
-//! here) as messages pass, rewrites them and lets them go. It originates nothing. The *initiating side* ([`Input::App`])
-//! is the only one that starts anything: it asks, refreshes, retries, lowers and releases.
+//! The engine has two halves. The *node side* ([`Input::Packet`]) runs on every router: it finds, makes,
+//! manages and removes session blocks (section 4.2 of *Profiling resource reservation protocols*, IFIP 2001,
+//! names the steps; each is a file here), and rewrites and forwards messages. It originates nothing. The
+//! *initiating side* ([`Input::App`]) starts everything: it asks, refreshes, retries, lowers and releases.
 //!
-//! Every packet that is told is answered by exactly one of [`Output::Pass`], [`Output::Deliver`] and
-//! [`Output::Dropped`]. What the drafts leave open is decided in `docs/boomerang.md`.
+//! Every input packet gets exactly one of [`Output::Pass`], [`Output::Deliver`] and [`Output::Dropped`].
+//! Points that the drafts leave open are decided in `docs/boomerang.md`.
 #![no_std]
 #![forbid(unsafe_code)]
 

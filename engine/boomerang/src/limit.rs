@@ -1,9 +1,9 @@
-//! How much may be said: arrays of token buckets that those who speak are hashed into. They never grow, and nobody can
-//! fill them; two in one bucket share it.
+//! Limits on messages: arrays of token buckets, indexed by a hash of the source. They never grow, and no
+//! source can fill them; two sources in one bucket share it.
 //!
-//! There are three, and none of them uses up another's: of members, who have proven with AUTH who they are; of sessions
-//! that are here, whoever speaks of them, because a stranger does not know them; and of all others, by the address
-//! that a message claims and the interface that it came in by.
+//! There are three arrays, each on its own: for members, which AUTH has proven; for known sessions, whatever
+//! the source of their messages, because a stranger does not know them; and for all others, by the source
+//! address that a message claims and the interface that it came in by.
 
 use crate::engine::{Boomerang, Env};
 use crate::half::HalfKey;
@@ -17,20 +17,20 @@ use terms::probe::ProbeObserver;
 use terms::{IfIndex, Time};
 use wire::boomerang::TravelDirection;
 
-/// What a message costs of an allowance, and a new session beside it.
+/// The cost of a message in tokens, and the extra cost of a new session.
 const MESSAGE: u32 = 1;
 pub(crate) const NEW: u32 = 9;
 
-/// Whose allowance a message goes of.
+/// The bucket that pays for a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Account {
-    /// Nobody's: it starts here.
+    /// None: the message starts at this node.
     Own,
-    /// A source's that has proven who it is.
+    /// The bucket of a source that AUTH has proven.
     Member(IpAddr),
-    /// A session's that is here, by the keyed hash of its block.
+    /// The bucket of an existing session, by the keyed hash of its block.
     Known(u64),
-    /// A source's as the message claims it, on the interface that it came in by.
+    /// The bucket of an unproven source: the claimed address and the incoming interface.
     Stranger(IpAddr, IfIndex),
 }
 
@@ -43,9 +43,9 @@ pub(crate) struct Limits {
     keys: [u64; 2],
 }
 
-/// Buckets of sources; they are rarely so many at a time.
+/// The number of buckets for sources; there are rarely so many at a time.
 const SOURCES: usize = 4_096;
-/// Buckets of sessions.
+/// The number of buckets for sessions.
 const SESSIONS: usize = 16_384;
 /// A bucket's clock ticks in 2^20 ns, about a millisecond.
 const TICK: u32 = 20;
@@ -56,7 +56,7 @@ impl Limits {
         Limits { members: of(SOURCES), known: of(SESSIONS), strangers: of(SOURCES), rate, keys }
     }
 
-    /// Whether so much more may be said.
+    /// Takes `cost` tokens; false if the account has too few.
     pub fn take(&mut self, now: Time, account: Account, cost: u32) -> bool {
         let (buckets, hash) = match account {
             Account::Own => return true,
@@ -68,7 +68,7 @@ impl Limits {
     }
 }
 
-/// Where a source's bucket is, in the upper bits.
+/// The index of a source's bucket, in the upper bits.
 fn place(keys: [u64; 2], source: IpAddr, iif: u32) -> u64 {
     let (bits, odd) = (bits(source), keys[1] | 1);
     let mixed = (bits as u64 ^ keys[0]).wrapping_mul(odd);
@@ -76,7 +76,7 @@ fn place(keys: [u64; 2], source: IpAddr, iif: u32) -> u64 {
     (mixed ^ u64::from(iif) ^ mixed >> 31).wrapping_mul(odd)
 }
 
-/// Tokens, and the tick at which that was right.
+/// Per bucket: its tokens, and the tick at which they were counted.
 #[derive(Debug)]
 struct Buckets(Vec<(u32, u32)>);
 
@@ -99,7 +99,7 @@ impl Buckets {
 }
 
 impl<P: ProbeObserver> Boomerang<P> {
-    /// Whether a message is within the allowance that it goes of, which it remembers. What AUTH says of it is known.
+    /// Charges a message to its account, which is set in `work`; false if the account is empty.
     pub(crate) fn may_say(
         &mut self,
         env: &mut impl Env,
@@ -117,8 +117,8 @@ impl<P: ProbeObserver> Boomerang<P> {
         self.limits.take(self.now, work.account, MESSAGE)
     }
 
-    /// The session block by which a message is of a session that is here: its own where it reserves, or, of a reply, that
-    /// of its request.
+    /// The session block that makes a message part of an existing session: the block that it refreshes, or,
+    /// for a reply, the block of its request.
     fn known_by(&self, env: &mut impl Env, work: &Work, way: RouteDecision, iif: IfIndex) -> Option<u32> {
         if let RouteDecision::Tree(tree) = way {
             return tree.oifs.as_slice().iter().find_map(|oif| self.there(work, work.leg, *oif));

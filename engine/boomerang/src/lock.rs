@@ -1,5 +1,5 @@
-//! KEY: a suspicious node locks a new context with a prime and multiplies KEY by it; the context lives on only if the
-//! initiating node says a multiple, which shows that it hears the replies to what it says it asked.
+//! KEY: a suspicious node locks a new context with a prime and multiplies KEY by it. The context lives on
+//! only if the initiating node sends a multiple, which shows that it receives the replies to its requests.
 //!
 //! The draft speaks of 64-bit primes, whose products do not fit into 64 bits. Ours have 16: four nodes
 //! in a row can lock, and a fifth refuses.
@@ -8,10 +8,10 @@ use crate::table::bits;
 use core::net::IpAddr;
 use terms::Span;
 
-/// How long a locked context waits for its key.
+/// The time for which a locked context waits for its key.
 pub(crate) const PATIENCE: Span = Span::from_secs(3);
 
-/// The prime of a context: the same for the same initiating node and flow while the node lives, and known to nobody else.
+/// The prime of a context: secret, and the same for one initiating node and transaction while the node runs.
 pub(crate) fn prime(secret: [u64; 2], initiator: IpAddr, transaction: u32) -> u64 {
     let bits = bits(initiator);
     let mut state = secret[0] ^ bits as u64;

@@ -1,5 +1,5 @@
-//! Reservation management (section 4.2.1, third step): what is asked against what is free and what the block has. A
-//! refresh that asks for what is there touches nothing but the block's timer.
+//! Reservation management (section 4.2.1, third step): compares a request with the free capacity and with
+//! what the block holds. A refresh without a change touches only the block's timer.
 
 use crate::demand::Whose;
 use crate::engine::{Boomerang, Env};
@@ -11,10 +11,10 @@ use terms::probe::{ProbeObserver, ProbePoint};
 use terms::{Rate, Refused};
 
 impl<P: ProbeObserver> Boomerang<P> {
-    /// Reserves `wanted` bit/s for a block, instead of what it has: what KEY is to be multiplied by.
+    /// Reserves `wanted` bit/s for a block, instead of its present rate. Returns the factor for KEY.
     ///
     /// # Errors
-    /// What there is, bit/s; nothing has changed.
+    /// The rate that is available, in bit/s; the state is unchanged.
     pub(crate) fn manage(
         &mut self,
         env: &mut impl Env,
@@ -63,7 +63,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         Ok(self.keep(id, work))
     }
 
-    /// Remembers what a transaction found.
+    /// Records the transaction and the rate before it, for a revert.
     fn confirm(&mut self, id: u32, work: &Work, before: u32) {
         if let Some(half) = self.table.get_mut(id)
             && half.undo.0 != work.transaction
@@ -72,8 +72,8 @@ impl<P: ProbeObserver> Boomerang<P> {
         }
     }
 
-    /// A block lives on: for as long as its message says, or, locked and without its key, for a moment from when it was
-    /// made. What KEY is to be multiplied by.
+    /// Extends a block's life by its message. A locked block without its key expires soon after its creation.
+    /// Returns the factor for KEY.
     pub(crate) fn keep(&mut self, id: u32, work: &Work) -> Option<u64> {
         let most_refresh = self.config.most_refresh;
         let half = self.table.get_mut(id)?;
@@ -103,12 +103,12 @@ impl<P: ProbeObserver> Boomerang<P> {
         work.request_locked.is_none().then_some(prime)
     }
 
-    /// Whether a new block of this message is to be locked.
+    /// True if a new block of this message must be locked.
     pub(crate) fn is_suspicious(&self, work: &Work) -> bool {
         self.config.lock && !work.proven && !work.entry && work.request_locked != Some(false)
     }
 
-    /// Whether KEY has room for the lock that this message would need.
+    /// True if KEY has room for the lock that this message would need.
     pub(crate) fn lock_fits(&self, work: &Work, there: Option<u32>) -> bool {
         let block = there.and_then(|id| self.table.get(id));
         let prime = match block {
@@ -119,7 +119,7 @@ impl<P: ProbeObserver> Boomerang<P> {
     }
 }
 
-/// Whether a message opens a lock.
+/// True if a message opens a lock.
 fn opens(prime: u64, work: &Work) -> bool {
     match work.request_locked {
         Some(locked) => work.proven || !locked,
@@ -127,7 +127,7 @@ fn opens(prime: u64, work: &Work) -> bool {
     }
 }
 
-/// What there is, in the message's own rate: wire rates are brought down by the ratio in which this one went up.
+/// The available rate in the message's terms: the plane's free rate, times `wanted` over the plane's asked rate.
 fn free(wanted: u32, held: u32, refused: Refused) -> u32 {
     let Refused::Capacity { asked, free, .. } = refused else { return held };
     if asked == Rate::ZERO {

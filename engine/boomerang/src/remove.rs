@@ -14,7 +14,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         self.probe.leave(ProbePoint::BoomerangRemove);
     }
 
-    /// Gives back what a block has; the block stays.
+    /// Releases the reservation of a block; the block stays.
     pub(crate) fn empty(&mut self, env: &mut impl Env, id: u32) {
         let Some(half) = self.table.get_mut(id) else { return };
         let Some(handle) = half.handle else { return };

@@ -1,10 +1,10 @@
-//! AUTH's sequence numbers: each is taken once in each direction. The last 64 of an initiating node may come in any order.
+//! Replay protection for AUTH: a sequence number counts once in each direction; the last 64 in any order.
 
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
 use wire::boomerang::TravelDirection;
 
-/// Most initiating nodes with their keys and directions; whoever comes later is not proven.
+/// The most replay windows, one for each key, initiating node and direction; later ones are not proven.
 const MOST: usize = 65_536;
 
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ struct Window {
 }
 
 impl Replays {
-    /// Whether a number is new; it is not, from now on.
+    /// True if a number is new; it is recorded.
     pub fn is_new(&mut self, key: u32, initiator: IpAddr, leg: TravelDirection, sequence: u64) -> bool {
         let who = (key, initiator, leg);
         let Some(window) = self.0.get_mut(&who) else {

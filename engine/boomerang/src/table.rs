@@ -1,5 +1,5 @@
-//! The table of session blocks: blocks that keep their number for life (timers name them by it), a keyed hash index over
-//! their keys, and the masks that are in use.
+//! The table of session blocks: blocks with a fixed number (timers refer to it), a keyed hash index over
+//! their keys, and the masks in use.
 
 use crate::half::{EXACT, Half, HalfKey};
 use alloc::collections::BTreeMap;
@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use hashbrown::HashTable;
 use wire::boomerang::Selector;
 
-/// The table.
+/// The table of session blocks.
 #[derive(Debug)]
 pub(crate) struct Table {
     blocks: Vec<Option<Block>>,
@@ -27,7 +27,7 @@ struct Block {
 }
 
 impl Table {
-    /// An empty table whose hash is keyed, so that no stranger can choose flows that collide.
+    /// An empty table with a keyed hash, so that a stranger cannot choose flows that collide.
     pub fn new(keys: [u64; 2]) -> Table {
         Table {
             blocks: Vec::new(),
@@ -43,7 +43,7 @@ impl Table {
         self.index.len()
     }
 
-    /// Numbers are below this.
+    /// The upper bound of block numbers, exclusive.
     pub fn bound(&self) -> usize {
         self.blocks.len()
     }
@@ -102,12 +102,12 @@ impl Table {
         blocks.filter_map(|(id, block)| block.as_ref().map(|block| (id as u32, &block.key, &block.half)))
     }
 
-    /// The number of a mask that is in use, or of a whole five-tuple's.
+    /// The number of a mask that is in use, or of the whole five-tuple's.
     pub fn mask_known(&self, mask: &Selector) -> Option<u16> {
         if mask.is_exact() { Some(EXACT) } else { self.masks.get(&plain(mask)).map(|(number, _)| *number) }
     }
 
-    /// The number of a mask; a new one if there are fewer than `most`. It is forgotten with the last block that has it.
+    /// The number of a mask; a new one if fewer than `most` are in use. Its last block releases it.
     pub fn mask(&mut self, mask: &Selector, most: usize) -> Option<u16> {
         if let Some(number) = self.mask_known(mask) {
             return Some(number);
@@ -121,7 +121,7 @@ impl Table {
         Some(number)
     }
 
-    /// The mask of a number; `None`: a whole five-tuple's.
+    /// The mask with a number; `None` for the whole five-tuple's.
     pub fn mask_of(&self, number: u16) -> Option<&Selector> {
         self.by_number.get(&number)
     }

@@ -1,8 +1,8 @@
-//! A message passes through: the order of the steps, and what is written into it.
+//! A message in transit: the order of the steps, and the fields that are rewritten.
 //!
 //! A request reserves the forward half on the interface that it leaves by, a reply the reverse half on its own
-//! (draft-ahlard, draft-bergkvist-boomerang-framework). On refusal: NACK, fields lowered to what there is, and it still
-//! goes on. If somebody refused before, fields are lowered and nothing is reserved.
+//! (draft-ahlard, draft-bergkvist-boomerang-framework). A node that refuses sets NACK, lowers the fields to
+//! the free rate and forwards the message. After an earlier refusal it lowers fields and reserves nothing.
 
 use crate::auth::Standing;
 use crate::demand::whose;
@@ -17,7 +17,7 @@ use terms::probe::ProbeObserver;
 use terms::{IfIndex, Rate};
 use wire::boomerang::{self, Aggregate, AuthOption, Opt, Places, Rates, Selector, TravelDirection, forwarded};
 
-/// What becomes of the packet that was told.
+/// The fate of the packet of an input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     Pass { oif: IfIndex, gateway: Option<IpAddr> },
@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
     Dropped(FailureReason),
 }
 
-/// A message's values, so that its packet can be written to.
+/// A copy of a message's values, so that the packet itself can be written to.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
     pub leg: TravelDirection,
@@ -44,27 +44,27 @@ pub(crate) struct Work {
     pub aggregate: Option<Aggregate>,
     pub auth: Option<AuthOption>,
     pub proven: bool,
-    /// Whose allowance it goes of.
+    /// The bucket that pays for the message.
     pub account: Account,
-    /// It starts here: the flow enters the network.
+    /// True if the message starts at this node, where the flow enters the network.
     pub entry: bool,
-    /// This node has gathered it.
+    /// True if this node added the aggregation option.
     pub gathered_here: bool,
-    /// Of a reply: whether what its request made here waits for its key; `None`: no request passed here.
+    /// For a reply: true if the block of its request waits for its key; `None`: no request passed here.
     pub request_locked: Option<bool>,
     pub places: Places,
 }
 
-/// What one half's interface says to a message.
+/// The outcome for one half on its interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Outcome {
-    /// Which pair of the vector it is.
+    /// The index of the pair that was reserved.
     pub index: usize,
-    /// What there is, where there is not what was asked.
+    /// The free rate, if less than asked, in bit/s.
     pub free: Option<u32>,
-    /// Refused by this node.
+    /// True if this node has refused.
     pub refused: bool,
-    /// KEY is multiplied by this.
+    /// The factor for KEY.
     pub lock: Option<u64>,
 }
 
@@ -104,12 +104,12 @@ impl Work {
         }
     }
 
-    /// The message as its answer, which starts here.
+    /// The message as its own reply, which starts here.
     pub fn turned(&self) -> Work {
         Work { leg: TravelDirection::Reply, entry: true, account: Account::Own, ..self.clone() }
     }
 
-    /// The pair at a place of the vector.
+    /// The pair at an index of the vector.
     pub fn rates(&self, index: usize) -> Option<Rates> {
         match index.checked_sub(1) {
             None => Some(self.first),
@@ -117,17 +117,17 @@ impl Work {
         }
     }
 
-    /// Pairs.
+    /// The number of pairs.
     pub fn count(&self) -> usize {
         self.more.len() + 1
     }
 
-    /// What a leg asks for, in its own direction.
+    /// The rate that a leg asks for in its own direction, in bit/s.
     pub fn rate(&self, leg: TravelDirection, index: usize) -> Option<u32> {
         self.rates(index).map(|rates| if leg == TravelDirection::Request { rates.forward } else { rates.reverse })
     }
 
-    /// Whose packets a leg is about, and which bits of that count.
+    /// The classifier and the mask of the packets that a leg reserves for.
     pub fn flow(&self, leg: TravelDirection) -> (Selector, Selector) {
         match leg {
             TravelDirection::Request => (self.classifier, self.mask),
@@ -137,7 +137,7 @@ impl Work {
 }
 
 impl<P: ProbeObserver> Boomerang<P> {
-    /// A packet: what becomes of it. It is rewritten where it lies.
+    /// Processes a packet, which it rewrites in place.
     pub(crate) fn packet(&mut self, env: &mut impl Env, iif: Option<IfIndex>, packet: &mut [u8]) -> Verdict {
         let Ok(probe) = boomerang::ProbePacket::parse(packet) else { return plain(env, iif, packet) };
         let (ttl, mut work) = (probe.ttl, Work::of(&probe, iif));
@@ -177,7 +177,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         }
     }
 
-    /// A reply on its way back.
+    /// Processes a reply on its way back.
     fn reply(
         &mut self,
         env: &mut impl Env,
@@ -225,7 +225,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         self.ungathered(&work, (oif, gateway), packet).unwrap_or(Verdict::Pass { oif, gateway })
     }
 
-    /// Whether a reply to a request that did not pass here may make state.
+    /// True if a reply without a request that passed here may make state.
     fn welcome(&mut self, work: &Work, oif: IfIndex) -> bool {
         let allowed = match self.config.replies {
             Replies::Known => false,
@@ -244,7 +244,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         self.find(&HalfKey { flow: classifier.flow_under(&mask), oif, mask: mask_number })
     }
 
-    /// Whose packets are held here for a leg: the session's own, or all of those that a node before has gathered.
+    /// The classifier and the mask of the block for a leg: the session's own, or the aggregate's.
     pub(crate) fn held_as(&self, work: &Work, leg: TravelDirection) -> (Selector, Selector) {
         match (leg, &work.aggregate) {
             (TravelDirection::Request, Some(aggregate)) if !work.gathered_here => {
@@ -254,7 +254,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         }
     }
 
-    /// One half of the session, on the interface that its packets leave by.
+    /// Reserves one half of the session on the interface that its packets leave by.
     pub(crate) fn leg(&mut self, env: &mut impl Env, leg: TravelDirection, work: &Work, oif: IfIndex) -> Outcome {
         let (classifier, mask) = self.held_as(work, leg);
         let there = self.half_of(work, leg, oif);
@@ -311,8 +311,8 @@ impl<P: ProbeObserver> Boomerang<P> {
         refused(free)
     }
 
-    /// Nothing is asked in this direction: what is there goes. A request that asks for something in reverse leaves a block
-    /// with nothing in it, by which its reply is known. What KEY is to be multiplied by.
+    /// Handles a rate of zero: releases the reservation. A request that asks for the reverse direction leaves
+    /// an empty block, so that its reply is recognized. Returns the factor for KEY.
     fn nothing(
         &mut self,
         env: &mut impl Env,
@@ -343,7 +343,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         self.keep(id, work)
     }
 
-    /// Writes what became of a leg into its message.
+    /// Writes the outcome of a leg into its message.
     pub(crate) fn write(&mut self, work: &Work, outcome: &Outcome, packet: &mut [u8], counts: bool) {
         let mut rewrite = work.places.within(packet);
         rewrite.refresh(self.config.most_refresh);
@@ -373,13 +373,13 @@ impl<P: ProbeObserver> Boomerang<P> {
         }
     }
 
-    /// Another packet, beside the one that was told.
+    /// Sends another packet, beside the one from the input.
     pub(crate) fn send(&mut self, oif: IfIndex, gateway: Option<IpAddr>, packet: Vec<u8>) {
         self.say(Output::Send { oif, gateway, packet });
     }
 }
 
-/// A packet that is not a message goes its way as through any router.
+/// Forwards a packet without a Boomerang message as any router does.
 fn plain(env: &mut impl Env, iif: Option<IfIndex>, packet: &mut [u8]) -> Verdict {
     let Ok(header) = wire::ip::Packet::parse(packet) else { return Verdict::Dropped(FailureReason::Address) };
     match env.route(header.dst(), Some(header.src()), iif) {
@@ -390,7 +390,7 @@ fn plain(env: &mut impl Env, iif: Option<IfIndex>, packet: &mut [u8]) -> Verdict
     }
 }
 
-/// Whether an address can be somebody's on a network, or a group's; broadcast is nobody's.
+/// True if a host or a group can have the address: not broadcast, unspecified or loopback.
 fn is_somebody(address: IpAddr) -> bool {
     let broadcast = matches!(address, IpAddr::V4(v4) if v4.octets()[0] >= 240 || v4.octets()[0] == 0);
     !(broadcast || address.is_unspecified() || address.is_loopback())

@@ -1,4 +1,4 @@
-//! What a node holds, for status and for comparison with the kernel's table.
+//! The session blocks of a node, for status and for comparison with the kernel's table.
 
 use crate::engine::Boomerang;
 use crate::half::{EXACT, HalfKey, State};
@@ -11,23 +11,23 @@ use wire::boomerang::Selector;
 /// A session block.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HalfView {
-    /// Whose packets, under the mask.
+    /// The flow whose packets are meant, under the mask.
     pub flow: FlowKey,
-    /// The mask, unless it is a whole five-tuple's.
+    /// The mask; `None` for a whole five-tuple.
     pub mask: Option<Selector>,
-    /// Where they leave.
+    /// The interface that the packets leave by.
     pub oif: IfIndex,
-    /// How much, IP bytes; zero: a request passed that asked for the other direction alone.
+    /// The rate, counted in IP bytes; zero if only the other direction was asked for.
     pub rate: Rate,
     /// The last transaction, and the rate before it.
     pub undo: (u32, Rate),
-    /// Who asked.
+    /// The initiating node.
     pub initiator: IpAddr,
-    /// When it is over unless it is refreshed.
+    /// The time at which the block expires unless it is refreshed.
     pub expires: Option<Time>,
-    /// Whether it waits for its key.
+    /// True if the block is locked and waits for its key.
     pub locked: bool,
-    /// Whether the plane has said that it is installed.
+    /// True if the plane has reported the reservation as installed.
     pub installed: bool,
     /// Traffic control's handle.
     pub handle: Option<RHandle>,
@@ -50,17 +50,17 @@ impl<P: ProbeObserver> Boomerang<P> {
         })
     }
 
-    /// Whether there is a block of this very flow on this interface.
+    /// True if there is a block of exactly this flow on this interface.
     pub fn holds(&self, oif: IfIndex, flow: &FlowKey) -> bool {
         self.table.find(&HalfKey { flow: *flow, oif, mask: EXACT }).is_some()
     }
 
-    /// How many session blocks there are.
+    /// The number of session blocks.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether there is none.
+    /// True if there is no session block.
     pub fn is_empty(&self) -> bool {
         self.table.len() == 0
     }

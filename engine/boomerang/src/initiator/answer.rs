@@ -1,4 +1,4 @@
-//! A reply came back: NACK clear is success, and what it says is adopted; NACK set is a refusal somewhere on the way.
+//! Replies at the initiating side: without NACK, their values are adopted; with NACK, a node has refused.
 
 use super::{LOWERINGS, Session, SessionPhase, UNLOCKS};
 use crate::Boomerang;
@@ -9,7 +9,7 @@ use terms::ports::{Route, TrafficControl};
 use terms::probe::ProbeObserver;
 use wire::boomerang::{self, Opt, Rates};
 
-/// What a reply says.
+/// The values of a reply.
 struct Answer {
     rates: Rates,
     refresh: u8,
@@ -19,7 +19,7 @@ struct Answer {
 }
 
 impl<P: ProbeObserver> Boomerang<P> {
-    /// Whether the reply is to one of our own messages. It has been.
+    /// Processes a reply; false if it belongs to none of this node's messages.
     pub(crate) fn answered<E: Route + TrafficControl>(&mut self, env: &mut E, work: &Work, packet: &[u8]) -> bool {
         let Some(app) = self.initiator.transactions.get(&work.transaction).copied() else { return false };
         let Some(session) = self.initiator.sessions.get(&app) else { return false };
@@ -47,7 +47,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         true
     }
 
-    /// With a key of ours the last node's digest must be right, or anyone could have lowered what came back.
+    /// Checks the last node's digest if the session has a key, or anyone could lower the reply's rates.
     fn believable(&self, session: &Session, probe: &boomerang::ProbePacket<'_>, packet: &[u8]) -> bool {
         if !session.asked.auth.is_some_and(|id| self.keys.has(id)) {
             return true;
@@ -128,7 +128,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         self.give_up(env, app);
     }
 
-    /// Says rate zero once, so that nobody holds what is of no use, and forgets the session.
+    /// Sends rate zero once, so that no node keeps a useless reservation, and forgets the session.
     pub(super) fn give_up<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId) {
         if let Some(session) = self.initiator.sessions.get_mut(&app) {
             session.wanted = [Rates::default()].into();
@@ -139,7 +139,7 @@ impl<P: ProbeObserver> Boomerang<P> {
     }
 }
 
-/// Whether a reply speaks of what was asked, and of no more than that.
+/// True if a reply matches the request and exceeds none of its rates.
 fn plausible(session: &Session, probe: &boomerang::ProbePacket<'_>) -> bool {
     let (message, asked) = (&probe.message, session.wanted.first().copied().unwrap_or_default());
     let said = message.qos.asked();

@@ -12,7 +12,7 @@ use wire::boomerang::{AuthOption, BoomerangRequest, Hops, Opt, Rates, TravelDire
 use wire::ip::Header;
 
 impl<P: ProbeObserver> Boomerang<P> {
-    /// Asks with a new transaction: a set-up, a change, a refresh or a release. Each is one message.
+    /// Sends a message with a new transaction: a set-up, a change, a refresh or a release.
     pub(super) fn ask<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId) {
         let transaction = loop {
             let number = self.chance.next_u32();
@@ -27,7 +27,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         self.tell(env, app);
     }
 
-    /// Says the present transaction (again), and waits for its answer.
+    /// Sends the present transaction (again), and sets the timer for its reply.
     pub(super) fn tell<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId) {
         let (now, interval) = {
             let Some(session) = self.initiator.sessions.get_mut(&app) else { return };
@@ -56,7 +56,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         }
     }
 
-    /// Nobody answers for a group, but what this node itself refuses is known: it is said, and all is given back.
+    /// Handles this node's own refusal of a group, for which no replies come: reports it, and releases everything.
     fn group_refused<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId, packet: &[u8]) {
         let Ok(probe) = wire::boomerang::ProbePacket::parse(packet) else { return };
         let available = probe.message.qos.asked();

@@ -1,5 +1,5 @@
-//! The initiating side: the only one that starts anything. It asks, asks again when nobody answers, adopts what comes back,
-//! refreshes at random moments shortly before the interval is over, lowers or gives up when it is refused, and releases.
+//! The initiating side, which starts every exchange. It asks, retries without a reply, adopts the rates of the reply,
+//! refreshes at random moments shortly before the interval ends, lowers or gives up on a refusal, and releases.
 
 mod answer;
 mod ask;
@@ -15,66 +15,66 @@ use terms::probe::ProbeObserver;
 use terms::{Span, Time};
 use wire::boomerang::{Rates, Selector, Uid};
 
-/// What a local application asks for.
+/// A session, as a local application asks for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionRequest {
-    /// Who answers the ping, or a multicast group (then [`SessionRequest::no_echo`] must be set).
+    /// The far end, which answers the ping, or a multicast group (then [`SessionRequest::no_echo`] must be set).
     pub far_end: IpAddr,
-    /// Our address; `None`: that of the interface that the way leads out of.
+    /// The source address; `None`: the address of the outgoing interface.
     pub source: Option<IpAddr>,
-    /// Whose packets, forward.
+    /// The flow whose packets are meant, forward.
     pub classifier: Selector,
-    /// Which bits of that count.
+    /// The bits of the classifier that count.
     pub mask: Selector,
-    /// What would do, best first; more than one pair is a DOWNGRADE.
+    /// The acceptable rates, best first; more than one pair is a DOWNGRADE.
     pub rates: Vec<Rates>,
-    /// When a node refuses, what it has is taken if it is at least this; zero in both directions: nothing less is.
+    /// The least acceptable rates after a refusal; zero in both directions: nothing less than asked.
     pub at_least: Rates,
     /// Seconds between refreshes.
     pub refresh: u8,
-    /// Nobody shall answer: for groups.
+    /// True to forbid a reply: for groups.
     pub no_echo: bool,
-    /// User ID and credential.
+    /// The user ID and the credential.
     pub uid: Option<Uid>,
-    /// The key to prove with who asks.
+    /// The number of the AUTH key that signs the messages.
     pub auth: Option<u32>,
-    /// Whether aware nodes are counted.
+    /// True to count aware nodes.
     pub count: bool,
-    /// TTL or hop limit.
+    /// The TTL or hop limit.
     pub ttl: u8,
-    /// Whether IPv4's Router Alert is set, for nodes that look at nothing else.
+    /// True to set IPv4's Router Alert, for nodes that look at nothing else.
     pub router_alert: bool,
 }
 
-/// Where a session of a local application stands.
+/// The phase of a local application's session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionPhase {
-    /// Asked, and not answered.
+    /// Requested, without a reply yet.
     Asking,
     /// Reserved.
     Held,
-    /// Given back, and not answered.
+    /// Released, without a reply yet.
     Releasing,
 }
 
 /// A session of a local application, for status.
 #[derive(Clone, PartialEq, Debug)]
 pub struct InitiatedSession {
-    /// Whose.
+    /// The local application's session number.
     pub app: AppId,
-    /// What it asked for.
+    /// The application's request.
     pub asked: SessionRequest,
-    /// Where it stands.
+    /// The present phase.
     pub phase: SessionPhase,
-    /// What all nodes have reserved.
+    /// The rates that all aware nodes have reserved.
     pub granted: Option<Rates>,
-    /// Seconds between refreshes now.
+    /// The present refresh interval, in seconds.
     pub refresh: u8,
-    /// Aware nodes out and back, where they were counted.
+    /// The number of aware nodes out and back, if they were counted.
     pub hops: Option<(u16, u16)>,
-    /// Messages without an answer.
+    /// The number of messages in a row without a reply.
     pub silent: u32,
-    /// The last transaction.
+    /// The number of the last transaction.
     pub transaction: u32,
 }
 
@@ -82,11 +82,11 @@ pub struct InitiatedSession {
 struct Session {
     asked: SessionRequest,
     phase: SessionPhase,
-    /// What the messages say now.
+    /// The rates in the messages at present.
     wanted: Vec<Rates>,
     granted: Option<Rates>,
     transaction: u32,
-    /// Whether the last message has been answered.
+    /// True if the last message has its reply.
     answered: bool,
     /// ICMP's identifier and next sequence number.
     id: u16,
@@ -100,7 +100,7 @@ struct Session {
     due: Time,
 }
 
-/// All of them.
+/// The sessions of all local applications.
 #[derive(Debug, Default)]
 pub(crate) struct Initiator {
     sessions: BTreeMap<AppId, Session>,
@@ -109,13 +109,13 @@ pub(crate) struct Initiator {
     auth_sequence: u64,
 }
 
-/// How long the first answer is waited for; each time twice as long.
+/// The wait for the first reply; it doubles with each retry.
 const PATIENCE: Span = Span::from_secs(1);
-/// Messages without an answer before a set-up is given up, or a refresh is reported.
+/// The number of messages without a reply before a set-up is given up, or a refresh is reported.
 const TRIES: u32 = 3;
-/// How often a locked reservation is asked for with the key that came back.
+/// The most retries of a locked reservation with the key from the reply.
 const UNLOCKS: u32 = 2;
-/// How often what is asked is lowered to what there is.
+/// The most times that a request is lowered to the available rate.
 const LOWERINGS: u32 = 3;
 
 impl Initiator {

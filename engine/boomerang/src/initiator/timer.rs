@@ -1,4 +1,4 @@
-//! Nobody answered, or it is time for a refresh.
+//! The initiating side's timers: no reply came, or a refresh is due.
 
 use super::{SessionPhase, TRIES};
 use crate::Boomerang;
