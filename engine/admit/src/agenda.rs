@@ -1,18 +1,18 @@
-//! When to look at which slot next: each slot that something will happen to, by the instant at which it does.
+//! The agenda: for each slot, the instant of its next event.
 
 use crate::slot::{Slot, SlotId};
 use crate::state::SlotState;
 use alloc::collections::BTreeSet;
 use terms::Time;
 
-/// The instants at which slots of a table want to be looked at: one entry a slot at most, none that is out of date.
+/// The instants of the next events, by time: at most one entry for each slot, none out of date.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Agenda {
     entries: BTreeSet<(Time, SlotId)>,
 }
 
-/// When something next happens to the slot by time alone; `None`: nothing ever does.
-/// An open slot has one event, the end of its shelter, and keeps naming it when it is over.
+/// The instant of the slot's next event by time alone; `None` if there is none. For an open slot it is the
+/// end of its shelter, even after that has passed.
 fn next(slot: &Slot) -> Option<Time> {
     let at = match slot.state {
         SlotState::Held => slot.until.min(slot.window.end()),
@@ -25,21 +25,21 @@ fn next(slot: &Slot) -> Option<Time> {
 }
 
 impl Agenda {
-    /// A slot came.
+    /// Adds a new slot.
     pub(crate) fn add(&mut self, id: SlotId, slot: &Slot) {
         if let Some(at) = next(slot) {
             self.entries.insert((at, id));
         }
     }
 
-    /// A slot went.
+    /// Removes a slot that ended.
     pub(crate) fn remove(&mut self, id: SlotId, slot: &Slot) {
         if let Some(at) = next(slot) {
             self.entries.remove(&(at, id));
         }
     }
 
-    /// A slot changed.
+    /// Updates the entry of a slot that changed.
     pub(crate) fn change(&mut self, id: SlotId, old: &Slot, new: &Slot) {
         if next(old) != next(new) {
             self.remove(id, old);
@@ -62,7 +62,7 @@ impl Agenda {
         self.entries.first().map(|&(at, _)| at)
     }
 
-    /// Whether it has the next event of each of these slots, and nothing else.
+    /// True if the agenda has the next event of each of these slots, and no other entry.
     pub(crate) fn is_of(&self, slots: impl Iterator<Item = (SlotId, Slot)>, now: Time) -> bool {
         let to_come = |slot: &Slot| next(slot).filter(|at| slot.state != SlotState::Open || *at > now);
         let mut entries = 0;
@@ -73,7 +73,7 @@ impl Agenda {
         all && entries == self.entries.len()
     }
 
-    /// Bytes of memory that it takes, about: nodes are two thirds full.
+    /// Approximate memory of the entries, bytes: nodes are two thirds full.
     pub(crate) fn bytes(&self) -> usize {
         self.entries.len() * size_of::<(Time, SlotId)>() * 3 / 2
     }

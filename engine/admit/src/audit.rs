@@ -1,4 +1,4 @@
-//! The table checked against its slots (FAULTS.md I2), and its state as one number (I5, I9).
+//! A check of the table against its slots (FAULTS.md I2), and a digest of its state (I5, I9).
 
 use crate::slot::Slot;
 use crate::state::SlotState;
@@ -6,10 +6,10 @@ use crate::table::SlotTable;
 use alloc::collections::BTreeMap;
 use terms::Time;
 
-/// An aggregate that is not the sum of its parts: a fault of ours.
+/// An aggregate that is not the sum of its parts. It is a bug of this crate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AggregateDrift {
-    /// Which aggregate.
+    /// The name of the aggregate.
     pub what: &'static str,
 }
 
@@ -79,7 +79,7 @@ impl SlotTable {
         digest.0
     }
 
-    /// How many instants there are at which what is booked changes.
+    /// The number of instants at which the booked rate changes.
     pub fn edges(&self) -> usize {
         self.profile.boundaries()
     }
@@ -93,7 +93,7 @@ impl SlotTable {
 struct Digest(u64);
 
 impl Digest {
-    /// SplitMix64's finishing step (Steele, Lea, Flood, OOPSLA 2014) over the digest so far and one word more.
+    /// Adds one word by SplitMix64's finishing step (Steele, Lea, Flood, OOPSLA 2014).
     fn eat(&mut self, word: u64) {
         let z = (self.0.rotate_left(5) ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

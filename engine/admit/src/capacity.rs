@@ -4,7 +4,7 @@ use crate::table::MAX_RATE;
 use alloc::vec::Vec;
 use terms::{Rate, Time, Window};
 
-/// Steps in order of time, the first at [`Time::ZERO`]; each holds until the next, the last for ever.
+/// The steps in order of time. The first is at [`Time::ZERO`]; each holds until the next, the last for ever.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Capacity {
     steps: Vec<(Time, Rate)>,
@@ -19,12 +19,12 @@ pub(crate) struct Stretch {
 }
 
 impl Capacity {
-    /// The same for ever. Supply rounds down: what is above [`MAX_RATE`] counts as that.
+    /// A constant capacity. Supply rounds down: values above [`MAX_RATE`] count as that.
     pub(crate) fn constant(rate: Rate) -> Capacity {
         Capacity { steps: alloc::vec![(Time::ZERO, rate.min(MAX_RATE))] }
     }
 
-    /// The capacity with `rate` in `window`. Steps before `now` are forgotten.
+    /// A copy with `rate` in `window`. Steps before `now` are forgotten.
     pub(crate) fn with(&self, window: Window, rate: Rate, now: Time) -> Capacity {
         let rate = rate.min(MAX_RATE);
         let mut steps: Vec<(Time, Rate)> = Vec::with_capacity(self.steps.len() + 2);
@@ -50,7 +50,7 @@ impl Capacity {
         Capacity { steps }
     }
 
-    /// How many steps there are.
+    /// The number of steps.
     pub(crate) fn len(&self) -> usize {
         self.steps.len()
     }

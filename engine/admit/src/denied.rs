@@ -1,30 +1,31 @@
-//! Why the ledger says no, and what it says when capacity is lowered under what it has given away.
+//! Refusals of the ledger, and the shortfall after capacity was lowered under what is given away.
 
 use terms::{IfIndex, Misuse, Rate, Refused, Time};
 
-/// The ledger said no, and nothing has changed.
+/// The ledger refused the request. The state is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Denied {
-    /// More was asked than is free at some instant of the window.
+    /// The request is for more than is free at some instant of its window.
     Capacity {
-        /// What was asked, or what the slot would have grown by.
+        /// The rate asked for, or the growth of the slot.
         asked: Rate,
-        /// What is free at every instant of it.
+        /// The rate that is free at every instant of the window.
         free: Rate,
     },
     /// A table is full.
     Limit {
-        /// Which table.
+        /// The name of the table.
         what: &'static str,
         /// Its size.
         limit: usize,
     },
-    /// The request means nothing: a rate of zero, a window that is over, a stale handle, a step its state forbids.
+    /// The request makes no sense: a rate of zero, a window that is over, a stale handle, a step that the
+    /// state forbids.
     Misuse(Misuse),
 }
 
 impl Denied {
-    /// The same answer about the capacity of `interface`.
+    /// The same refusal, for the capacity of `interface`.
     pub fn on(self, interface: IfIndex) -> Refused {
         match self {
             Denied::Capacity { asked, free } => Refused::Capacity { interface, asked, free },
@@ -52,11 +53,12 @@ impl core::fmt::Display for Denied {
 
 impl core::error::Error for Denied {}
 
-/// More has been given away than there is (capacity was lowered). Nothing was taken back: that is policy.
+/// More has been given away than there is, because capacity was lowered. No slot was taken back: policy
+/// decides that.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Shortfall {
-    /// The first instant of it, from now on.
+    /// The first instant with a shortfall, from now on.
     pub first: Time,
-    /// The most that is missing at any instant.
+    /// The largest missing rate at any instant.
     pub worst: Rate,
 }

@@ -1,5 +1,5 @@
-//! What displacing open slots would make room for. Who has to go is decided outside (RFC 3181: by priorities that the
-//! table does not know); the table says, exactly and without changing anything, whether it would be enough.
+//! The room that displacing open slots would make. The caller chooses the slots (RFC 3181: by priorities,
+//! which the table does not know). The table computes exactly, and without a change, if they would be enough.
 
 use crate::link::LinkLedger;
 use crate::slot::SlotId;
@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use terms::{Rate, Time};
 
 impl SlotTable {
-    /// What could be opened if these open slots were not there, or, with `of`, how much that open slot could have in
-    /// all. Slots that are not open count as they do. Nothing is different afterwards.
+    /// The rate that could be opened without the open slots of `gone`; with `of`, the total rate that this
+    /// open slot could have. Slots of other states count as usual. The table is unchanged afterwards.
     pub fn free_without(&mut self, gone: &[SlotId], of: Option<SlotId>) -> Rate {
         let open =
             |id: &SlotId| self.slots.get(*id).ok().filter(|slot| slot.state == SlotState::Open).map(|slot| (*id, slot));

@@ -1,22 +1,23 @@
-//! What a group of flows uses, estimated from samples: the part of a measured sum that can be exchanged.
+//! Estimators of the rate that a group of flows uses. They are the exchangeable part of a measured sum.
 
 use terms::Rate;
 
-/// Estimates what admitted flows use together. Told one sample per sampling period; memory is fixed.
+/// Estimates the rate that admitted flows use together, from one sample each sampling period. Its memory is
+/// fixed.
 pub trait UseEstimator {
-    /// A sampling period is over in which the flows together used this rate.
+    /// Takes a sample: the rate of all flows together over the last sampling period.
     fn sample(&mut self, rate: Rate);
 
-    /// A flow that declares this rate has just been admitted: nothing of it has been measured yet.
+    /// Takes note of a flow that has just been admitted with this declared rate. No sample has seen it yet.
     fn admitted(&mut self, declared: Rate);
 
-    /// What they use.
+    /// The estimated rate of all flows.
     fn estimate(&self) -> Rate;
 
-    /// After so many samples nothing that was sampled before counts any more.
+    /// The number of samples after which no older sample counts any more.
     fn memory(&self) -> u32;
 
-    /// Forgets every sample and starts from this.
+    /// Forgets every sample and starts from the rate `from`.
     fn restart(&mut self, from: Rate);
 }
 

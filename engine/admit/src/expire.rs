@@ -1,4 +1,5 @@
-//! Time passes: holds expire, windows open and close, open slots lose their shelter and are displaced.
+//! The passing of time: holds expire, windows open and close, open slots lose their shelter and are
+//! displaced.
 
 use crate::slot::{Slot, SlotId};
 use crate::state::{SlotState, SlotStep};
@@ -6,43 +7,44 @@ use crate::table::SlotTable;
 use alloc::vec::Vec;
 use terms::Time;
 
-/// What the passing of time did to a slot.
+/// An event of a slot that time alone caused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SlotNotice {
     /// A hold passed its deadline, or its window was over, before it was promised.
     Expired {
-        /// Which; the handle is stale now.
+        /// The slot's handle, stale now.
         id: SlotId,
-        /// What it was.
+        /// The slot before it expired.
         slot: Slot,
     },
     /// A committed slot's window has begun.
     Opens {
-        /// Which.
+        /// The slot's handle.
         id: SlotId,
-        /// What it is.
+        /// The slot.
         slot: Slot,
     },
     /// A committed slot's window is over.
     Closes {
-        /// Which; the handle is stale now.
+        /// The slot's handle, stale now.
         id: SlotId,
-        /// What it was. If it never opened (it was committed too late, or time was told too late), `begun` is false.
+        /// The slot before it ended. If it never opened (because of a late commit or a late call), `begun` is
+        /// false.
         slot: Slot,
     },
     /// An open slot made way for a booking (RFC 2205 appendix B: ResvErr code 12, service preempted).
     Displaced {
-        /// Which; the handle is stale now.
+        /// The slot's handle, stale now.
         id: SlotId,
-        /// What it was.
+        /// The slot before it was displaced.
         slot: Slot,
     },
 }
 
 impl SlotTable {
-    /// Tells the time and carries out what is due. Time that runs backwards is ignored. What happened is then read
-    /// with [`SlotTable::poll`]: all that ends comes before all that opens, so that adjacent windows never overlap
-    /// in a plane that follows.
+    /// Tells the time and carries out what is due. Time that runs backwards is ignored. Read the events with
+    /// [`SlotTable::poll`]: all ends come before all openings, so adjacent windows never overlap in a plane
+    /// that follows them.
     pub fn expire(&mut self, now: Time) {
         self.now = self.now.max(now);
         let mut opening: Vec<(SlotId, Slot)> = Vec::new();
@@ -67,12 +69,12 @@ impl SlotTable {
         }
     }
 
-    /// The next thing that happened; to be read until `None` after each call that changes the table.
+    /// The next event. Read it until `None` after each call that changes the table.
     pub fn poll(&mut self) -> Option<SlotNotice> {
         self.notices.pop_front()
     }
 
-    /// When [`SlotTable::expire`] is next due; `None`: nothing happens by time alone.
+    /// The instant at which [`SlotTable::expire`] is next due; `None` if nothing happens by time alone.
     pub fn wake_at(&self) -> Option<Time> {
         match (self.agenda.earliest(), self.next_displacement()) {
             (Some(a), Some(b)) => Some(a.min(b)),

@@ -1,7 +1,7 @@
 //! A grant: one slot given to a sub-admitter, which divides it by its own rule and never exceeds it.
 //!
-//! The ledger sees the slot and nothing of the inside. A division with [`Inside::Exact`] adds up to at most the grant;
-//! one with [`Inside::Statistical`] (a measured sum) may promise more than the grant together, and says so.
+//! The ledger sees the slot and not its parts. The parts of a division with [`Inside::Exact`] add up to at
+//! most the grant. With [`Inside::Statistical`] (a measured sum) they may add up to more.
 
 use crate::denied::Denied;
 use crate::modify::SlotChange;
@@ -11,32 +11,32 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use terms::{Misuse, Rate, Window};
 
-/// What the parts of a grant add up to.
+/// The limit on the sum of a grant's parts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Inside {
     /// At most the grant.
     Exact,
-    /// Possibly more than the grant: the sub-admitter counts on the parts not being used all at once. No part alone
-    /// is larger than the grant.
+    /// Possibly more than the grant: the sub-admitter expects that not all parts are used at once. No part
+    /// alone is larger than the grant.
     Statistical,
 }
 
-/// A part of a grant; numbers are never used twice.
+/// The number of a part of a grant. Numbers are never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PartId(pub u64);
 
 /// A change to a part, for a plane to follow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PartChange {
-    /// Which.
+    /// The part.
     pub part: PartId,
-    /// What it had.
+    /// Its old rate.
     pub from: Rate,
-    /// What it has now; zero: it is gone.
+    /// Its new rate; zero if it is gone.
     pub to: Rate,
 }
 
-/// A slot and how it is divided.
+/// A slot and its division into parts.
 #[derive(Clone, Debug)]
 pub struct Grant {
     slot: SlotId,
@@ -49,7 +49,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Takes a grant out of a table, for the window, of at most `limit` parts.
+    /// Takes a grant of `rate` for `window` out of a table, with at most `limit` parts.
     ///
     /// # Errors
     /// As [`SlotTable::grant`].
@@ -64,22 +64,22 @@ impl Grant {
         Ok(Grant { slot, rate, inside, limit, parts: BTreeMap::new(), sum: 0, next: 0 })
     }
 
-    /// The slot that the ledger sees.
+    /// The grant's slot in the ledger.
     pub fn slot(&self) -> SlotId {
         self.slot
     }
 
-    /// How much was granted.
+    /// The rate of the grant.
     pub fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// What the parts add up to.
+    /// The limit on the sum of the parts.
     pub fn inside(&self) -> Inside {
         self.inside
     }
 
-    /// What a new part could have.
+    /// The largest rate that a new part could have.
     pub fn free(&self) -> Rate {
         match self.inside {
             Inside::Statistical => self.rate,
@@ -123,9 +123,9 @@ impl Grant {
         Ok(rate)
     }
 
-    /// Divides anew: every part named gets its new rate (zero: it goes), the others keep theirs. All or nothing.
-    /// The answer is what changed, decreases before increases, so that a plane which follows it in order never
-    /// carries more than the grant. Where a part is named twice, the last counts.
+    /// Divides anew: every part named gets its new rate (zero removes it), the others keep theirs. All or
+    /// nothing. Returns the changes, decreases before increases, so that a plane which follows them in order
+    /// never carries more than the grant. If a part is named twice, the last entry counts.
     ///
     /// # Errors
     /// [`Denied`]: a part that is unknown or larger than the grant, or a sum that does not fit.
@@ -159,10 +159,10 @@ impl Grant {
         Ok(changes)
     }
 
-    /// Makes the grant itself larger or smaller. It never shrinks below what is inside it: divide anew first.
+    /// Makes the grant itself larger or smaller. It never shrinks below its parts: divide anew first.
     ///
     /// # Errors
-    /// [`Denied`]: the ledger has not that much, the inside has more than that, or the slot is over.
+    /// [`Denied`]: the ledger does not have that much, the parts need more, or the slot is over.
     pub fn resize(&mut self, table: &mut SlotTable, rate: Rate) -> Result<(), Denied> {
         let least = match self.inside {
             Inside::Exact => self.sum,
@@ -175,7 +175,7 @@ impl Grant {
         Ok(())
     }
 
-    /// Gives the whole grant back, with its parts. A slot that is over already is no error.
+    /// Gives the whole grant back, with its parts. It is no error if the slot is over already.
     pub fn give_back(self, table: &mut SlotTable) {
         // The slot may have closed at the end of its window; then there is nothing left to give.
         let _ = table.release(self.slot);

@@ -1,4 +1,4 @@
-//! Who may have how much, and when: the ledger of a resource, grants carved out of it, and links on top of it.
+//! Admission in time: the ledger of a resource, grants carved out of it, and links on top of it.
 //!
 //! Why one crate: capacity is counted in one place. Every way of asking (signalled soft state, advance booking,
 //! two-phase co-reservation, sub-admitters) ends in one [`SlotTable`], which keeps two promises exactly:
@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`state`] (the life of a slot), [`slot`], [`table`] and its operations ([`open`](SlotTable::open),
 //! [`modify`](SlotTable::modify), [`expire`](SlotTable::expire), [`find`](SlotTable::find)), [`grant`], [`link`];
-//! then `profile`, the structure that makes it fast. Beside it, what divides a grant by its own rule: [`simple_sum`],
+//! then `profile`, the structure that makes it fast. Beside it are rules that divide a grant: [`simple_sum`],
 //! [`measured_sum`] and its [`estimator`].
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! A link's ledger as a node uses it: open slots of wire rate on one interface.
+//! The ledger of a link, as a node uses it: open slots of wire rate on one interface.
 
 use crate::denied::{Denied, Shortfall};
 use crate::expire::SlotNotice;
@@ -7,16 +7,16 @@ use crate::slot::{Slot, SlotId};
 use crate::table::{Limits, SlotOffer, SlotTable};
 use terms::{IfIndex, Misuse, Rate, Refused, Span, Time, Window};
 
-/// What may be reserved on a link. All rates are wire rates.
+/// Limits on reservations of a link. All rates are wire rates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkTerms {
     /// The link's rate.
     pub rate: Rate,
-    /// What best effort and signalling keep whatever is reserved.
+    /// The rate that is always kept for best effort and signalling.
     pub kept_back: Rate,
     /// The most that signalled reservations may hold together.
     pub signalled_share: Rate,
-    /// How long a signalled reservation is safe from bookings; `None`: for ever.
+    /// The time for which a signalled reservation is safe from bookings; `None`: for ever.
     pub assumed_holding: Option<Span>,
 }
 
@@ -35,7 +35,7 @@ pub struct LinkLedger {
 }
 
 impl LinkLedger {
-    /// With nothing reserved.
+    /// A ledger with nothing reserved.
     pub fn new(interface: IfIndex, terms: LinkTerms, limits: Limits) -> LinkLedger {
         let offer = SlotOffer {
             capacity: terms.capacity(),
@@ -45,17 +45,17 @@ impl LinkLedger {
         LinkLedger { interface, terms, table: SlotTable::new(offer, limits) }
     }
 
-    /// Which interface.
+    /// The index of the interface.
     pub fn interface(&self) -> IfIndex {
         self.interface
     }
 
-    /// What may be reserved on it.
+    /// The present terms.
     pub fn terms(&self) -> LinkTerms {
         self.terms
     }
 
-    /// The ledger itself, for bookings and grants. Tell it the time first: [`SlotTable::expire`].
+    /// The table of slots, for bookings and grants. Tell it the time first: [`SlotTable::expire`].
     pub fn table(&self) -> &SlotTable {
         &self.table
     }
@@ -65,10 +65,10 @@ impl LinkLedger {
         &mut self.table
     }
 
-    /// Opens a slot of `rate` (wire rate), which lasts until it is released.
+    /// Opens a slot of `rate` (wire rate). It lasts until it is released.
     ///
     /// # Errors
-    /// [`Refused`] with what is free; nothing has changed then.
+    /// [`Refused`] with the free rate; then the ledger is unchanged.
     pub fn open(&mut self, now: Time, rate: Rate) -> Result<SlotId, Refused> {
         self.table.expire(now);
         self.table.open(rate).map_err(|denied| denied.on(self.interface))
@@ -98,37 +98,38 @@ impl LinkLedger {
         self.table.release(id)
     }
 
-    /// Counts a slot found in the plane after a restart, whether or not it fits.
+    /// Counts a slot found in the plane after a restart, even if it does not fit.
     ///
     /// # Errors
-    /// [`Refused`] if the table is full or the rate means nothing.
+    /// [`Refused`] if the table is full or the rate is zero or too large.
     pub fn adopt(&mut self, now: Time, rate: Rate) -> Result<(SlotId, Option<Shortfall>), Refused> {
         self.table.expire(now);
         self.table.adopt(rate).map_err(|denied| denied.on(self.interface))
     }
 
-    /// What could be opened now.
+    /// The largest rate that could be opened now.
     pub fn free(&mut self, now: Time) -> Rate {
         self.table.expire(now);
         self.table.free_to_open()
     }
 
-    /// What could be opened when the table was last told the time.
+    /// The largest rate that could be opened at the latest time that the table was told.
     pub fn free_then(&self) -> Rate {
         self.table.free_to_open()
     }
 
-    /// What open slots hold together.
+    /// Sum of all open slots.
     pub fn open_sum(&self) -> Rate {
         self.table.open_sum()
     }
 
-    /// Every slot, for status.
+    /// Every slot, for status reports.
     pub fn slots(&self) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
         self.table.slots()
     }
 
-    /// The link changed. What is reserved stays; the answer says where it is more than there is now.
+    /// Takes new terms of the link. Reservations stay; the result is the shortfall, if they exceed the new
+    /// capacity.
     ///
     /// # Errors
     /// [`Refused::Limit`] if the capacity has too many steps.
@@ -142,17 +143,17 @@ impl LinkLedger {
         Ok(shortfall)
     }
 
-    /// Tells the time; then drain [`LinkLedger::poll`].
+    /// Tells the time. Drain [`LinkLedger::poll`] afterwards.
     pub fn expire(&mut self, now: Time) {
         self.table.expire(now);
     }
 
-    /// What happened to slots by themselves (windows that open and close, displaced slots).
+    /// The next event that time alone caused (a window opened or closed, a slot was displaced).
     pub fn poll(&mut self) -> Option<SlotNotice> {
         self.table.poll()
     }
 
-    /// When to tell the time next.
+    /// The instant at which to tell the time next.
     pub fn wake_at(&self) -> Option<Time> {
         self.table.wake_at()
     }

@@ -1,40 +1,43 @@
-//! Measured sum: a flow comes in if what is measured plus what it declares stays below a target share of what is
-//! allocated, `v * mu > r + b` (Jamin, Danzig, Shenker, Zhang 1997; Jamin and Jin 1998, section 3, equation 1).
+//! Measured sum: a flow is admitted if its declared rate plus the measured use stays below a target share of
+//! the allocation, `v * mu > r + b` (Jamin, Danzig, Shenker, Zhang 1997; Jamin and Jin 1998, section 3,
+//! equation 1).
 //!
-//! What is allocated is a [`Grant`](crate::Grant) with a statistical inside: the ledger sees the grant alone, so nothing that
-//! is promised exactly is ever touched. Inside, measuring can be wrong; where it can be *seen* to be wrong (the counter
-//! runs backwards, a reading was missed, a whole window reads zero while flows are in) the declared rates count
+//! The allocation is a [`Grant`](crate::Grant) with a statistical inside. The ledger sees the grant alone, so
+//! exact promises are never touched. A measurement can be wrong. If it is *visibly* wrong (the counter runs
+//! backwards, a reading was missed, a whole window reads zero while flows are in) the declared rates count
 //! until the estimator remembers only good samples.
 
 use crate::denied::Denied;
 use crate::estimator::UseEstimator;
 use terms::{Bytes, Misuse, Rate, Span, Time};
 
-/// What a measured sum works with.
+/// Settings of a measured sum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SumTerms {
-    /// mu: what the flows may have together.
+    /// mu: the rate allocated to all flows together.
     pub allocated: Rate,
-    /// v: the target utilisation, a ratio; above one counts on bursts that do not meet.
+    /// v: the target utilisation, a ratio; above one it relies on bursts that do not coincide.
     pub target: (u32, u32),
-    /// How often the counter is read.
+    /// Time between two readings of the counter.
     pub period: Span,
-    /// Most flows.
+    /// Maximum number of flows.
     pub most_flows: usize,
 }
 
-/// What a reading of the counter was worth.
+/// The use of one reading of the counter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CounterReading {
-    /// The first one: there is nothing to compare it with.
+    /// The first reading: there is no earlier one to compare.
     First,
-    /// The sampling period is not over (or time did not move): ignored.
+    /// The sampling period is not over (or time did not move). The reading is ignored.
     TooSoon,
-    /// A sample.
+    /// A sample of the flows' rate.
     Sample(Rate),
-    /// The counter ran backwards: it was reset, or wrapped. No sample; declared rates count for a while.
+    /// The counter ran backwards: it was reset, or wrapped. There is no sample, and declared rates count for
+    /// a while.
     Backwards,
-    /// More than two periods since the last reading: peaks inside went unseen. Declared rates count for a while.
+    /// More than two periods since the last reading, so peaks may be missed. Declared rates count for a
+    /// while.
     Gap,
 }
 
@@ -46,17 +49,17 @@ pub struct MeasuredSum<E> {
     declared: Rate,
     flows: usize,
     last: Option<(Time, Bytes)>,
-    /// Good samples still to come before the estimate is believed again.
+    /// Good samples still needed before the estimate is trusted again.
     doubt: u32,
-    /// Samples of zero in a row, while flows were in.
+    /// Samples of zero in a row while there were flows.
     silent: u32,
 }
 
 impl<E: UseEstimator> MeasuredSum<E> {
-    /// Nobody is in.
+    /// A sum without flows.
     ///
     /// # Errors
-    /// [`Misuse::ZeroRate`] for a target of nothing or a period of zero.
+    /// [`Misuse::ZeroRate`] for a target of zero or a period of zero.
     pub fn new(terms: SumTerms, estimator: E) -> Result<MeasuredSum<E>, Misuse> {
         if terms.target.0 == 0 || terms.target.1 == 0 || terms.period == Span::ZERO {
             return Err(Misuse::ZeroRate);
@@ -64,10 +67,10 @@ impl<E: UseEstimator> MeasuredSum<E> {
         Ok(MeasuredSum { terms, estimator, declared: Rate::ZERO, flows: 0, last: None, doubt: 0, silent: 0 })
     }
 
-    /// May a flow of this declared rate come in? If so it is in.
+    /// Admits a flow of this declared rate, if it fits.
     ///
     /// # Errors
-    /// [`Denied`]; nothing has changed then.
+    /// [`Denied`]; then the sum is unchanged.
     pub fn ask(&mut self, rate: Rate) -> Result<(), Denied> {
         if rate == Rate::ZERO {
             return Err(Misuse::ZeroRate.into());
@@ -85,15 +88,15 @@ impl<E: UseEstimator> MeasuredSum<E> {
         Ok(())
     }
 
-    /// A flow of this declared rate went. What it used leaves the estimate with the samples.
+    /// Removes a flow of this declared rate. Its use leaves the estimate with the samples.
     pub fn leave(&mut self, rate: Rate) {
         debug_assert!(self.flows > 0 && rate <= self.declared, "who leaves was in");
         self.declared = self.declared.saturating_sub(rate);
         self.flows = self.flows.saturating_sub(1);
     }
 
-    /// The counter of all bytes that these flows have sent so far (counted where they are queued, not where they are
-    /// sent on: that is the rate that arrives), read now. Read it once a period.
+    /// Takes a reading of the counter of all bytes that these flows have sent so far. The bytes are counted
+    /// at the entry of the queue, so the samples are arrival rates. Read it once a period.
     pub fn read(&mut self, now: Time, counter: Bytes) -> CounterReading {
         let Some((then, before)) = self.last else {
             self.last = Some((now, counter));
@@ -122,17 +125,18 @@ impl<E: UseEstimator> MeasuredSum<E> {
         CounterReading::Sample(rate)
     }
 
-    /// What the flows are taken to use: the estimate, or what they declared while the measurement is in doubt.
+    /// The rate that the flows count as: the estimate, or at least the declared sum while the measurement is
+    /// in doubt.
     pub fn usage(&self) -> Rate {
         if self.doubt > 0 { self.declared.max(self.estimator.estimate()) } else { self.estimator.estimate() }
     }
 
-    /// Whether the declared rates count for now.
+    /// True while the declared rates count because the measurement is in doubt.
     pub fn in_doubt(&self) -> bool {
         self.doubt > 0
     }
 
-    /// The most that a flow may declare and still come in: the largest r with `v * mu > r + b`.
+    /// The largest rate that a new flow may declare: the largest r with `v * mu > r + b`.
     pub fn free(&self) -> Rate {
         let (n, d) = (u128::from(self.terms.target.0), u128::from(self.terms.target.1));
         // r + b <= ceil(n mu / d) - 1 is the same as d (r + b) < n mu.
@@ -141,17 +145,17 @@ impl<E: UseEstimator> MeasuredSum<E> {
         most.saturating_sub(self.usage()).min(self.terms.allocated)
     }
 
-    /// The grant was made larger or smaller. Those who are in stay.
+    /// Changes the allocation after the grant was resized. Admitted flows stay.
     pub fn allocate(&mut self, allocated: Rate) {
         self.terms.allocated = allocated;
     }
 
-    /// What those who are in have declared together.
+    /// The sum of the declared rates.
     pub fn declared(&self) -> Rate {
         self.declared
     }
 
-    /// How many are in.
+    /// The number of admitted flows.
     pub fn flows(&self) -> usize {
         self.flows
     }
@@ -163,7 +167,7 @@ impl<E: UseEstimator> MeasuredSum<E> {
     }
 }
 
-/// The rate that sends these bytes in that time: demand, rounded up.
+/// The rate of these bytes in that time. It is demand, so it is rounded up.
 fn used(bytes: Bytes, span: Span) -> Rate {
     let bit_nanos = u128::from(bytes.get()) * 8 * u128::from(Span::NANOS_PER_SEC);
     let rate = bit_nanos.div_ceil(u128::from(span.as_nanos().max(1)));

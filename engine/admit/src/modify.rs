@@ -6,36 +6,36 @@ use crate::state::{SlotState, SlotStep};
 use crate::table::SlotTable;
 use terms::{Misuse, Rate, Time, Window};
 
-/// What to change of a slot; `None` leaves as it is.
+/// A change to a slot. `None` leaves the value as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SlotChange {
-    /// A new rate.
+    /// The new rate.
     pub rate: Option<Rate>,
-    /// A new start; not of a slot that has begun, nor of an open one.
+    /// The new start; not for a slot that has begun, nor for an open one.
     pub start: Option<Time>,
-    /// A new end; not of an open slot.
+    /// The new end; not for an open slot.
     pub end: Option<Time>,
 }
 
 impl SlotChange {
-    /// Only the rate.
+    /// A change of the rate alone.
     pub const fn rate(rate: Rate) -> SlotChange {
         SlotChange { rate: Some(rate), start: None, end: None }
     }
 
-    /// Only the window.
+    /// A change of the window alone.
     pub fn window(window: Window) -> SlotChange {
         SlotChange { rate: None, start: Some(window.start()), end: Some(window.end()) }
     }
 }
 
 impl SlotTable {
-    /// Changes rate, start or end of a held, committed or open slot. Only what grows must fit: a slot may always
-    /// shrink, even where capacity was lowered below what is given away. Returns the slot as it is now.
+    /// Changes rate, start or end of a held, committed or open slot. Only growth must fit: a slot may always
+    /// shrink, even if capacity was lowered below what is given away. Returns the new slot.
     ///
     /// # Errors
-    /// [`Denied`], and the old slot stays: what it would grow by does not fit, a rate of zero, a window that is empty
-    /// or over, a start for a slot that has begun, a window for an open slot, a promised slot, a stale handle.
+    /// [`Denied`], and the old slot stays: the growth does not fit, a rate of zero, a window that is empty or
+    /// over, a start for a slot that has begun, a window for an open slot, a promised slot, a stale handle.
     pub fn modify(&mut self, id: SlotId, change: SlotChange) -> Result<Slot, Denied> {
         let old = self.slots.get(id)?;
         old.state.after(SlotStep::Modify)?;
@@ -61,7 +61,7 @@ impl SlotTable {
         Ok(self.slots.get(id).unwrap_or(new))
     }
 
-    /// The window after the change. What has started keeps its start.
+    /// The window after the change. A window that has started keeps its start.
     fn new_window(&self, old: &Slot, change: SlotChange) -> Result<Window, Misuse> {
         let start = match change.start {
             None => old.window.start(),
@@ -76,7 +76,7 @@ impl SlotTable {
         Window::new(start, end)
     }
 
-    /// Whether what `new` has more than `old` fits, at every instant from now on.
+    /// Checks that the growth from `old` to `new` fits at every instant from now on.
     fn must_grow(&self, old: &Slot, new: &Slot) -> Result<(), Denied> {
         let more = new.rate.saturating_sub(old.rate);
         let pieces = [

@@ -1,15 +1,16 @@
 //! Open slots: signalled reservations, in force now and open at their end (DESIGN.md, "One ledger").
 //!
-//! An open slot may last for ever, so it counts at every instant from now to for ever: it must fit under the most that
-//! is booked at *any* instant ahead, and from then on a booking must fit beside it. That is exact, and one running
-//! sum is enough for any number of open slots. It is also strict: a booking of the whole link next year leaves
-//! nothing to signal today.
+//! An open slot may last for ever, so it counts at every instant from now to for ever. It must fit above the
+//! bookings at *every* instant ahead, and from then on a booking must fit beside it. That is exact, and one
+//! running sum is enough for any number of open slots. It is also strict: a booking of the whole link next
+//! year leaves nothing to signal today.
 //!
-//! Where that is too strict, the offer states an `assumed_holding` H. Then an open slot counts for certain (is
-//! *sheltered*) only from its opening for H; it must fit there, under what is booked and sheltered, and beside every
-//! open slot there is at the moment. Once H is over it is *loose*: it still counts now, so nothing signalled can take
-//! its place, but a booking ignores it, and when a booked window comes under which it no longer fits it is displaced,
-//! with notice. Loose slots go in the order in which their shelter ended. A booked slot is never displaced.
+//! If that is too strict, the offer states an `assumed_holding` H. Then an open slot is *sheltered* only from
+//! its opening for H. In that time it must fit beside bookings and sheltered slots, and at its opening also
+//! beside every open slot. After H it is *loose*: it still counts now, so no signalled slot can take its
+//! place, but a booking ignores it. When a booked window begins beside which it does not fit, it is
+//! displaced, with notice. Loose slots go in the order in which their shelter ended. A booked slot is never
+//! displaced.
 //!
 //! In both cases open slots together never exceed `signalled_share`.
 
@@ -20,11 +21,11 @@ use crate::state::{SlotState, SlotStep};
 use crate::table::{MAX_RATE, SlotTable};
 use terms::{Misuse, Rate, Span, Time, Window};
 
-/// What the capacity is over the bookings at least, at every instant from the one on at which this was noted.
+/// The least capacity free of bookings over all instants from the one at which this was noted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead {
     least: Rate,
-    /// The bookings were these.
+    /// The value of `UseProfile::raised` then.
     raised: u64,
 }
 
@@ -46,9 +47,8 @@ impl SlotTable {
         self.count_new_open(rate, until)
     }
 
-    /// Whether it is clear without looking at the bookings that a new open slot fits. What was the least capacity over
-    /// the bookings from an instant on is not less from a later one on, unless something was booked or capacity was
-    /// changed since.
+    /// True if a new open slot fits for certain, by the noted [`Ahead`] alone. The least free capacity ahead
+    /// does not shrink as time passes, unless a booking is added or the capacity changes.
     fn surely_fits(&self, rate: Rate, until: Time) -> bool {
         let Some(ahead) = self.ahead.filter(|ahead| ahead.raised == self.profile.raised()) else { return false };
         let taken = Rate::from_bps(self.standing).saturating_add(rate);
@@ -59,7 +59,7 @@ impl SlotTable {
             && self.offer.signalled_share.is_none_or(in_share)
     }
 
-    /// Notes what is free ahead, for [`SlotTable::surely_fits`].
+    /// Notes the least free capacity ahead, for [`SlotTable::surely_fits`].
     fn look_ahead(&mut self) {
         let over = self.capacity.stretches(self.now, Time::FOREVER);
         let least = over.map(|s| s.rate.as_bps().saturating_sub(self.profile.peak(s.start, s.end))).min();
@@ -67,8 +67,8 @@ impl SlotTable {
         self.ahead = Some(Ahead { least, raised: self.profile.raised() });
     }
 
-    /// Counts an open slot that exists already (found in the plane after a restart), whether or not it fits; what
-    /// is missing then is in the answer. It is safe from bookings for as long as a new one.
+    /// Counts an open slot that exists already (found in the plane after a restart), even if it does not fit.
+    /// Returns the shortfall, if any. The slot is safe from bookings for as long as a new one.
     ///
     /// # Errors
     /// [`Denied`]: the table is full, the rate is zero, or the sums would pass [`MAX_RATE`].
@@ -84,23 +84,24 @@ impl SlotTable {
         Ok((id, self.shortfall()))
     }
 
-    /// What open slots hold together.
+    /// Sum of all open slots.
     pub fn open_sum(&self) -> Rate {
         Rate::from_bps(self.standing + self.sheltered + self.loose)
     }
 
-    /// The most that could be opened now, as one slot or several.
+    /// The largest rate that could be opened now, as one slot or several.
     pub fn free_to_open(&self) -> Rate {
         self.free_to_open_until(self.shelter_end())
     }
 
-    /// Changes the share of open slots. What is open stays, even if it is more; the answer is what is too much.
+    /// Changes the share of open slots. Open slots stay; the result is the rate by which they exceed the new
+    /// share.
     pub fn set_signalled_share(&mut self, share: Option<Rate>) -> Rate {
         self.offer.signalled_share = share;
         share.map_or(Rate::ZERO, |share| self.open_sum().saturating_sub(share))
     }
 
-    /// Changes how long an open slot is safe from bookings; slots that are open keep what they were told.
+    /// Changes the time for which a new open slot is safe from bookings. Slots that are open keep theirs.
     pub fn set_assumed_holding(&mut self, span: Option<Span>) {
         self.offer.assumed_holding = span;
     }
@@ -109,7 +110,7 @@ impl SlotTable {
         self.offer.assumed_holding.map_or(Time::FOREVER, |span| self.now.saturating_add(span))
     }
 
-    /// What an open slot that is safe until `until` could have, or grow by.
+    /// The rate that a new open slot could have, or an existing one grow by, if it is safe until `until`.
     pub(crate) fn free_to_open_until(&self, until: Time) -> Rate {
         let share = self.offer.signalled_share.map(|share| share.saturating_sub(self.open_sum()));
         let ahead = if until > self.now { self.available(self.now, until) } else { Rate::INFINITE };
@@ -156,7 +157,7 @@ impl SlotTable {
         }
     }
 
-    /// The slot's shelter has ended: it leaves the profile and is loose from now on.
+    /// Ends the slot's shelter: it leaves the profile and is loose from now on.
     pub(crate) fn loosen(&mut self, id: SlotId, slot: &Slot) {
         self.sheltered -= slot.rate.as_bps();
         self.profile.add(slot.window.start(), slot.until, -(slot.rate.as_bps() as i64));
@@ -164,7 +165,7 @@ impl SlotTable {
         self.loose_slots.insert((slot.until, id));
     }
 
-    /// Displaces loose slots until the rest fits beside what is booked at this instant.
+    /// Displaces loose slots until the others fit beside the bookings of this instant.
     pub(crate) fn settle(&mut self) {
         while self.loose > 0 {
             let taken = self.profile.level(self.now) + self.standing + self.loose;

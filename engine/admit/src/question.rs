@@ -1,4 +1,4 @@
-//! What the table is asked: peaks, what is free, where something fits.
+//! Questions to the table: peaks, free capacity, the next place where a slot fits.
 
 use crate::denied::{Denied, Shortfall};
 use crate::profile::Search;
@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use terms::{Misuse, Rate, Span, Time, Window};
 
 impl SlotTable {
-    /// The most that is given away at any instant of `[start, end)`, open slots included unless a booking may
-    /// displace them. Zero for an empty window.
+    /// The largest sum given away at any instant of `[start, end)`. It includes the open slots that a booking
+    /// may not displace. Zero for an empty window.
     pub fn peak(&self, start: Time, end: Time) -> Rate {
         if start >= end {
             return Rate::ZERO;
@@ -17,8 +17,8 @@ impl SlotTable {
         Rate::from_bps(self.profile.peak(start, end) + self.standing)
     }
 
-    /// What can be booked over the whole of `[start, end)`: the least that is free at any of its instants from now on.
-    /// Zero for a window that is empty or over.
+    /// The rate that can be booked over the whole of `[start, end)`: the least free capacity at any of its
+    /// instants from now on. Zero for a window that is empty or over.
     pub fn available(&self, start: Time, end: Time) -> Rate {
         let start = start.max(self.now);
         if start >= end {
@@ -30,13 +30,14 @@ impl SlotTable {
         Rate::from_bps(free.unwrap_or(0))
     }
 
-    /// What nobody has at an instant: less than [`SlotTable::available`] where a booking would displace open slots.
+    /// The unused capacity at an instant: less than [`SlotTable::available`] if a booking would displace open
+    /// slots.
     pub fn spare(&self, at: Time) -> Rate {
         let instant = self.available(at, at.saturating_add(Span::from_nanos(1)));
         instant.saturating_sub(Rate::from_bps(self.loose))
     }
 
-    /// For how long from now on, at most until `by`, `rate` can be booked; `None`: not at this instant.
+    /// The instant until which `rate` can be booked from now on, at most `by`; `None` if not even now.
     pub fn lasts(&self, rate: Rate, by: Time) -> Option<Time> {
         let window = Window::new(self.now, by).ok()?;
         for stretch in self.capacity.stretches(window.start(), window.end()) {
@@ -52,7 +53,8 @@ impl SlotTable {
         Some(by)
     }
 
-    /// The earliest start at which `rate` fits for `span`, not before `earliest` (or now), over by `latest`.
+    /// The earliest start at which `rate` fits for `span`, not before `earliest` (or now) and over by
+    /// `latest`.
     ///
     /// # Errors
     /// [`Misuse`]: a rate of zero, a span of zero.
@@ -82,8 +84,9 @@ impl SlotTable {
         Ok(None)
     }
 
-    /// What can be booked in each stretch of `[start, end)` from now on, in order and without gaps, neighbours that are
-    /// equal as one. At most so many; the last then ends before the whole does.
+    /// The rate that can be booked in each stretch of `[start, end)` from now on, in order and without gaps.
+    /// Equal neighbours are one stretch. With more than `most` stretches, the last one returned ends before
+    /// `end`.
     pub fn stretches(&self, start: Time, end: Time, most: usize) -> Vec<(Window, Rate)> {
         let mut found: Vec<(Window, Rate)> = Vec::new();
         let mut full = false;
@@ -114,12 +117,12 @@ impl SlotTable {
         found
     }
 
-    /// The slots that count at the instant `t`. Looks at every slot.
+    /// The slots that count at the instant `t`. Reads every slot.
     pub fn slots_at(&self, t: Time) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
         self.slots.iter().filter(move |(_, slot)| slot.window.contains(t))
     }
 
-    /// Where more has been given away than there is, from now on; `None`: nowhere.
+    /// The shortfall from now on, if more has been given away than there is.
     pub fn shortfall(&self) -> Option<Shortfall> {
         let mut found: Option<Shortfall> = None;
         for stretch in self.capacity.stretches(self.now, Time::FOREVER) {
@@ -141,7 +144,7 @@ impl SlotTable {
         found
     }
 
-    /// Whether `rate` more fits at every instant of `window`, which is not before now.
+    /// Checks that `rate` more fits at every instant of `window`, which is not before now.
     pub(crate) fn must_fit(&self, window: Window, rate: Rate) -> Result<(), Denied> {
         let fits = self.capacity.stretches(window.start(), window.end()).all(|s| {
             let limit = s.rate.as_bps();

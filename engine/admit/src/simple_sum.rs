@@ -1,10 +1,12 @@
-//! Simple sum: a flow comes in if the declared rates together stay within what is allocated. The yardstick that a
-//! measured sum is compared with (Jamin, Danzig, Shenker, Zhang 1997; "SSAC" of Jamin and Jin 1998, section 1).
+//! Simple sum: a flow is admitted if the sum of the declared rates stays within the allocation. It is the
+//! yardstick for a measured sum (Jamin, Danzig, Shenker, Zhang 1997; "SSAC" of Jamin and Jin 1998, section
+//! 1).
 
 use crate::denied::Denied;
 use terms::{Misuse, Rate};
 
-/// Admission by the sum of declared rates. Exact: use it where a [`SlotTable`](crate::SlotTable) would be too much.
+/// Admission by the sum of declared rates. It is exact; use it if a [`SlotTable`](crate::SlotTable) would be
+/// too much.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SimpleSum {
     allocated: Rate,
@@ -14,15 +16,15 @@ pub struct SimpleSum {
 }
 
 impl SimpleSum {
-    /// Nobody is in. `allocated` is what the flows may have together.
+    /// A sum without flows. `allocated` is the rate of all flows together.
     pub const fn new(allocated: Rate, most_flows: usize) -> SimpleSum {
         SimpleSum { allocated, declared: Rate::ZERO, flows: 0, most_flows }
     }
 
-    /// May a flow of this declared rate come in? If so it is in.
+    /// Admits a flow of this declared rate, if it fits.
     ///
     /// # Errors
-    /// [`Denied`]; nothing has changed then.
+    /// [`Denied`]; then the sum is unchanged.
     pub fn ask(&mut self, rate: Rate) -> Result<(), Denied> {
         if rate == Rate::ZERO {
             return Err(Misuse::ZeroRate.into());
@@ -39,24 +41,24 @@ impl SimpleSum {
         Ok(())
     }
 
-    /// A flow of this declared rate went.
+    /// Removes a flow of this declared rate.
     pub fn leave(&mut self, rate: Rate) {
         debug_assert!(self.flows > 0 && rate <= self.declared, "who leaves was in");
         self.declared = self.declared.saturating_sub(rate);
         self.flows = self.flows.saturating_sub(1);
     }
 
-    /// The most that a flow may declare and still come in.
+    /// The largest rate that a new flow may declare.
     pub fn free(&self) -> Rate {
         self.allocated.saturating_sub(self.declared)
     }
 
-    /// What those who are in have declared together.
+    /// The sum of the declared rates.
     pub fn declared(&self) -> Rate {
         self.declared
     }
 
-    /// How many are in.
+    /// The number of admitted flows.
     pub fn flows(&self) -> usize {
         self.flows
     }

@@ -15,30 +15,31 @@ pub struct SlotId {
 }
 
 impl SlotId {
-    /// As one number, for logs, journals and the API.
+    /// The handle as one number, for logs, journals and the API.
     pub const fn as_u64(self) -> u64 {
         (self.generation as u64) << 32 | self.index as u64
     }
 
-    /// Back from [`SlotId::as_u64`]. Any number is safe: a wrong one is unknown to the table.
+    /// The handle of a number from [`SlotId::as_u64`]. Any number is safe: the table does not know a wrong
+    /// one.
     pub const fn from_u64(number: u64) -> SlotId {
         SlotId { index: number as u32, generation: (number >> 32) as u32 }
     }
 }
 
-/// What a slot is.
+/// A slot of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Slot {
-    /// From when to when it counts; an open slot counts from its opening for ever.
+    /// The time in which it counts; an open slot counts from its opening for ever.
     pub window: Window,
-    /// How much.
+    /// Its rate.
     pub rate: Rate,
-    /// Where it is in its life.
+    /// Its state.
     pub state: SlotState,
     /// Held: the instant at which it expires. Open: the instant from which a booking may displace it
-    /// ([`Time::FOREVER`]: never). Otherwise of no meaning.
+    /// ([`Time::FOREVER`]: never). Without meaning in other states.
     pub until: Time,
-    /// Whether its opening has been told ([`crate::SlotNotice::Opens`]); always true of an open slot.
+    /// True if its opening has been told ([`crate::SlotNotice::Opens`]); always true for an open slot.
     pub begun: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The life of a slot: which step each state allows. Every other step is refused as [`Misuse::WrongState`], and what
-//! has ended has no state any more (its handle is unknown).
+//! The life of a slot: the steps that each state allows. Every other step is refused as
+//! [`Misuse::WrongState`]. A slot that is over has no state (its handle is unknown).
 //!
 //! ```text
 //!  hold --> Held --promise--> Promised --commit--> Committed --close--> (over)
@@ -11,12 +11,13 @@
 
 use terms::Misuse;
 
-/// Where a slot is in its life.
+/// The state of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SlotState {
-    /// Counted until its deadline; nobody has promised anything.
+    /// Counted until its deadline; the participant has not voted yet.
     Held,
-    /// Voted for: it has no deadline and survives a restart; only the coordinator's decision ends it.
+    /// The participant voted yes: the slot has no deadline and survives a restart. Only the coordinator's
+    /// decision ends it.
     Promised,
     /// Booked: it opens at its start and closes at its end.
     Committed,
@@ -29,14 +30,14 @@ impl SlotState {
     pub const ALL: [SlotState; 4] = [SlotState::Held, SlotState::Promised, SlotState::Committed, SlotState::Open];
 }
 
-/// What may happen to a slot.
+/// A step in the life of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SlotStep {
     /// The participant votes yes.
     Promise,
-    /// The coordinator decides for it.
+    /// The coordinator decides to commit.
     Commit,
-    /// It is given back: aborted, cancelled, torn down.
+    /// The slot is given back: aborted, cancelled, torn down.
     Release,
     /// Its deadline passes.
     Expire,
@@ -61,7 +62,7 @@ impl SlotStep {
     ];
 }
 
-/// What an allowed step leads to.
+/// The result of an allowed step.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum After {
     /// The slot goes on, in this state.
@@ -71,10 +72,10 @@ pub enum After {
 }
 
 impl SlotState {
-    /// The table of edges.
+    /// The state after a step.
     ///
     /// # Errors
-    /// [`Misuse::WrongState`] for a step that is not in it.
+    /// [`Misuse::WrongState`] if this state does not allow the step.
     pub const fn after(self, step: SlotStep) -> Result<After, Misuse> {
         Ok(match (self, step) {
             (SlotState::Held, SlotStep::Promise) => After::Goes(SlotState::Promised),

@@ -1,13 +1,13 @@
-//! The slot table: what is given away of one resource, at every instant from now on.
+//! The slot table: the sum of all slots of one resource, at every instant from now on.
 //!
-//! Booked slots (holds, promises, bookings, grants) have a window; they are counted in a [`UseProfile`]. Open slots
-//! (signalled reservations) are one running sum, counted at every instant from now to for ever. What must fit is
-//! `profile(t) + open <= capacity(t)` at every instant `t` that a request touches; windows are half-open, so two that
-//! touch never add up, and two that start at the same instant always do. A request is checked in full before
-//! anything is changed.
+//! Booked slots (holds, promises, bookings, grants) have a window; they are counted in a [`UseProfile`]. Open
+//! slots (signalled reservations) are one running sum, counted at every instant from now to for ever. The
+//! table keeps `profile(t) + open <= capacity(t)` at every instant `t` that a request touches. Windows are
+//! half-open, so two that touch never add up, and two that start at the same instant always do. A request is
+//! checked in full before anything is changed.
 //!
-//! The table is told the time by [`SlotTable::expire`] and never looks. Whatever lies before now is history: windows
-//! are cut off at now, and nothing is checked before it.
+//! The table is told the time by [`SlotTable::expire`] and never reads a clock. Windows are cut off at now,
+//! and nothing is checked before it.
 
 use crate::agenda::Agenda;
 use crate::capacity::Capacity;
@@ -20,17 +20,18 @@ use crate::state::{After, SlotState, SlotStep};
 use alloc::collections::{BTreeSet, VecDeque};
 use terms::{Misuse, Rate, Span, Time, Window};
 
-/// The largest capacity that a table counts with, 2^62 bit/s: sums of what fits under it cannot overflow.
+/// The largest capacity of a table, 2^62 bit/s: sums of what fits under it cannot overflow.
 pub const MAX_RATE: Rate = Rate::from_bps(1 << 62);
 
-/// What a resource offers.
+/// The capacity that a resource offers, and its terms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotOffer {
-    /// Its capacity, for ever unless [`SlotTable::set_capacity`] says otherwise. Above [`MAX_RATE`] it counts as that.
+    /// The capacity for ever, unless [`SlotTable::set_capacity`] changes it. Values above [`MAX_RATE`] count
+    /// as that.
     pub capacity: Rate,
-    /// The most that open slots may hold together; `None`: all that is not booked at some instant ahead.
+    /// The most that open slots may hold together; `None`: as much as bookings leave at every instant ahead.
     pub signalled_share: Option<Rate>,
-    /// How long an open slot is safe from bookings; `None`: for ever.
+    /// The time for which an open slot is safe from bookings; `None`: for ever.
     pub assumed_holding: Option<Span>,
 }
 
@@ -41,14 +42,14 @@ impl SlotOffer {
     }
 }
 
-/// How large a table may grow.
+/// Limits on the size of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Most slots in all; at most `u32::MAX - 1` count.
+    /// Maximum number of slots; values above `u32::MAX - 1` count as that.
     pub slots: usize,
-    /// Most slots that are held or promised.
+    /// Maximum number of slots that are held or promised.
     pub undecided: usize,
-    /// Most steps of the capacity.
+    /// Maximum number of steps of the capacity.
     pub capacity_steps: usize,
 }
 
@@ -66,20 +67,20 @@ pub struct SlotTable {
     pub(crate) offer: SlotOffer,
     pub(crate) limits: Limits,
     pub(crate) capacity: Capacity,
-    /// Booked slots, and open slots for as long as they are safe from bookings, if that is not for ever.
+    /// Booked slots, and open slots while they are sheltered.
     pub(crate) profile: UseProfile,
     /// Sum of the open slots that are safe for ever.
     pub(crate) standing: u64,
-    /// Sum of the open slots that are safe for a while yet; counted in the profile.
+    /// Sum of the sheltered open slots. They are counted in the profile.
     pub(crate) sheltered: u64,
-    /// Sum of the open slots that a booking may displace.
+    /// Sum of the loose open slots, which a booking may displace.
     pub(crate) loose: u64,
-    /// Which those are; the one whose shelter ended first comes first.
+    /// The loose slots, by the end of their shelter.
     pub(crate) loose_slots: BTreeSet<(Time, SlotId)>,
     pub(crate) slots: Slots,
     pub(crate) undecided: usize,
     pub(crate) agenda: Agenda,
-    /// What was free ahead when an open slot last asked.
+    /// The free capacity ahead when an open slot last asked.
     pub(crate) ahead: Option<Ahead>,
     pub(crate) notices: VecDeque<SlotNotice>,
 }
@@ -105,18 +106,18 @@ impl SlotTable {
         }
     }
 
-    /// The latest time it was told.
+    /// The latest time that the table was told.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// The capacity at the latest time it was told.
+    /// The capacity at [`SlotTable::now`].
     pub fn capacity(&self) -> Rate {
         self.capacity.at(self.now)
     }
 
-    /// Holds `rate` in `window` until the instant `until`, when it expires unless it has been promised. The part of
-    /// the window that is before now is cut off.
+    /// Holds `rate` in `window`. The hold expires at the instant `until` unless it has been promised. The
+    /// part of the window before now is cut off.
     ///
     /// # Errors
     /// [`Denied`]: it does not fit, a table is full, the rate is zero, the window or the deadline is over.
@@ -140,11 +141,11 @@ impl SlotTable {
         self.book(window, rate, SlotState::Committed, Time::FOREVER)
     }
 
-    /// Counts what was booked in an earlier life as one committed slot, whether or not it fits; what is missing then is
-    /// told by [`SlotTable::shortfall`].
+    /// Counts a booking of an earlier run as one committed slot, even if it does not fit.
+    /// [`SlotTable::shortfall`] tells what is missing then.
     ///
     /// # Errors
-    /// As [`SlotTable::hold`]; for want of capacity only where the sums would pass [`MAX_RATE`].
+    /// As [`SlotTable::hold`], but capacity is refused only if the sums would pass [`MAX_RATE`].
     pub fn adopt_booked(&mut self, window: Window, rate: Rate) -> Result<SlotId, Denied> {
         let window = self.still_ahead(window)?;
         self.room_for_slot(rate)?;
@@ -156,18 +157,19 @@ impl SlotTable {
         Ok(self.count_booked(window, rate, SlotState::Committed, Time::FOREVER))
     }
 
-    /// The participant's yes: the hold has no deadline any more.
+    /// Promises a hold (the participant votes yes): it has no deadline any more.
     ///
     /// # Errors
-    /// [`Misuse`]: a stale handle, or not a hold.
+    /// [`Misuse`]: the handle is stale, or the slot is no hold.
     pub fn promise(&mut self, id: SlotId) -> Result<(), Misuse> {
         self.step(id, SlotStep::Promise)
     }
 
-    /// The coordinator's decision for it: the slot opens at its start (at once, if that has come).
+    /// Commits a promised slot (the coordinator's decision). It opens at its start, or at once if that has
+    /// come.
     ///
     /// # Errors
-    /// [`Misuse`]: a stale handle, or not promised.
+    /// [`Misuse`]: the handle is stale, or the slot is not promised.
     pub fn commit(&mut self, id: SlotId) -> Result<(), Misuse> {
         self.step(id, SlotStep::Commit)?;
         self.undecided -= 1;
@@ -182,7 +184,7 @@ impl SlotTable {
         self.end(id, SlotStep::Release)
     }
 
-    /// What the handle names.
+    /// The slot of a handle.
     ///
     /// # Errors
     /// [`Misuse::UnknownHandle`] if it is stale.
@@ -190,24 +192,23 @@ impl SlotTable {
         self.slots.get(id)
     }
 
-    /// Every slot, in the order of a table of no meaning, always the same.
+    /// Every slot, in an order that has no meaning and is always the same.
     pub fn slots(&self) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
         self.slots.iter()
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there is none.
+    /// True if there is no slot.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Sets the capacity in `window`. If more has been given away than that, the new capacity stands all the same
-    /// (the world has lost it), nothing is taken back, nothing more is given, and the answer says what is missing.
-    /// What a booking may displace is displaced.
+    /// Sets the capacity in `window`. It takes effect even if more has been given away: booked slots stay, no
+    /// more is given, and the result is the shortfall. Loose slots that no longer fit are displaced.
     ///
     /// # Errors
     /// [`Denied::Limit`] if there would be too many steps, [`Misuse::Past`] for a window that is over.
@@ -223,7 +224,7 @@ impl SlotTable {
         Ok(self.shortfall())
     }
 
-    /// Cuts the window off at now.
+    /// Cuts off the part of the window before now.
     pub(crate) fn still_ahead(&self, window: Window) -> Result<Window, Misuse> {
         let past = Misuse::Past { end: window.end(), now: self.now };
         Window::new(window.start().max(self.now), window.end()).map_err(|_| past)
@@ -245,7 +246,7 @@ impl SlotTable {
         id
     }
 
-    /// What every new slot needs: a rate, and a place in the table.
+    /// Checks the requirements of every new slot: a rate above zero, and a free place in the table.
     pub(crate) fn room_for_slot(&self, rate: Rate) -> Result<(), Denied> {
         if rate == Rate::ZERO {
             return Err(Misuse::ZeroRate.into());
@@ -256,7 +257,7 @@ impl SlotTable {
         Ok(())
     }
 
-    /// Takes a step after which the slot goes on.
+    /// Takes a step that changes the slot's state.
     fn step(&mut self, id: SlotId, step: SlotStep) -> Result<(), Misuse> {
         let old = self.slots.get(id)?;
         let After::Goes(state) = old.state.after(step)? else { return Err(Misuse::WrongState) };
@@ -266,7 +267,7 @@ impl SlotTable {
         Ok(())
     }
 
-    /// Takes a step after which the slot is over.
+    /// Takes a step that ends the slot.
     pub(crate) fn end(&mut self, id: SlotId, step: SlotStep) -> Result<Slot, Misuse> {
         let slot = self.slots.get(id)?;
         let After::Over = slot.state.after(step)? else { return Err(Misuse::WrongState) };

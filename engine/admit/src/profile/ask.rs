@@ -1,18 +1,18 @@
-//! Asking the profile: the value at an instant, the maximum of a stretch, the first place above a ceiling, a stretch
-//! under a ceiling.
+//! Questions to the profile: the value at an instant, the maximum of a stretch, the first instant above a
+//! ceiling, a stretch under a ceiling.
 
 use super::change::MAX_HEIGHT;
 use super::{Search, UseProfile};
 use terms::Time;
 
 impl Search {
-    /// What `since` is, if a stretch that lasts until `t` is long enough.
+    /// Returns `since` if a stretch from there to `t` is long enough.
     pub fn found(&self, t: Time) -> Option<Time> {
         self.since.filter(|since| t.since(*since).as_nanos() >= self.length)
     }
 
-    /// The function goes to a level that is or is not above the ceiling at `t`; answers the start of the stretch that
-    /// ends or has been long enough by then.
+    /// Notes that at `t` the function steps to a level above the ceiling or not. Returns the start of the
+    /// stretch before, if it is long enough by then.
     fn visit(&mut self, t: Time, above: bool) -> Option<Time> {
         let found = self.found(t);
         if above {
@@ -24,16 +24,17 @@ impl Search {
     }
 }
 
-/// Part of the tree that a search goes through.
+/// A subtree that a search visits.
 #[derive(Clone, Copy)]
 struct Part {
     node: u32,
     height: usize,
-    /// The level at which it begins.
+    /// The level at which the subtree begins.
     base: i64,
 }
 
-/// Where the two ends of a stretch are, on one level of the tree: nodes, the levels at which those begin, children.
+/// The two ends of a stretch on one level of the tree: nodes, child indices, and the levels at which the
+/// nodes begin.
 #[derive(Clone, Copy, Default)]
 struct Fork {
     left: u32,
@@ -44,7 +45,7 @@ struct Fork {
     right_base: i64,
 }
 
-/// Where a search looks.
+/// The window and the ceiling of a search.
 #[derive(Clone, Copy)]
 struct Scope {
     start: u64,
@@ -68,8 +69,9 @@ impl<const N: usize> UseProfile<N> {
 
     /// The greatest value in `[start, end)`, which is not empty.
     ///
-    /// Both ends go down together, and what is between them is looked at only when both leaves are on their way from
-    /// memory: the time that this takes at a million slots is the time of the cache misses that follow one another.
+    /// The search goes down to both ends together, and reads what is between them only when both leaves are
+    /// being fetched from memory. With a million slots, the time is that of the cache misses that follow one
+    /// another.
     pub fn peak(&self, start: Time, end: Time) -> u64 {
         let (start, end) = (start.as_nanos(), end.as_nanos());
         let mut forks: [Fork; MAX_HEIGHT] = [Fork::default(); MAX_HEIGHT];
@@ -100,7 +102,7 @@ impl<const N: usize> UseProfile<N> {
         high.max(high_left).max(at.right_base.saturating_add(r.peak_before(end))) as u64
     }
 
-    /// The greatest level of a boundary in the children that are between the two ends.
+    /// The greatest level of a boundary in the children between the two ends.
     fn between(&self, fork: &Fork) -> i64 {
         let (l, r) = (self.inners.get(fork.left), self.inners.get(fork.right));
         let (i, j) = (fork.i as usize, fork.j as usize);
@@ -138,7 +140,7 @@ impl<const N: usize> UseProfile<N> {
             .find_map(|i| self.first_in(self.child(part, i), scope))
     }
 
-    /// Carries `search` over `[start, end)`; answers the start of the first stretch that is long enough.
+    /// Continues `search` over `[start, end)`. Returns the start of the first stretch that is long enough.
     pub fn search(&self, search: &mut Search, start: Time, end: Time, ceiling: u64) -> Option<Time> {
         if start >= end {
             return None;
@@ -179,7 +181,8 @@ impl<const N: usize> UseProfile<N> {
         None
     }
 
-    /// Shows every boundary inside `(start, end)` in order, with the value from there on, until `see` says no.
+    /// Visits every boundary inside `(start, end)` in order, with the value from there on, until `see`
+    /// returns false.
     pub fn walk(&self, start: Time, end: Time, mut see: impl FnMut(Time, u64) -> bool) {
         if start < end {
             let scope = Scope { start: start.as_nanos(), end: end.as_nanos(), ceiling: 0 };

@@ -1,13 +1,13 @@
-//! The tree checked against its own rules, and what it weighs.
+//! A check of the tree's invariants, and its size.
 
 use super::UseProfile;
 use super::leaf::UNUSED;
 
 impl<const N: usize> UseProfile<N> {
-    /// Recomputes what every node says of its children and checks the order of all keys.
+    /// Recomputes the sums that each node keeps of its children, and checks the order of all keys.
     ///
     /// # Errors
-    /// The rule that is broken.
+    /// The invariant that does not hold.
     pub fn audit(&self) -> Result<(), &'static str> {
         let (leaves, inners) = self.audit_node(self.root, self.height, (0, UNUSED))?;
         if leaves != self.leaves.len() || inners != self.inners.len() {
@@ -16,7 +16,8 @@ impl<const N: usize> UseProfile<N> {
         Ok(())
     }
 
-    /// How many leaves and inner nodes there are in this one, all of whose keys are in `range`.
+    /// Checks the subtree of a node, whose keys must all lie in `range`. Returns its numbers of leaves and
+    /// inner nodes.
     fn audit_node(&self, node: u32, height: usize, range: (u64, u64)) -> Result<(usize, usize), &'static str> {
         if height == 0 {
             return self.audit_leaf(node, range).map(|()| (1, 0));
@@ -70,12 +71,12 @@ impl<const N: usize> UseProfile<N> {
         Ok(())
     }
 
-    /// How many boundaries there are.
+    /// The number of boundaries.
     pub fn boundaries(&self) -> usize {
         self.steps().count()
     }
 
-    /// Bytes of memory that it takes.
+    /// Memory of the tree, bytes.
     pub fn bytes(&self) -> usize {
         self.leaves.bytes() + self.inners.bytes()
     }

@@ -1,12 +1,13 @@
-//! Changing the profile: a step at each end of a stretch, and the splits and merges that keep the tree in shape.
+//! Changes to the profile: a step at each end of a stretch, and the splits and merges that keep the tree in
+//! shape.
 
 use super::UseProfile;
 use super::inner::{Branch, Inner};
 use super::leaf::Leaf;
 use terms::Time;
 
-/// More levels than a tree has: of two neighbours one is over a quarter full, so a node of 32 places has 4 children or
-/// more on average, and 2^33 boundaries need 16 levels at most.
+/// A bound on the height of the tree. Of two neighbours one is over a quarter full, so a node of 32 places
+/// has 4 children or more on average, and 2^33 boundaries need 16 levels at most.
 pub(super) const MAX_HEIGHT: usize = 20;
 
 /// The inner nodes from the root down and the child taken in each.
@@ -22,7 +23,7 @@ impl<const N: usize> UseProfile<N> {
         }
     }
 
-    /// How often anything was added: between two equal numbers the function has nowhere grown.
+    /// The number of additions. Between two equal numbers the function has nowhere grown.
     pub fn raised(&self) -> u64 {
         self.raised
     }
@@ -101,7 +102,7 @@ impl<const N: usize> UseProfile<N> {
         parent.insert(i + 1, right);
     }
 
-    /// What a parent should know of this node.
+    /// The summary of a node that its parent keeps.
     pub(super) fn branch(&self, key: u64, child: u32, height: usize) -> Branch {
         let (total, (high, low)) = if height == 0 {
             let leaf: &Leaf<N> = self.leaves.get(child);
@@ -117,7 +118,7 @@ impl<const N: usize> UseProfile<N> {
         if height == 0 { self.leaves.get(node).is_full() } else { self.inners.get(node).is_full() }
     }
 
-    /// Takes child `i` away if nothing is left in it, or joins it with a neighbour if little is.
+    /// Removes child `i` if it is empty, or joins it with a neighbour if it is sparse.
     fn tidy(&mut self, node: u32, i: usize, below: usize) {
         let child = self.inners.get(node).child[i];
         let (empty, sparse) = match below {
@@ -167,7 +168,7 @@ impl<const N: usize> UseProfile<N> {
         true
     }
 
-    /// Lets the tree shrink at its root.
+    /// Lowers the tree while its root has fewer than two children.
     fn lower_root(&mut self) {
         while self.height > 0 && self.inners.get(self.root).len == 1 {
             let only = self.inners.get(self.root).child[0];

@@ -1,4 +1,4 @@
-//! Inner nodes: for each child where it begins, what it changes, and how high and low it goes.
+//! Inner nodes: for each child its first key, its change of level, and its greatest and least level.
 //!
 //! All sums are relative to the level at which the node begins, so a change touches only the path from the root to
 //! its boundary, and within each node of that path only what lies to the right.
@@ -21,7 +21,7 @@ pub(super) struct Inner<const N: usize> {
     pub(super) low: [i64; N],
 }
 
-/// What a parent knows of a child.
+/// The summary of a child that its parent keeps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Branch {
     pub(super) key: u64,
@@ -54,8 +54,8 @@ impl<const N: usize> Inner<N> {
         self.len() <= N / 4
     }
 
-    /// Reads from every cache line that leads to a child, so that all are under way before the first is needed; no
-    /// more than a hint.
+    /// Reads from every cache line with the path to a child, so that all are fetched before the first is
+    /// needed. It is only a hint.
     pub(super) fn touch(&self) {
         for i in (0..N).step_by(8) {
             black_box(self.keys[i]);
@@ -64,7 +64,7 @@ impl<const N: usize> Inner<N> {
         }
     }
 
-    /// Which child `t` belongs to. Looks at the first key of each cache line, then into one line.
+    /// The index of the child that contains `t`. Reads the first key of each cache line, then one line.
     pub(super) fn index(&self, t: u64) -> usize {
         const LINE: usize = 8;
         if N < 2 * LINE {
@@ -92,7 +92,8 @@ impl<const N: usize> Inner<N> {
         self.high[from..to].iter().fold(i64::MIN, |high, h| high.max(*h))
     }
 
-    /// The greatest and the least level of a boundary; zero if there is none (the node is about to go).
+    /// The greatest and the least level of a boundary; zeros if there is no child (the node is about to be
+    /// removed).
     pub(super) fn extremes(&self) -> (i64, i64) {
         if self.len == 0 {
             return (0, 0);
@@ -106,7 +107,7 @@ impl<const N: usize> Inner<N> {
         (high, low)
     }
 
-    /// The level has been raised by `delta` somewhere in child `i`, whose extremes are `high` and `low` now.
+    /// Adds a step of `delta` inside child `i`, whose extremes are `high` and `low` now.
     pub(super) fn stepped(&mut self, i: usize, delta: i64, (high, low): (i64, i64)) {
         let (before, len) = (self.before(i), self.len());
         self.after[i..len].iter_mut().for_each(|level| *level += delta);
@@ -116,8 +117,8 @@ impl<const N: usize> Inner<N> {
         self.low[i] = before + low;
     }
 
-    /// Puts a child at place `i`; the levels of those after it stay as they are, for the level after it is what it
-    /// was before (it splits off its left neighbour) or `i` is the end.
+    /// Inserts a child at place `i`. The levels after later children stay: the new child splits off its left
+    /// neighbour, so the level after it is the old one, or `i` is the end.
     pub(super) fn insert(&mut self, i: usize, branch: Branch) {
         let before = self.before(i);
         let len = self.len();
@@ -134,7 +135,7 @@ impl<const N: usize> Inner<N> {
         self.len += 1;
     }
 
-    /// Takes the child at place `i` away; its change of level goes to its left neighbour, or it has none.
+    /// Removes the child at place `i`. Its change of level goes to its left neighbour, unless it has none.
     pub(super) fn remove(&mut self, i: usize) {
         let len = self.len();
         if i > 0 {
@@ -152,7 +153,7 @@ impl<const N: usize> Inner<N> {
         }
     }
 
-    /// Moves the upper half into a new node; answers it with the key where it begins.
+    /// Moves the upper half into a new node. Returns that node and the key at which it begins.
     pub(super) fn split(&mut self) -> (Inner<N>, u64) {
         let (half, len) = (self.len() / 2, self.len());
         let base = self.after[half - 1];
@@ -165,7 +166,7 @@ impl<const N: usize> Inner<N> {
         (right, key)
     }
 
-    /// Takes over all children of the node to the right, which begins at `key`; both together fit.
+    /// Takes over all children of the node to the right, which begins at `key`. Both together fit.
     pub(super) fn absorb(&mut self, right: &Inner<N>, key: u64) {
         let len = self.len();
         let base = self.before(len);

@@ -1,8 +1,8 @@
-//! Leaves: boundaries in order, each with the level from there on.
+//! Leaves: boundaries in order, each with the level that begins there.
 //!
-//! Levels are relative to the level at which the leaf begins. Unused places at the end have the key [`UNUSED`] and
-//! repeat the last level, so that loops run over the whole node without a length, and the last place always says by
-//! how much the level changes across the leaf.
+//! Levels are relative to the level at which the leaf begins. Unused places at the end have the key
+//! [`UNUSED`] and repeat the last level. So loops run over the whole node without a length, and the last
+//! place always has the change of level across the leaf.
 
 use core::hint::black_box;
 
@@ -31,12 +31,12 @@ impl<const N: usize> Leaf<N> {
         self.keys[N - 1] != UNUSED
     }
 
-    /// Whether so few boundaries are left that the leaf should join a neighbour.
+    /// True if the leaf has so few boundaries that it should join a neighbour.
     pub(super) fn is_sparse(&self) -> bool {
         self.keys[N / 4] == UNUSED
     }
 
-    /// Reads from every cache line, so that all are under way before the first is needed; no more than a hint.
+    /// Reads from every cache line, so that all are fetched before the first is needed. It is only a hint.
     pub(super) fn touch(&self) {
         for i in (0..N).step_by(8) {
             black_box(self.keys[i]);
@@ -44,7 +44,7 @@ impl<const N: usize> Leaf<N> {
         }
     }
 
-    /// By how much the level changes across the leaf.
+    /// The change of level across the leaf.
     pub(super) fn total(&self) -> i64 {
         self.levels[N - 1]
     }
@@ -69,8 +69,8 @@ impl<const N: usize> Leaf<N> {
         at
     }
 
-    /// The level at `start`, or the greatest of a boundary in `(start, end)` if that is more. Reads every place
-    /// whatever it finds, so that all cache lines of the leaf are under way at once.
+    /// The level at `start`, or the greatest of a boundary in `(start, end)` if that is more. Reads every
+    /// place in any case, so that all cache lines of the leaf are fetched at once.
     pub(super) fn peak(&self, start: u64, end: u64) -> i64 {
         let mut at = 0;
         let mut high = i64::MIN;
@@ -91,18 +91,18 @@ impl<const N: usize> Leaf<N> {
         high
     }
 
-    /// How many boundaries are at or before `t`.
+    /// The number of boundaries at or before `t`.
     pub(super) fn count(&self, t: u64) -> usize {
         self.keys.iter().filter(|key| **key <= t).count()
     }
 
-    /// Whether a step at `at` would need a place that is not there.
+    /// True if a step at `at` needs a place and the leaf is full.
     pub(super) fn lacks_room(&self, at: u64) -> bool {
         self.is_full() && !self.keys.contains(&at)
     }
 
-    /// Raises the level by `delta` from `at` on; a boundary that steps by nothing goes. Answers whether one went.
-    /// The caller has made room.
+    /// Raises the level by `delta` from `at` on. Removes the boundary if it no longer changes the level, and
+    /// then returns true. The caller has made room.
     pub(super) fn step(&mut self, at: u64, delta: i64) -> bool {
         let count = self.count(at);
         if count == 0 || self.keys[count - 1] != at {
@@ -126,7 +126,7 @@ impl<const N: usize> Leaf<N> {
         true
     }
 
-    /// Moves the upper half into a new leaf; answers it with its first key.
+    /// Moves the upper half into a new leaf. Returns that leaf and its first key.
     pub(super) fn split(&mut self) -> (Leaf<N>, u64) {
         let half = N / 2;
         let mut right = Leaf::EMPTY;
@@ -141,7 +141,7 @@ impl<const N: usize> Leaf<N> {
         (right, first)
     }
 
-    /// Takes over all boundaries of the leaf to the right; both together fit.
+    /// Takes over all boundaries of the leaf to the right. Both together fit.
     pub(super) fn absorb(&mut self, right: &Leaf<N>) {
         let (count, base) = (self.len(), self.total());
         let more = N - count;

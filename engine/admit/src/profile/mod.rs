@@ -1,4 +1,5 @@
-//! How much is booked at every instant: a step function of time, changed by stretches and asked for maxima.
+//! The booked rate at every instant: a step function of time that can be raised over a stretch and asked for
+//! maxima.
 //!
 //! A B+tree over the boundaries, the instants at which the function changes. Every node counts relative to the level
 //! at which it begins: a leaf has the level from each boundary on, an inner node has for each child the level after
@@ -32,7 +33,7 @@ pub struct UseProfile<const N: usize = NODE> {
     /// A leaf if the height is 0, otherwise an inner node.
     root: u32,
     height: usize,
-    /// How often anything was added: between two equal numbers the function has nowhere grown.
+    /// The number of additions. Between two equal numbers the function has nowhere grown.
     raised: u64,
 }
 
@@ -41,12 +42,12 @@ pub struct UseProfile<const N: usize = NODE> {
 pub struct Search {
     /// The least length of the stretch, ns.
     pub length: u64,
-    /// Since when the function has been at or under its ceiling; `None`: it is above.
+    /// The instant from which the function has been at or under the ceiling; `None` while it is above.
     pub since: Option<Time>,
 }
 
 impl<const N: usize> UseProfile<N> {
-    /// Zero everywhere.
+    /// A profile that is zero everywhere.
     pub fn new() -> UseProfile<N> {
         let mut leaves = Arena::new();
         let root = leaves.insert(Leaf::EMPTY);
@@ -60,15 +61,15 @@ impl<const N: usize> Default for UseProfile<N> {
     }
 }
 
-/// Nodes by number; numbers of nodes that went are used again. They are kept in pieces, so that growing never moves
-/// what is there: no operation waits for a copy of the whole.
+/// Nodes by number. Numbers of removed nodes are used again. Nodes are kept in pieces, so growth never moves
+/// them, and no operation waits for a copy of the whole.
 #[derive(Clone, Debug)]
 struct Arena<T> {
     pieces: Vec<Vec<T>>,
     vacant: Vec<u32>,
 }
 
-/// Nodes in a piece.
+/// Number of nodes in a piece.
 const PIECE: usize = 256;
 
 impl<T> Arena<T> {
@@ -107,7 +108,7 @@ impl<T> Arena<T> {
         &mut self.pieces[number as usize / PIECE][number as usize % PIECE]
     }
 
-    /// How many nodes there are or were.
+    /// The number of nodes, in use or vacant.
     fn made(&self) -> usize {
         self.pieces.last().map_or(0, |last| (self.pieces.len() - 1) * PIECE + last.len())
     }
