@@ -1,8 +1,8 @@
-//! What is said over the agent's socket: one JSON object a line, each way.
+//! The protocol of the agent's socket: one JSON object a line, each way.
 //!
-//! A line to the agent is a [`Call`]: `{"id":1,"call":"status"}`. A line from it is a [`ReplyLine`]: the answer to a call,
-//! `{"id":1,"ok":{...}}` or `{"id":1,"error":{...}}`, or news: `{"event":{...}}`. Rates are bit/s of IP bytes unless a name says
-//! `wire`, sizes are bytes, spans say their unit in the name.
+//! A line to the agent is a [`Call`]: `{"id":1,"call":"status"}`. A line from it is a [`ReplyLine`]: an
+//! answer, `{"id":1,"ok":{...}}` or `{"id":1,"error":{...}}`, or an event: `{"event":{...}}`. Rates are bit/s
+//! of IP bytes unless a name says `wire`, sizes are bytes, spans have their unit in the name.
 
 pub use crate::book::{
     AskDoc, AuditAsk, AuditPage, BindingDoc, BookAnswer, BookFilter, ChangeDoc, RefusalDoc, WindowDoc,
@@ -24,22 +24,22 @@ pub const MAX_LINE: usize = 1 << 20;
 /// A line to the agent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Call {
-    /// Comes back with the answer.
+    /// A number that comes back with the answer.
     pub id: u64,
-    /// What is asked.
+    /// The request.
     #[serde(flatten)]
     pub request: Request,
 }
 
-/// What may be asked.
+/// A request to the agent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case")]
 pub enum Request {
-    /// Who are you? Answered with [`Answer::Hello`].
+    /// The agent's name and version: [`Answer::Hello`].
     Hello,
-    /// Everything about every reservation and interface: [`Answer::Status`].
+    /// All reservations and interfaces: [`Answer::Status`].
     Status,
-    /// The sessions known: [`Answer::Sessions`], a page.
+    /// The known sessions: [`Answer::Sessions`], a page.
     Sessions(Skip),
     /// Path states: [`Answer::Senders`], a page.
     Senders(Skip),
@@ -47,45 +47,45 @@ pub enum Request {
     Reservations(Skip),
     /// Messages by type: [`Answer::Counters`].
     Counters,
-    /// "I send this": SENDER of RFC 2205 section 3.11.1.
+    /// Register a sender: SENDER of RFC 2205 section 3.11.1.
     Sender {
-        /// To where.
+        /// Destination.
         session: SessionId,
-        /// From where.
+        /// Source.
         sender: SenderId,
-        /// How much.
+        /// The traffic.
         tspec: TspecDoc,
         /// TTL of the data packets.
         ttl: u8,
     },
-    /// "I no longer send."
+    /// Remove a sender.
     SenderGone {
-        /// To where.
+        /// Destination.
         session: SessionId,
-        /// From where.
+        /// Source.
         sender: SenderId,
     },
-    /// "I receive this": path events follow.
+    /// Register a receiver; path events follow.
     Receiver {
         /// The session.
         session: SessionId,
     },
-    /// RESERVE. The answer says that it was taken; whether it holds comes as an event (`confirm` or `error`).
+    /// RESERVE. The answer says only that it was taken; an event (`confirm` or `error`) has the result.
     Reserve {
         /// The session.
         session: SessionId,
         /// `ff`, `se` or `wf`.
         style: StyleDoc,
-        /// Which senders.
+        /// The senders.
         senders: Vec<SenderId>,
-        /// How much; one per sender for `ff`.
+        /// The flowspecs; one per sender for `ff`.
         flowspecs: Vec<FlowSpecDoc>,
-        /// Whether a confirmation is wanted.
+        /// True if a confirmation is wanted.
         confirm: bool,
     },
-    /// At which priority this connection asks from now on (RFC 3181); null: nothing is said.
+    /// The priority of this connection's requests from now on (RFC 3181); null: none.
     Priority {
-        /// Which, if any.
+        /// The priority, if any.
         priority: Option<PriorityDoc>,
     },
     /// RELEASE; without a session: everything of this connection.
@@ -95,49 +95,49 @@ pub enum Request {
     },
     /// One of the operator's tables, filtered and limited: [`Answer::Shown`].
     Show {
-        /// Which.
+        /// The table.
         view: View,
-        /// Which rows of it.
+        /// The rows.
         #[serde(default)]
         filter: RowFilter,
     },
-    /// For a host that does not signal; it outlives the connection and the agent. [`Answer::Statics`], its one row.
+    /// Add a sender or reservation that outlives connection and agent: [`Answer::Statics`], its one row.
     AddStatic {
-        /// What.
+        /// The sender or reservation.
         what: StaticDoc,
     },
-    /// Takes one of them away.
+    /// Remove a static sender or reservation.
     RemoveStatic {
         /// Its number.
         number: u64,
     },
-    /// All of them: [`Answer::Statics`], a page.
+    /// All static senders and reservations: [`Answer::Statics`], a page.
     Statics(Skip),
     /// Read the files of keys again; with a mistake in one of them all stay as they were.
     ReloadKeys,
     /// Send every event of the node to this connection from now on.
     Watch,
-    /// Send every RSVP message that comes or goes to this connection from now on, as `message` events.
+    /// Send every RSVP message received or sent to this connection from now on, as `message` events.
     Trace {
-        /// Which messages.
+        /// The messages.
         #[serde(default)]
         filter: TraceFilter,
     },
-    /// Reserve by Boomerang: [`Answer::Boomerang`], the one session, as it stands before its answer is back; how it went comes as
+    /// Reserve by Boomerang: [`Answer::Boomerang`], the one session, not yet answered. Its result comes as
     /// `boomerang` events on this connection.
     BoomerangReserve {
-        /// What.
+        /// The request.
         ask: BoomerangAsk,
-        /// Instead of what this session has.
+        /// The session that it changes; null: a new one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         number: Option<u64>,
     },
-    /// Give one back; how it went comes as an event.
+    /// Release a session; the result comes as an event.
     BoomerangRelease {
-        /// Which.
+        /// Its number.
         number: u64,
     },
-    /// What Boomerang has here, but for so many of each list: [`Answer::Boomerang`], a page.
+    /// Sessions and blocks of Boomerang, without the first `skip` of each: [`Answer::Boomerang`], a page.
     #[allow(missing_docs)]
     BoomerangSessions {
         #[serde(default)]
@@ -145,96 +145,98 @@ pub enum Request {
     },
     /// Send every Boomerang message that user space handles to this connection from now on, as `echo` events.
     BoomerangTrace,
-    /// What would the book grant? [`BookAnswer::Enquired`].
+    /// Ask what would be granted. [`BookAnswer::Enquired`].
     BookEnquire(AskDoc),
     /// Reserve. [`BookAnswer::Reservation`].
     BookCreate(AskDoc),
-    /// Book what is held. [`BookAnswer::Reservation`].
+    /// Commit a hold. [`BookAnswer::Reservation`].
     BookCommit {
-        /// Which.
+        /// The handle.
         handle: String,
-        /// Whoever coordinates its group decided when all held: policy is not asked again. Only who may speak for others says so.
+        /// True if the group's coordinator decided: policy is not asked again. Only for callers that may speak for
+        /// others.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         decided: bool,
     },
-    /// Change it; if the new does not fit the old stays. [`BookAnswer::Reservation`].
+    /// Change a booking; if the change does not fit, the booking stays. [`BookAnswer::Reservation`].
     BookModify {
-        /// Which.
+        /// The handle.
         handle: String,
-        /// What.
+        /// The change.
         change: ChangeDoc,
     },
-    /// Whose packets or processes a part is for. [`BookAnswer::Reservation`].
+    /// Bind a part to a flow, process or control group. [`BookAnswer::Reservation`].
     BookBind {
-        /// Which.
+        /// The handle.
         handle: String,
-        /// Which part, from 0.
+        /// The part, from 0.
         #[serde(default)]
         part: usize,
-        /// Whose; null: nobody's.
+        /// The binding; null: none.
         #[serde(default)]
         binding: Option<BindingDoc>,
     },
-    /// Give it back. [`BookAnswer::Reservation`].
+    /// Cancel a booking. [`BookAnswer::Reservation`].
     BookCancel {
-        /// Which.
+        /// The handle.
         handle: String,
     },
-    /// One ([`BookAnswer::Reservation`]), or those that match ([`BookAnswer::Reservations`]).
+    /// Show one ([`BookAnswer::Reservation`]), or those that match ([`BookAnswer::Reservations`]).
     BookShow {
-        /// Which one.
+        /// The one to show.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         handle: Option<String>,
-        /// Which ones.
+        /// The ones to list.
         #[serde(default)]
         filter: BookFilter,
     },
-    /// What happened to one. [`BookAnswer::Events`], a page: one of fewer than [`PAGE`](crate::show::PAGE) is the last.
+    /// The events of one: [`BookAnswer::Events`]. A page of fewer than [`PAGE`](crate::show::PAGE) is the last.
     BookHistory {
-        /// Which.
+        /// The handle.
         handle: String,
         /// The number of the last event that was seen; 0: from the oldest that is kept.
         #[serde(default, skip_serializing_if = "is_nought")]
         after: u64,
     },
-    /// The caller's reservations' history after an event, as [`BookAnswer::Events`], then all as it happens, as `book` events.
+    /// The caller's past events, as [`BookAnswer::Events`], then all new ones, as `book` events.
     BookFollow {
         /// The number of the last event that was seen; 0: from the oldest that is kept; null: only what is new.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<u64>,
     },
-    /// What was decided, and by which rule: [`Answer::Audit`]. Operators, auditors, and whom policy names.
+    /// Decisions and their rules: [`Answer::Audit`]. For operators, auditors, and callers that policy names.
     BookAudit(AuditAsk),
-    /// What there is to reserve. [`BookAnswer::Resources`].
+    /// The resources. [`BookAnswer::Resources`].
     Resources {
-        /// With a timeline of what is free in this window.
+        /// The window of a timeline of the free amounts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeline: Option<WindowDoc>,
-        /// Of this one alone.
+        /// The only resource to show.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resource: Option<String>,
-        /// The next page: those behind this one.
+        /// The last resource of the previous page.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<String>,
     },
-    /// Which rule would decide about that, and what it would say; nothing is asked for. [`Answer::May`].
+    /// The rule that would decide about a request, and its decision; nothing is reserved. [`Answer::May`].
     May {
-        /// About whom; null: the caller. Operators, auditors, and whom policy names may ask about others.
+        /// The caller in question; null: this one. Operators, auditors, and those whom policy names may ask
+        /// about others.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         who: Option<CallerDoc>,
-        /// What.
+        /// The request.
         #[serde(default, skip_serializing_if = "is_nothing")]
         ask: AskDoc,
-        /// What is signalled, in place of `ask`.
+        /// The signalled request, in place of `ask`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<SignalDoc>,
     },
-    /// From now on this connection speaks for somebody else; null: for itself again. Root and the agent's own user only.
+    /// Speak for another requester from now on; null: for itself again. Root and the agent's own user only.
     SpeakFor {
-        /// For whom.
+        /// The requester.
         who: Option<CallerDoc>,
     },
-    /// The links that there are: [`Answer::Links`].
+    /// The links: [`Answer::Links`].
     Links,
     /// Stop the agent, in good order.
     Stop,
@@ -250,23 +252,23 @@ pub(crate) fn is_nought(number: &u64) -> bool {
 pub enum ReplyLine {
     /// The call was carried out.
     Ok {
-        /// Of the call.
+        /// The number of the call.
         id: u64,
         /// The answer.
         ok: Box<Answer>,
     },
     /// The call was not carried out; nothing has changed.
     Error {
-        /// Of the call; 0 if the line could not be read.
+        /// The number of the call; 0 if the line could not be read.
         id: u64,
-        /// Why.
+        /// The reason.
         error: Problem,
     },
-    /// News for this connection.
+    /// An event for this connection.
     Event {
-        /// When, nanoseconds of the agent's clock.
+        /// The time, nanoseconds of the agent's clock.
         at_ns: u64,
-        /// What.
+        /// The event.
         event: EventDoc,
     },
 }
@@ -275,11 +277,11 @@ pub enum ReplyLine {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// Done; there is nothing more to say.
+    /// Success without further content.
     Done,
     /// The agent itself.
     Hello(HelloDoc),
-    /// Everything.
+    /// The whole status.
     Status(Status),
     /// Sessions.
     Sessions(Vec<SessionRow>),
@@ -293,26 +295,26 @@ pub enum Answer {
     Shown(TableDoc),
     /// Static senders and reservations.
     Statics(Vec<StaticRow>),
-    /// What the book says.
+    /// An answer about bookings.
     Book(BookAnswer),
     /// Decisions.
     Audit(AuditPage),
     /// Links.
     Links(Vec<LinkRow>),
-    /// What policy would say.
+    /// The policy's answer.
     May(MayDoc),
-    /// Boomerang.
+    /// Sessions and blocks of Boomerang.
     Boomerang(BoomerangDoc),
 }
 
-/// Why a call was not carried out.
+/// The reason why a call was not carried out.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Problem {
     /// For programs: `malformed`, `refused`, `fault` or `misuse`.
     pub kind: String,
-    /// For people: what, where, what to do.
+    /// A message for people: what is wrong, where, and what to do.
     pub message: String,
-    /// Of the book: which resource, when, how much is free, and what would be possible.
+    /// Of a booking: the resource, the time, the free amount, and the alternatives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Box<RefusalDoc>>,
 }
@@ -400,16 +402,16 @@ pub enum StyleDoc {
     Wf,
 }
 
-/// A pre-emption priority: the higher number goes before (RFC 3181).
+/// A pre-emption priority; the higher number wins (RFC 3181).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PriorityDoc {
-    /// How far it may displace others, by their `defending`.
+    /// Its strength against the `defending` of others.
     pub preempting: u16,
-    /// What it takes to displace it; at least `preempting`.
+    /// Its strength against the `preempting` of others; at least its own `preempting`.
     pub defending: u16,
 }
 
-/// A reservation: asked / admitted / installed / measured.
+/// A reservation: its requested, admitted, installed and measured traffic.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ReservationRow {
     /// The session.
@@ -418,36 +420,36 @@ pub struct ReservationRow {
     /// The sender.
     #[serde(flatten)]
     pub sender: SenderId,
-    /// Of prefixes (Boomerang's masks): whose packets, `10.1.0.0/16:* -> 10.2.0.0/16:*/any`; session and sender are their
-    /// first addresses then.
+    /// Of prefixes (Boomerang's masks): the flow, `10.1.0.0/16:* -> 10.2.0.0/16:*/any`; session and sender
+    /// are their first addresses then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefixes: Option<String>,
-    /// Where it is installed; null: the reservation of a local receiver, on no interface of ours.
+    /// The interface of the reservation; null: a local receiver's, on no interface of ours.
     pub oif: Option<String>,
-    /// Next hop that asked; null: a local application, or adopted.
+    /// The next hop that asked; null: a local application, or adopted.
     pub nhop: Option<IpAddr>,
     /// Style; null while it is only adopted.
     pub style: Option<StyleDoc>,
-    /// What was asked.
+    /// The requested flowspec.
     pub asked: FlowSpecDoc,
-    /// What the ledger counts for it, wire bit/s; null where no interface of ours carries it.
+    /// The rate that the ledger counts for it, wire bit/s; null where no interface of ours carries it.
     pub admitted_wire_bps: Option<u64>,
-    /// What the plane has for it.
+    /// The reservation in the plane.
     pub installed: Option<Installed>,
-    /// What the plane sees of it.
+    /// The plane's measurement.
     pub measured: Option<FlowMeasured>,
-    /// Milliseconds until it dies unrefreshed; null: local.
+    /// Milliseconds until it expires without a refresh; null: local.
     pub expires_in_ms: Option<u64>,
 }
 
 /// A reservation in the plane.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Installed {
-    /// `pending` (told to the plane), `installed` (read back), `adopted` (found at start, awaiting its refresh).
+    /// `pending` (sent to the plane), `installed` (read back), `adopted` (found at start, not yet refreshed).
     pub state: String,
     /// Its class, as tc writes it: `5c1c:4`.
     pub class: String,
-    /// Whether the class is shared with other flows, each held to its own bucket.
+    /// True if the class is shared with other flows, each held to its own bucket.
     pub shared: bool,
     /// Bucket rate, bit/s.
     pub bucket_bps: u64,
@@ -455,10 +457,10 @@ pub struct Installed {
     pub bucket_bytes: u64,
 }
 
-/// What a plane measured of a flow.
+/// A plane's measurement of a flow.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FlowMeasured {
-    /// Over so many milliseconds; 0: no two samples yet.
+    /// The interval, milliseconds; 0: no two samples yet.
     pub interval_ms: u64,
     /// Conforming traffic, bit/s of IP bytes over the interval.
     pub bps: f64,
@@ -466,15 +468,15 @@ pub struct FlowMeasured {
     pub excess_bps: f64,
     /// Conforming packets since it was installed.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of those packets.
     pub bytes: u64,
     /// Packets above the bucket since it was installed.
     pub excess_packets: u64,
-    /// Their bytes.
+    /// Bytes of those packets.
     pub excess_bytes: u64,
 }
 
-/// Everything.
+/// The whole status of an agent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Status {
     /// The agent.
@@ -483,14 +485,14 @@ pub struct Status {
     pub interfaces: Vec<InterfaceRow>,
     /// Reservations.
     pub reservations: Vec<ReservationRow>,
-    /// What the operator should know: guarantees that this kernel cannot give, classes that were changed by others.
+    /// Notes for the operator: guarantees that this kernel cannot give, classes that were changed by others.
     pub notes: Vec<String>,
-    /// How long the turns of the agent's loop took; an older agent does not say.
+    /// The durations of the turns of the agent's loop; an older agent leaves them out.
     #[serde(default)]
     pub turns: TurnsDoc,
 }
 
-/// Whether nothing is asked for.
+/// True if the request is empty.
 fn is_nothing(ask: &AskDoc) -> bool {
     *ask == AskDoc::default()
 }

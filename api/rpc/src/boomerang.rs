@@ -1,4 +1,5 @@
-//! Boomerang over the agent's socket: what is asked, what there is. Sites, whose packets are one session: [`SitePrefix`].
+//! Documents of Boomerang over the agent's socket: requests, sessions and blocks. [`SitePrefix`] is a site,
+//! whose packets are one session.
 
 use crate::agent::{FlowMeasured, Installed};
 use serde::{Deserialize, Serialize};
@@ -16,10 +17,10 @@ pub struct RatesDoc {
     pub reverse_bps: u32,
 }
 
-/// Whose packets, forward: a Classifier.
+/// A Classifier: the forward packets of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ClassifierDoc {
-    /// Source; null: our address on the way to the far end.
+    /// Source; null: the agent's own address on the way to the far end.
     pub src: Option<IpAddr>,
     /// Destination; null: the far end.
     pub dst: Option<IpAddr>,
@@ -31,18 +32,18 @@ pub struct ClassifierDoc {
     pub dst_port: u16,
 }
 
-/// Which bits of it count; null: all.
+/// The mask of a Classifier: the bits that count. Null: all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MaskDoc {
-    /// Of the source.
+    /// The mask of the source.
     pub src: IpAddr,
-    /// Of the destination.
+    /// The mask of the destination.
     pub dst: IpAddr,
-    /// Of the protocol.
+    /// The mask of the protocol.
     pub protocol: u8,
-    /// Of the source port.
+    /// The mask of the source port.
     pub src_port: u16,
-    /// Of the destination port.
+    /// The mask of the destination port.
     pub dst_port: u16,
 }
 
@@ -51,22 +52,22 @@ pub struct MaskDoc {
 pub struct SitePrefix {
     /// Its first address.
     pub addr: IpAddr,
-    /// How many bits its addresses have in common.
+    /// The number of leading bits that its addresses have in common.
     pub length: u8,
 }
 
 impl SitePrefix {
-    /// One address.
+    /// The prefix of one address.
     pub fn host(addr: IpAddr) -> SitePrefix {
         SitePrefix { addr, length: if addr.is_ipv4() { 32 } else { 128 } }
     }
 
-    /// Whether it is one address.
+    /// True if it is one address.
     pub fn is_host(&self) -> bool {
         *self == SitePrefix::host(self.addr)
     }
 
-    /// The bits that its addresses have in common.
+    /// The mask of the bits that its addresses have in common.
     pub fn mask(&self) -> IpAddr {
         let length = u32::from(self.length);
         match self.addr {
@@ -101,8 +102,8 @@ impl FromStr for SitePrefix {
     }
 }
 
-/// Whose packets go from one site to another, and which bits of that count. `src` is our own address if it is not said; a
-/// protocol and ports that are not said are any.
+/// The Classifier and the mask of packets from one site to another. Without `src` the source is the agent's
+/// own address; without a protocol or port, any matches.
 pub fn between(
     src: Option<SitePrefix>,
     dst: SitePrefix,
@@ -127,40 +128,41 @@ pub fn between(
     (flow, mask)
 }
 
-/// What is asked for.
+/// A request for a session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct BoomerangAsk {
-    /// Who answers the ping; or a multicast group, with `no_echo`.
+    /// The node that answers the ping; or a multicast group, with `no_echo`.
     pub far_end: IpAddr,
-    /// Whose packets.
+    /// The packets of the session.
     pub flow: ClassifierDoc,
-    /// Which bits of that count.
+    /// The bits of the Classifier that count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mask: Option<MaskDoc>,
-    /// How much; more than one: what would do, best first (DOWNGRADE).
+    /// The rates; if there are several, the best comes first, and each would do (DOWNGRADE).
     pub rates: Vec<RatesDoc>,
-    /// What is taken when a node refuses; nothing less than asked by default.
+    /// The least rates to take when a node refuses; by default nothing less than asked.
     #[serde(default)]
     pub at_least: RatesDoc,
     /// Seconds between refreshes.
     #[serde(default = "refresh")]
     pub refresh_s: u8,
-    /// Nobody shall answer.
+    /// True if no node shall answer.
     #[serde(default)]
     pub no_echo: bool,
     /// User ID and credential of the option Boomerang_UID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<(u64, u64)>,
-    /// Number of the key to prove with who asks.
+    /// The number of the key that proves who the initiator is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<u32>,
     /// TTL, or hop limit.
     #[serde(default = "ttl")]
     pub ttl: u8,
-    /// Whether IPv4's Router Alert is set.
+    /// True if IPv4's Router Alert is set.
     #[serde(default)]
     pub router_alert: bool,
-    /// Whether it is given back when the connection ends; else when it is released, or the agent stops.
+    /// True if it is released when the connection ends; otherwise it lasts until a release or the agent's
+    /// stop.
     #[serde(default)]
     pub bound: bool,
 }
@@ -184,13 +186,13 @@ pub struct BoomerangSession {
     pub number: u64,
     /// The far end.
     pub far_end: IpAddr,
-    /// Whose packets, forward: `10.0.0.1:5004 -> 10.0.2.2:5004/17`.
+    /// The forward packets: `10.0.0.1:5004 -> 10.0.2.2:5004/17`.
     pub flow: String,
-    /// `asking`, `held` or `releasing`; `told`: a group, of which nobody answers.
+    /// `asking`, `held` or `releasing`; `told`: a multicast group, which does not answer.
     pub state: String,
-    /// What was asked for, best first.
+    /// The requested rates, best first.
     pub asked: Vec<RatesDoc>,
-    /// What every aware node has reserved; null: nothing yet.
+    /// The rates that every aware node has reserved; null: nothing yet.
     pub granted: Option<RatesDoc>,
     /// Seconds between refreshes.
     pub refresh_s: u8,
@@ -207,37 +209,38 @@ pub struct BoomerangSession {
 /// A session block: one direction of a session on the interface that its packets leave by.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct BoomerangBlock {
-    /// Whose packets, in this direction, under the mask.
+    /// The packets of this direction, under the mask.
     pub flow: String,
     /// The mask, unless it is a whole five-tuple's.
     pub mask: Option<MaskDoc>,
-    /// Where they leave.
+    /// The interface by which they leave.
     pub oif: String,
-    /// What was asked, bit/s of IP bytes; 0: a request passed that asked for the other direction alone.
+    /// The requested rate, bit/s of IP bytes; 0: a request passed that asked for the other direction alone.
     pub asked_bps: u64,
-    /// What the ledger counts for it, wire bit/s.
+    /// The rate that the ledger counts for it, wire bit/s.
     pub admitted_wire_bps: Option<u64>,
-    /// What the plane has for it.
+    /// The reservation in the plane.
     pub installed: Option<Installed>,
-    /// What the plane sees of it.
+    /// The plane's measurement.
     pub measured: Option<FlowMeasured>,
-    /// Who asked; the kernel's table does not keep it: 0.0.0.0 or ::.
+    /// The initiator; 0.0.0.0 or :: for the kernel's table, which does not keep it.
     pub initiator: IpAddr,
-    /// Who decides about it: `agent`, or the `kernel`'s fast path.
+    /// The part that decides about it: `agent`, or the `kernel`'s fast path.
     #[serde(default = "agent")]
     pub by: String,
     /// The last transaction.
     pub transaction: u32,
     /// Milliseconds until it is over unless it is refreshed.
     pub expires_in_ms: Option<u64>,
-    /// Whether it waits for its key.
+    /// True if it waits for its key.
     pub locked: bool,
 }
 
-/// All that there is.
+/// The sessions and blocks of a node, a page.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct BoomerangDoc {
-    /// Sessions that this node keeps up; of this and of `blocks` at most [`BoomerangDoc::PAGE`] from where the call said.
+    /// Sessions that this node keeps up: at most [`BoomerangDoc::PAGE`] from where the call said, as with
+    /// `blocks`.
     pub sessions: Vec<BoomerangSession>,
     /// Session blocks of this node: those of its engine, then those of the kernel's table.
     pub blocks: Vec<BoomerangBlock>,
@@ -250,17 +253,17 @@ pub struct BoomerangDoc {
 }
 
 impl BoomerangDoc {
-    /// At most so many blocks in an answer.
+    /// The most rows of each list in an answer.
     pub const PAGE: usize = 4_096;
 }
 
-/// What an application hears of its session.
+/// An event of a session, for its application.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "news", rename_all = "snake_case")]
 pub enum BoomerangNews {
     /// All aware nodes have reserved.
     Reserved {
-        /// How much.
+        /// The rates.
         rates: RatesDoc,
         /// Seconds between refreshes.
         refresh_s: u8,
@@ -271,27 +274,27 @@ pub enum BoomerangNews {
     },
     /// A node refused.
     Refused {
-        /// What there is, as far as the message came.
+        /// The rates available, as far as the message came.
         available: RatesDoc,
-        /// What stays.
+        /// The rates that stay reserved.
         kept: RatesDoc,
     },
-    /// Nobody answered.
+    /// No node answered.
     Silent {
-        /// So many messages.
+        /// The number of messages without an answer.
         messages: u32,
-        /// Whether it is given up.
+        /// True if the session is given up.
         over: bool,
     },
     /// The ways out and back met different numbers of aware nodes.
     HopMismatch {
-        /// Out.
+        /// The number on the way out.
         forward: u16,
-        /// Back.
+        /// The number on the way back.
         reverse: u16,
     },
     /// There is no way to the far end.
     NoRoute,
-    /// Given back.
+    /// The session is released.
     Released,
 }

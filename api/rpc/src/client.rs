@@ -9,10 +9,10 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The longest line from an agent, bytes: the book bounds what is in an answer well below it.
+/// The longest line from an agent, bytes. The agent bounds its answers well below it.
 pub const MAX_ANSWER: usize = 8 << 20;
 
-/// A connection: one application in the agent's eyes.
+/// A connection to an agent, which takes it for one application.
 #[derive(Debug)]
 pub struct Client {
     wire: BufReader<Wire>,
@@ -22,19 +22,19 @@ pub struct Client {
     events: VecDeque<(u64, EventDoc)>,
 }
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Debug)]
 pub enum Error {
     /// No agent answers there, or it went away.
     Io {
-        /// Where.
+        /// The address.
         place: Box<Endpoint>,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// The agent said no.
+    /// The agent refused.
     Agent(Problem),
-    /// What came back is not the agent's language.
+    /// The answer is not in the agent's protocol.
     Protocol(String),
 }
 
@@ -64,29 +64,29 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// How long a call may take.
+/// The longest time of a call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Client {
     /// Connects to the agent's socket.
     ///
     /// # Errors
-    /// [`Error::Io`] if nobody listens there.
+    /// [`Error::Io`] if no agent listens there.
     pub fn connect(path: &Path) -> Result<Client, Error> {
         Client::reach(&path.into())
     }
 
-    /// Connects to an agent wherever it is.
+    /// Connects to an agent on this machine or another.
     ///
     /// # Errors
-    /// [`Error::Io`] if nobody listens there, or it is not one whom we trust.
+    /// [`Error::Io`] if no agent listens there, or if we do not trust its certificate.
     pub fn reach(place: &Endpoint) -> Result<Client, Error> {
         let wire = place.connect().map_err(|error| Error::Io { place: Box::new(place.clone()), error })?;
         let (partial, events) = (Vec::new(), VecDeque::new());
         Ok(Client { wire: BufReader::new(wire), place: place.clone(), next_id: 1, partial, events })
     }
 
-    /// Asks, and waits for the answer, all pages of a reservation or of resources; events that come meanwhile are kept for
+    /// Calls, and waits for all pages of the answer. Events that come meanwhile are kept for
     /// [`Client::event`].
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Client {
                 match self.page(next) {
                     Ok(Answer::Book(page)) => pages.add(answer, page),
                     Ok(other) => return Err(Error::Protocol(format!("a page is no {other:?}"))),
-                    // Of a list, one that is not kept any more.
+                    // A reservation of the list is no longer kept.
                     Err(Error::Agent(_)) if is_list => pages.give_up(),
                     Err(error) => return Err(error),
                 }
@@ -109,7 +109,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// Asks, and waits for one answer, which may be the first page of what there is.
+    /// Calls, and waits for one answer, which may be the first of several pages.
     ///
     /// # Errors
     /// As [`Client::call`].

@@ -1,4 +1,4 @@
-//! Between the engine's nouns and the socket's documents.
+//! Conversion between the engine's types and the socket's documents.
 
 use crate::agent::{FlowSpecDoc, SenderId, SessionId, StyleDoc, TspecDoc};
 use terms::{Bytes, FlowSpec, Rate, Rspec, SenderTemplate, Session, Span, Style, Tspec};

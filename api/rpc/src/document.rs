@@ -1,17 +1,17 @@
-//! A TOML file, read so that each mistake is told with its file and line.
+//! TOML files, parsed so that each mistake is reported with its file and line.
 
 use serde::de::DeserializeOwned;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// A mistake in a file: where, and what is wrong.
+/// A mistake in a file: its place and a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mistake {
     /// The file.
     pub file: PathBuf,
-    /// The line, from 1; 0 where it is the file as a whole.
+    /// The line, from 1; 0 if the mistake concerns the whole file.
     pub line: usize,
-    /// What is wrong, for a person.
+    /// A message for a person.
     pub message: String,
 }
 
@@ -26,7 +26,7 @@ impl std::fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// A file's text, and where it came from.
+/// A file's text and path.
 #[derive(Debug)]
 pub struct Document<'a> {
     file: &'a Path,
@@ -34,7 +34,7 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Of a text that was read from `file`.
+    /// A document with a text that was read from `file`.
     pub fn new(file: &'a Path, text: &'a str) -> Document<'a> {
         Document { file, text }
     }
@@ -44,7 +44,7 @@ impl<'a> Document<'a> {
         self.file
     }
 
-    /// The whole of it as a `T`; unknown keys are `T`'s business (`deny_unknown_fields`).
+    /// Parses the whole text as a `T`. `T` decides if unknown keys are refused (`deny_unknown_fields`).
     ///
     /// # Errors
     /// The first [`Mistake`].
@@ -58,7 +58,7 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// A mistake at a place that `toml::Spanned` remembered.
+    /// A mistake at a span that `toml::Spanned` recorded.
     pub fn at(&self, span: Range<usize>, message: impl Into<String>) -> Mistake {
         let before = self.text.get(..span.start).unwrap_or(self.text);
         let line = before.bytes().filter(|&b| b == b'\n').count() + 1;
@@ -74,7 +74,7 @@ impl<'a> Document<'a> {
 /// Reads a file for [`Document::new`].
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read.
 pub fn read(file: &Path) -> Result<String, Mistake> {
     std::fs::read_to_string(file).map_err(|error| Mistake {
         file: file.to_owned(),

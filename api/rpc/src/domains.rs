@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use toml::Spanned;
 use trust::{CertificateRole, Domain, HOME};
 
-/// One of them.
+/// A partner's domain as the file has it.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct DomainFile {
@@ -24,7 +24,7 @@ pub struct DomainFile {
     roles: Option<Vec<Spanned<String>>>,
 }
 
-/// All of a file.
+/// Reads all domains of a file.
 ///
 /// # Errors
 /// The first [`Mistake`] in them.

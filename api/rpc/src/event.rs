@@ -1,38 +1,38 @@
-//! What comes over the socket unasked: news of an application's sessions, of the node, and of single messages.
+//! Events over the socket: of an application's sessions, of the node, and of single messages.
 
 use crate::agent::{FlowSpecDoc, SenderId, SessionId, TspecDoc};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-/// Which way a message went.
+/// The direction of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// It came.
+    /// Received.
     In,
-    /// It went.
+    /// Sent.
     Out,
 }
 
-/// Which messages are traced; what is left out does not matter.
+/// A filter of traced messages. A field that is left out matches every message.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TraceFilter {
-    /// By this interface.
+    /// The interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// From or to this address, by the IP header.
+    /// The source or destination address of the IP header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
-    /// This way.
+    /// The direction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
-    /// Of these types, by RSVP's numbers (1 is Path); none: all.
+    /// The types, by RSVP's numbers (1 is Path); none: all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<u8>,
 }
 
-/// News.
+/// An event.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EventDoc {
@@ -42,7 +42,7 @@ pub enum EventDoc {
         session: SessionId,
         /// The sender.
         sender: SenderId,
-        /// What it sends.
+        /// The sender's Tspec.
         tspec: TspecDoc,
         /// Least bandwidth on the path, bit/s, if the path says so.
         path_bps: Option<u64>,
@@ -51,7 +51,7 @@ pub enum EventDoc {
         /// MTU of the link that the path comes in by; none for a sender of the agent's own node.
         #[serde(default)]
         own_mtu: Option<u32>,
-        /// Whether every hop offers guaranteed service.
+        /// True if every hop offers guaranteed service.
         guaranteed: bool,
         /// `C_tot` of guaranteed service, bytes, where every hop offers it.
         #[serde(default)]
@@ -73,10 +73,10 @@ pub enum EventDoc {
         session: SessionId,
         /// The sender.
         sender: SenderId,
-        /// What.
+        /// The flowspec that is reserved.
         flowspec: FlowSpecDoc,
     },
-    /// That reservation went.
+    /// The reservation went.
     ResvGone {
         /// The session.
         session: SessionId,
@@ -89,9 +89,9 @@ pub enum EventDoc {
         session: SessionId,
         /// The sender.
         sender: SenderId,
-        /// What.
+        /// The flowspec that is confirmed.
         flowspec: FlowSpecDoc,
-        /// Who confirmed.
+        /// The node that confirmed.
         node: IpAddr,
     },
     /// PATH_ERROR or RESV_ERROR.
@@ -102,7 +102,7 @@ pub enum EventDoc {
         sender: Option<SenderId>,
         /// `path` or `resv`.
         answers: String,
-        /// Who found it.
+        /// The node that found the error.
         node: IpAddr,
         /// Error code, RFC 2205 appendix B.
         code: u8,
@@ -112,14 +112,14 @@ pub enum EventDoc {
         meaning: String,
         /// The refusing node's own words: node, interface, asked, free.
         text: Option<String>,
-        /// Whether an older reservation is still in place.
+        /// True if an older reservation is still in place.
         in_place: bool,
     },
-    /// A message that came or went (only to connections that trace).
+    /// A message that was received or sent (only to connections that trace).
     Message {
-        /// Whether it came or went.
+        /// The direction.
         direction: Direction,
-        /// By which interface; null: by the routing table.
+        /// The interface; null: the routing table decides.
         interface: Option<String>,
         /// IP source.
         src: IpAddr,
@@ -127,39 +127,39 @@ pub enum EventDoc {
         dst: IpAddr,
         /// TTL, or hop limit.
         ttl: u8,
-        /// Whether the Router Alert option goes with it; null where the sockets do not tell.
+        /// True if the Router Alert option goes with it; null where the sockets do not report it.
         router_alert: Option<bool>,
         /// The RSVP message, in hex.
         bytes: String,
-        /// Messages that were left out before this one, because they were too many.
+        /// The number of messages that were left out before this one because they were too many.
         lost: u64,
     },
-    /// News of a session that was reserved by Boomerang.
+    /// An event of a session that was reserved by Boomerang.
     Boomerang {
-        /// Its number.
+        /// The number of the session.
         number: u64,
-        /// What.
+        /// The event.
         #[serde(flatten)]
         news: crate::boomerang::BoomerangNews,
     },
-    /// A Boomerang message that came or went (only to connections that trace it).
+    /// A Boomerang message that was received or sent (only to connections that trace it).
     Echo {
-        /// Whether it came or went.
+        /// The direction.
         direction: Direction,
-        /// By which interface; null: a local application's.
+        /// The interface; null: a local application's.
         interface: Option<String>,
         /// The IP packet, in hex.
         bytes: String,
-        /// What became of one that came: `passed`, `answered`, `heard`, or why it ended.
+        /// The fate of a received message: `passed`, `answered`, `heard`, or why it ended.
         became: Option<String>,
     },
-    /// Something happened to a reservation of the book (only to connections that follow it).
+    /// An event of a booking (only to connections that follow bookings).
     Book(crate::book::BookEvent),
-    /// Anything else that happened in the node, as words (only to connections that watch).
+    /// Any other event of the node, as words (only to connections that watch).
     Node {
         /// A stable name: `path_created`, `admitted`, `adopted`, `plane_fault`, ...
         name: String,
-        /// What, for people.
+        /// The event in words, for people.
         text: String,
     },
 }

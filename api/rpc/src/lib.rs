@@ -1,8 +1,8 @@
 //! Requests, replies and events of the agent, and units as people write them.
 //!
-//! The agent listens on a Unix socket, and over mutual TLS for other machines ([`place`]), and speaks JSON, one object a
-//! line ([`agent`]); [`client`] is the blocking client that the command line, the laboratory and the tests use. One connection is one application: what it
-//! registered and reserved goes when it closes.
+//! The agent listens on a Unix socket, and over mutual TLS for other machines ([`place`]). It speaks JSON,
+//! one object a line ([`agent`]); [`client`] is the blocking client of the command line, the laboratory and
+//! the tests. One connection is one application: its registrations and reservations end when it closes.
 #![forbid(unsafe_code)]
 
 pub mod agent;

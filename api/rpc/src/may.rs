@@ -1,31 +1,32 @@
-//! Which rule of the policy would decide, and what it would say, without asking for anything.
+//! Questions to the policy: the rule that would decide about a request, and its decision. Nothing is
+//! reserved.
 
 use serde::{Deserialize, Serialize};
 
-/// Something that somebody would signal through the local socket, in place of what they would book.
+/// A signalled request through the local socket, in place of a booking.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SignalDoc {
-    /// How.
+    /// The protocol and role.
     pub how: Signal,
-    /// From where the packets come, an address or a prefix; null: from anywhere, as a wildcard reservation says.
+    /// Source address or prefix; null: any source, as in a wildcard reservation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub src: Option<String>,
-    /// Where they go.
+    /// Destination address or prefix.
     pub dst: String,
-    /// How much, bit/s; of Boomerang: forward.
+    /// The rate, bit/s; of Boomerang: the forward rate.
     #[serde(default)]
     pub rate: u64,
-    /// Of Boomerang: how much comes back.
+    /// Of Boomerang: the reverse rate, bit/s.
     #[serde(default)]
     pub reverse: u64,
-    /// The pre-emption priority (RFC 3181), the higher of preempting and defending; null: none is said.
+    /// The pre-emption priority (RFC 3181), the higher of preempting and defending; null: none is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u16>,
 }
 
-/// How something is signalled.
+/// A way to signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -39,7 +40,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// All of them.
+    /// All ways with their names.
     pub const ALL: [(Signal, &'static str); 3] =
         [(Signal::Send, "send"), (Signal::Receive, "receive"), (Signal::Boomerang, "boomerang")];
 }
@@ -54,40 +55,40 @@ impl std::str::FromStr for Signal {
     }
 }
 
-/// What policy would say to somebody.
+/// The policy's answer about a caller.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MayDoc {
-    /// To whom.
+    /// The name of the caller.
     pub who: String,
-    /// The groups that vouch for them.
+    /// The groups that vouch for the caller.
     pub groups: Vec<String>,
     /// `owner`, `auditor` or `operator`.
     pub role: String,
-    /// Part by part.
+    /// The answers, part by part.
     pub parts: Vec<MayRow>,
 }
 
-/// What it would say about a part.
+/// The policy's answer about a part.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MayRow {
-    /// Which resource; of what is signalled the interface, empty where none is known or none is meant.
+    /// The resource; of a signalled request the interface, empty if none is known or none is meant.
     pub resource: String,
-    /// Of what is signalled: whether the packets leave there, `out`, or come in, `in`.
+    /// Of a signalled request: `out` if the packets leave by the interface, `in` if they come in by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way: Option<String>,
-    /// Whether a rule allows it; whether there is room is another question.
+    /// True if a rule allows it. Room is another question.
     pub allowed: bool,
-    /// The rule that decides; empty: none is about it.
+    /// The rule that decides; empty: no rule matches.
     pub rule: String,
-    /// Why not.
+    /// The reason of a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
 impl MayDoc {
-    /// Whether all of it would be allowed.
+    /// True if all parts would be allowed.
     pub fn allowed(&self) -> bool {
         self.parts.iter().all(|part| part.allowed)
     }

@@ -1,4 +1,4 @@
-//! Where an agent is: on this machine, behind a Unix socket, or on another, behind mutual TLS.
+//! The address of an agent: a Unix socket on this machine, or a TLS listener on another.
 
 use rustls::ClientConfig;
 use std::io::{self, Read, Write};
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use trust::{CertificateRole, Dialled, Files, Now, Speaks};
 
-/// How the address of an agent on another machine begins.
+/// The scheme of an address of an agent on another machine.
 const SCHEME: &str = "tls://";
 
-/// Where an agent is.
+/// The address of an agent.
 #[derive(Clone, Debug)]
 pub enum Endpoint {
     /// Its Unix socket.
@@ -28,15 +28,15 @@ pub struct TlsPlace {
     config: Arc<ClientConfig>,
 }
 
-/// Who we are to agents and brokers on other machines, as far as it was said; what was not is taken from the environment:
-/// `SLUICE_CA`, `SLUICE_CERTIFICATE`, `SLUICE_KEY`.
+/// The client's TLS files for agents and brokers on other machines. A file that is not given here is taken
+/// from the environment: `SLUICE_CA`, `SLUICE_CERTIFICATE`, `SLUICE_KEY`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Papers {
     /// The authority's certificate.
     pub ca: Option<PathBuf>,
-    /// Ours.
+    /// The client's certificate.
     pub certificate: Option<PathBuf>,
-    /// Its key.
+    /// The key of the certificate.
     pub key: Option<PathBuf>,
 }
 
@@ -44,7 +44,7 @@ impl Papers {
     /// The three files.
     ///
     /// # Errors
-    /// A sentence: what was not said.
+    /// A sentence that names the missing file.
     pub fn files(&self) -> Result<Files, String> {
         let find = |said: &Option<PathBuf>, variable: &'static str| {
             let found = said.clone().or_else(|| std::env::var_os(variable).map(PathBuf::from));
@@ -68,10 +68,10 @@ impl Papers {
 }
 
 impl Endpoint {
-    /// A path of a Unix socket, or `tls://HOST:PORT`, where we are who these papers say.
+    /// Parses a path of a Unix socket, or `tls://HOST:PORT`, for which the papers identify the client.
     ///
     /// # Errors
-    /// A sentence: what is wrong with it.
+    /// A sentence that says what is wrong with the text.
     pub fn parse(text: &str, papers: &Papers, now: Now) -> Result<Endpoint, String> {
         let Some(address) = text.strip_prefix(SCHEME) else { return Ok(Endpoint::Socket(text.into())) };
         let (host, port) = split(address).ok_or_else(|| format!("{text:?}: write tls://HOST:PORT"))?;
@@ -79,7 +79,7 @@ impl Endpoint {
         Ok(Endpoint::Tls(Box::new(TlsPlace { host, port, config })))
     }
 
-    /// Whether the text names a place on another machine.
+    /// True if the text is an address on another machine.
     pub fn is_remote(text: &str) -> bool {
         text.starts_with(SCHEME)
     }
@@ -123,7 +123,7 @@ pub fn split(address: &str) -> Option<(String, u16)> {
     Some((host.to_owned(), port.parse().ok().filter(|port| good && *port > 0)?))
 }
 
-/// A connection to either.
+/// A connection to an agent, of either kind.
 #[derive(Debug)]
 pub(crate) enum Wire {
     Unix(UnixStream),

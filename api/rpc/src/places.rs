@@ -1,4 +1,4 @@
-//! Where an agent is found.
+//! Paths at which an agent is found.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ pub const AGENT_STATE: &str = "/var/lib/sluice";
 /// The group whose members are operators, unless the configuration names another.
 pub const OPERATORS: &str = "sluice-operators";
 
-/// One folder per testbed that is up, in it one folder per node.
+/// The folder of the running testbeds: one folder per testbed, in it one folder per node.
 pub const TESTBEDS: &str = "/run/sluice/testbeds";
 
 /// The folder of a node of a testbed: socket, configuration, log, state.
@@ -24,7 +24,7 @@ pub fn node_socket(testbed: &str, node: &str) -> PathBuf {
     node_socket_in(Path::new(TESTBEDS), testbed, node)
 }
 
-/// The same under another folder.
+/// The socket of a node of a testbed under another folder.
 pub fn node_socket_in(testbeds: &Path, testbed: &str, node: &str) -> PathBuf {
     testbeds.join(testbed).join(node).join("agent.sock")
 }

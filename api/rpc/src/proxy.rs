@@ -1,45 +1,46 @@
-//! Static senders and reservations: what an operator sets up on behalf of hosts that do not signal themselves.
+//! Static senders and reservations: an operator sets them up for hosts that do not signal themselves.
 
 use crate::agent::{FlowSpecDoc, SenderId, SessionId, StyleDoc, TspecDoc};
 use serde::{Deserialize, Serialize};
 
-/// What is set up.
+/// A static sender or reservation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StaticDoc {
-    /// A sender: Path messages go out for it as if it sent them itself.
+    /// A sender. Path messages go out for it as if it sent them itself.
     Sender {
-        /// To where.
+        /// Destination.
         session: SessionId,
-        /// From where.
+        /// Source.
         sender: SenderId,
-        /// How much.
+        /// The traffic.
         tspec: TspecDoc,
         /// TTL of the data packets.
         ttl: u8,
     },
-    /// A reservation: it is asked for as if the receiver asked itself.
+    /// A reservation. It is requested as if the receiver did it itself.
     Reservation {
         /// The session.
         session: SessionId,
         /// `ff`, `se` or `wf`.
         style: StyleDoc,
-        /// Which senders; none for `wf`.
+        /// The senders; none for `wf`.
         senders: Vec<SenderId>,
-        /// How much; one per sender for `ff`, otherwise one.
+        /// The flowspecs: one per sender for `ff`, otherwise one.
         flowspecs: Vec<FlowSpecDoc>,
     },
 }
 
 impl StaticDoc {
-    /// The session that it is about.
+    /// The session of the sender or reservation.
     pub fn session(&self) -> &SessionId {
         match self {
             StaticDoc::Sender { session, .. } | StaticDoc::Reservation { session, .. } => session,
         }
     }
 
-    /// Whether one would take the other's place: the same sender of a session, or a reservation for the same session.
+    /// True if one would replace the other: the same sender of a session, or a reservation for the same
+    /// session.
     pub fn is_of_same(&self, other: &StaticDoc) -> bool {
         match (self, other) {
             (StaticDoc::Sender { session, sender, .. }, StaticDoc::Sender { session: to, sender: from, .. }) => {
@@ -51,17 +52,17 @@ impl StaticDoc {
     }
 }
 
-/// One of them, and how it goes.
+/// A static sender or reservation and its state.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StaticRow {
-    /// Its number, for as long as it is there.
+    /// Its number, for as long as it exists.
     pub number: u64,
-    /// What it is.
+    /// The sender or reservation.
     pub what: StaticDoc,
-    /// Whether the configuration file sets it up (then only the file takes it away).
+    /// True if it comes from the configuration file, which alone can remove it.
     pub from_file: bool,
-    /// `waiting` (nobody has answered), `held` (reserved all the way), `refused`.
+    /// `waiting` (no answer yet), `held` (reserved all the way), `refused`.
     pub state: String,
-    /// What was said last: who confirmed, or who refused and why.
+    /// The last answer: who confirmed, or who refused and why.
     pub said: Option<String>,
 }

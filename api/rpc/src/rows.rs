@@ -15,18 +15,18 @@ pub struct InterfaceRow {
     pub addresses: Vec<IpAddr>,
     /// MTU, bytes.
     pub mtu: u32,
-    /// Whether RSVP is spoken.
+    /// True if the interface speaks RSVP.
     pub rsvp: bool,
-    /// Who is behind it: `edge`, `core` or `peer`; null: nobody has said, so it is an edge.
+    /// The role of its neighbours: `edge`, `core` or `peer`; null: not configured, so it is an edge.
     #[serde(default)]
     pub role: Option<String>,
     /// Link rate, wire bit/s; null: unknown, so nothing is reservable.
     pub rate_wire_bps: Option<u64>,
-    /// What the ledger holds, wire bit/s.
+    /// The rate that the ledger holds, wire bit/s.
     pub reserved_wire_bps: u64,
-    /// What is free, wire bit/s.
+    /// The free rate, wire bit/s.
     pub free_wire_bps: u64,
-    /// How many open slots the ledger holds.
+    /// The number of open slots in the ledger.
     pub slots: usize,
     /// `htb`, or null where the plane leaves the interface alone.
     pub plane: Option<String>,
@@ -39,13 +39,13 @@ pub struct InterfaceRow {
 /// A class, read from the plane.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ClassRow {
-    /// As tc writes it.
+    /// The class as tc writes it.
     pub class: String,
     /// `link`, `best-effort`, `control`, `controlled-load` or `guaranteed`.
     pub name: String,
     /// Guaranteed rate, wire bit/s.
     pub rate_wire_bps: u64,
-    /// Most it may borrow up to, wire bit/s.
+    /// The most that it may reach by borrowing, wire bit/s.
     pub ceil_wire_bps: u64,
     /// Packets sent.
     pub packets: u64,
@@ -66,7 +66,7 @@ pub struct CounterRow {
     pub sent: u64,
 }
 
-/// A session and how much state it has.
+/// A session and the number of its states.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SessionRow {
     /// The session.
@@ -89,7 +89,7 @@ pub struct SenderRow {
     /// The sender.
     #[serde(flatten)]
     pub sender: SenderId,
-    /// What it sends.
+    /// The sender's Tspec.
     pub tspec: TspecDoc,
     /// Previous hop; null: a local application.
     pub phop: Option<IpAddr>,
@@ -99,6 +99,6 @@ pub struct SenderRow {
     pub oif: Option<String>,
     /// Milliseconds until it dies unrefreshed; null: local.
     pub expires_in_ms: Option<u64>,
-    /// Whether a hop without RSVP lies before us.
+    /// True if a hop without RSVP lies before us.
     pub non_rsvp_hop: bool,
 }

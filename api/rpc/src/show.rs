@@ -6,44 +6,44 @@ use crate::agent::{
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-/// Which table.
+/// A table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum View {
-    /// Where RSVP is spoken, and what it holds there.
+    /// The interfaces that speak RSVP, and the rates reserved there.
     Interfaces,
-    /// Who speaks it with us.
+    /// Neighbours that speak RSVP.
     Neighbours,
     /// Sessions.
     Sessions,
     /// Path states.
     Senders,
-    /// What we ask of previous hops.
+    /// Requests to previous hops.
     Requests,
-    /// What next hops and local applications ask of us.
+    /// Requests of next hops and local applications.
     Reservations,
-    /// What the ledger and the kernel hold for it.
+    /// Reservations as the ledger and the kernel hold them.
     Installed,
     /// Messages by type, and drops by reason.
     Counters,
-    /// Messages a second.
+    /// Rates of messages.
     Signalling,
 }
 
-/// Which rows; what is left out does not matter.
+/// A filter of rows. A field that is left out matches every row.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RowFilter {
-    /// In or out by this interface.
+    /// The incoming or outgoing interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// Sessions with this destination.
+    /// The destination of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dst: Option<IpAddr>,
-    /// And this port.
+    /// The destination port of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dst_port: Option<u16>,
-    /// At most so many rows; [`MOST_ROWS`] if it is left out or larger.
+    /// The most rows; [`MOST_ROWS`] if it is left out or larger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
@@ -52,18 +52,18 @@ pub struct RowFilter {
 pub const MOST_ROWS: usize = 1000;
 
 impl RowFilter {
-    /// Whether rows of this session are wanted.
+    /// True if rows of this session are wanted.
     pub fn wants_session(&self, session: &SessionId) -> bool {
         self.dst.is_none_or(|dst| dst == session.dst) && self.dst_port.is_none_or(|port| port == session.dst_port)
     }
 
-    /// Whether rows of one of these interfaces are wanted.
+    /// True if rows of one of these interfaces are wanted.
     pub fn wants_interface<'a>(&self, names: impl IntoIterator<Item = Option<&'a str>>) -> bool {
         let Some(wanted) = &self.interface else { return true };
         names.into_iter().flatten().any(|name| name == wanted)
     }
 
-    /// How many rows at most.
+    /// The most rows in the answer.
     pub fn limit(&self) -> usize {
         self.limit.unwrap_or(MOST_ROWS).min(MOST_ROWS)
     }
@@ -72,20 +72,20 @@ impl RowFilter {
 /// Most rows of an answer, so that a line stays within [`MAX_LINE`](crate::agent::MAX_LINE).
 pub const PAGE: usize = 1000;
 
-/// Which page of a list: what is behind its first rows.
+/// A page of a list, by the number of rows before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Skip {
-    /// So many rows are left out; at most [`PAGE`] follow. A page that is not full is the last.
+    /// The number of rows to leave out; at most [`PAGE`] follow. A page that is not full is the last.
     #[serde(default)]
     pub skip: u64,
 }
 
-/// A table, and how many of its rows were left out for its length.
+/// A table, and the number of rows that were left out for its length.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TableDoc {
     /// The rows.
     pub rows: Rows,
-    /// How many more there are.
+    /// The number of rows left out.
     pub more: usize,
 }
 
@@ -110,25 +110,25 @@ pub enum Rows {
 pub struct RsvpInterfaceRow {
     /// Name.
     pub name: String,
-    /// Whether it is up.
+    /// True if it is up.
     pub up: bool,
     /// Our addresses there.
     pub addresses: Vec<IpAddr>,
-    /// What reservations hold, wire bit/s.
+    /// The rate that reservations hold, wire bit/s.
     pub allocated_wire_bps: u64,
     /// The most that they can hold together, wire bit/s; null: nothing is reservable.
     pub reservable_wire_bps: Option<u64>,
-    /// How many reservations.
+    /// The number of reservations.
     pub reservations: usize,
-    /// How many neighbours.
+    /// The number of neighbours.
     pub neighbours: usize,
     /// `none`, or the algorithm of the key that signs.
     pub auth: String,
-    /// R, milliseconds.
+    /// The refresh period R, milliseconds.
     pub refresh_ms: u64,
-    /// Messages that came in.
+    /// Messages received.
     pub received: u64,
-    /// Messages that went out.
+    /// Messages sent.
     pub sent: u64,
 }
 
@@ -143,17 +143,17 @@ pub struct NeighbourRow {
     pub paths: usize,
     /// Reservation states that it asked for.
     pub reservations: usize,
-    /// Whether it is on the link: no hop without RSVP lies between.
+    /// True if it is on the link: no hop without RSVP lies between.
     pub direct: bool,
-    /// Messages that came with it as the IP source.
+    /// Messages received with it as the IP source.
     pub received: u64,
-    /// Messages that went with it as the IP destination.
+    /// Messages sent with it as the IP destination.
     pub sent: u64,
-    /// Milliseconds since the last of the former; null: none came.
+    /// Milliseconds since the last one received; null: none came.
     pub heard_ms_ago: Option<u64>,
 }
 
-/// What we ask of a previous hop.
+/// A request to a previous hop.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RequestRow {
     /// The session.
@@ -162,19 +162,19 @@ pub struct RequestRow {
     /// The sender.
     #[serde(flatten)]
     pub sender: SenderId,
-    /// The previous hop; null: the sender is a local application, which is told.
+    /// The previous hop; null: the sender is a local application, which gets an event.
     pub phop: Option<IpAddr>,
     /// The interface towards it.
     pub interface: Option<String>,
-    /// Style, where it is known.
+    /// Style, if known.
     pub style: Option<StyleDoc>,
-    /// How much.
+    /// The requested flowspec.
     pub asked: FlowSpecDoc,
-    /// Milliseconds until it is asked again.
+    /// Milliseconds until the next refresh.
     pub refresh_in_ms: Option<u64>,
 }
 
-/// What an outgoing interface holds for a flow.
+/// A reservation of a flow on an outgoing interface.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct InstalledRow {
     /// The interface.
@@ -185,17 +185,17 @@ pub struct InstalledRow {
     /// The sender.
     #[serde(flatten)]
     pub sender: SenderId,
-    /// What was asked, after merging.
+    /// The requested flowspec, after merging.
     pub asked: FlowSpecDoc,
-    /// What the sender says it sends.
+    /// The sender's Tspec.
     pub tspec: TspecDoc,
-    /// What the ledger counts, wire bit/s.
+    /// The rate that the ledger counts, wire bit/s.
     pub admitted_wire_bps: u64,
     /// `pending`, `installed`, `adopted`, or `missing` where the kernel does not have it any more.
     pub state: String,
     /// Its class, as tc writes it.
     pub class: String,
-    /// Whether the class is shared.
+    /// True if the class is shared.
     pub shared: bool,
     /// Bucket rate, bit/s; null where the kernel has none.
     pub bucket_bps: Option<u64>,
@@ -205,27 +205,27 @@ pub struct InstalledRow {
     pub packets: u64,
     /// Packets above the bucket.
     pub excess_packets: u64,
-    /// Milliseconds until an adopted one ends, if nobody refreshes it.
+    /// Milliseconds until an adopted reservation ends without a refresh.
     pub adopted_for_ms: Option<u64>,
 }
 
-/// Messages of one type on one interface, and how fast they come and go.
+/// Counts and rates of one message type on one interface.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SignallingRow {
     /// The interface.
     pub interface: String,
-    /// Type.
+    /// The message type.
     pub message: String,
-    /// Since the agent started.
+    /// Messages received since the agent started.
     pub received: u64,
-    /// Since the agent started.
+    /// Messages sent since the agent started.
     pub sent: u64,
-    /// A second, over the last ten.
+    /// Messages received a second, over the last ten.
     pub received_per_s: f64,
-    /// A second, over the last ten.
+    /// Messages sent a second, over the last ten.
     pub sent_per_s: f64,
-    /// The most in one second.
+    /// The most received in one second.
     pub received_peak_per_s: u64,
-    /// The most in one second.
+    /// The most sent in one second.
     pub sent_peak_per_s: u64,
 }

@@ -17,7 +17,7 @@ pub struct TextTable {
 }
 
 impl TextTable {
-    /// With these columns.
+    /// An empty table with these columns.
     pub fn new(head: &[(impl AsRef<str>, Align)]) -> TextTable {
         let head = head.iter().map(|(name, align)| (name.as_ref().to_string(), *align));
         TextTable { head: head.collect(), rows: Vec::new() }
@@ -30,7 +30,7 @@ impl TextTable {
         self.rows.push(row);
     }
 
-    /// Whether it has no rows.
+    /// True if it has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

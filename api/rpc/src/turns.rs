@@ -1,11 +1,11 @@
-//! How long the turns of an agent's loop took: `turns` of a status.
+//! The durations of the turns of an agent's loop: `turns` of a status.
 
 use serde::{Deserialize, Serialize};
 
-/// The turns so far. A long one delays the refreshes of what is reserved.
+/// The turns so far. A long one delays the refreshes of reservations.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct TurnsDoc {
-    /// How many.
+    /// The number of turns.
     pub turns: u64,
     /// Processor time of the loop's thread.
     pub cpu: SpreadDoc,
@@ -16,18 +16,19 @@ pub struct TurnsDoc {
 /// A distribution of times.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SpreadDoc {
-    /// Half took at most so long, microseconds.
+    /// The median, microseconds.
     pub p50_us: u64,
-    /// 999 of 1,000 took at most so long, microseconds.
+    /// The time that 999 of 1,000 did not exceed, microseconds.
     pub p999_us: u64,
     /// The longest, microseconds.
     pub most_us: u64,
-    /// At most so many microseconds: so many times, and not less than the line before; an eighth of an octave a line.
+    /// The bins: an upper bound in microseconds and the count above the bin before. A bin is an eighth of an
+    /// octave.
     pub histogram: Vec<(u64, u64)>,
 }
 
 impl SpreadDoc {
-    /// What was counted since `earlier`.
+    /// The histogram of the turns after `earlier`.
     pub fn since(&self, earlier: &SpreadDoc) -> Vec<(u64, u64)> {
         let before = |upto| earlier.histogram.iter().find(|(at, _)| *at == upto).map_or(0, |(_, n)| *n);
         let now = self.histogram.iter().map(|&(upto, n)| (upto, n.saturating_sub(before(upto))));
@@ -35,7 +36,7 @@ impl SpreadDoc {
     }
 }
 
-/// How long at most so many of a thousand took, microseconds; 0 of none.
+/// The time that `share` of a thousand did not exceed, microseconds; 0 if there are none.
 pub fn per_mille(histogram: &[(u64, u64)], share: u64) -> u64 {
     let all: u64 = histogram.iter().map(|(_, n)| n).sum();
     let mut seen = 0;

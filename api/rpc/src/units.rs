@@ -3,7 +3,7 @@
 
 use terms::{Bytes, Rate, Span};
 
-/// What is wrong with a unit: a sentence for the person who wrote it.
+/// A mistake in a unit: a sentence for the person who wrote it.
 pub type BadUnit = String;
 
 /// `10mbit`, `64kbit`, `1.5gbit`, `125kbps`.
@@ -60,7 +60,7 @@ pub fn parse_span(text: &str) -> Result<Span, BadUnit> {
     Ok(Span::from_nanos(scale(text, number, factor)?))
 }
 
-/// `udp`, `tcp`, or a number; 0 and what does not fit an octet are refused.
+/// `udp`, `tcp`, or a number; 0 and numbers above 255 are refused.
 pub fn parse_protocol(text: &str) -> Result<u8, BadUnit> {
     match text {
         "udp" => Ok(17),
@@ -72,7 +72,7 @@ pub fn parse_protocol(text: &str) -> Result<u8, BadUnit> {
     }
 }
 
-/// The depth of a token bucket where none is said: a quarter of a second at the rate, at least 8 KB.
+/// The default depth of a token bucket: a quarter of a second at the rate, at least 8 KiB.
 pub fn usual_burst(rate: Rate) -> Bytes {
     rate.demands(Span::from_millis(250)).max(Bytes::new(8 << 10))
 }
@@ -87,7 +87,7 @@ fn split(text: &str) -> Result<(&str, &str), BadUnit> {
     Ok((number, unit.trim_start()))
 }
 
-/// `number * factor` exactly, as decimal digits; what is finer than one unit is refused rather than rounded.
+/// `number * factor` exactly, as decimal digits; a fraction of one unit is refused rather than rounded.
 fn scale(text: &str, number: &str, factor: u64) -> Result<u64, BadUnit> {
     let too_large = || format!("{text:?} is too large");
     let bad = || format!("{text:?} is not a number with a unit");

@@ -1,5 +1,5 @@
-//! What the book answers: reservations, enquiries, refusals, resources. Amounts are in the unit of the resource's
-//! kind: `bit/s`, `cores`, `bytes/s` or `pieces`.
+//! Answers about bookings: reservations, enquiries, refusals, resources. Amounts are in the unit of the
+//! resource's kind: `bit/s`, `cores`, `bytes/s` or `pieces`.
 
 use super::{BackgroundDoc, BindingDoc, Instant};
 use serde::{Deserialize, Serialize};
@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReservationDoc {
-    /// Its handle, opaque; keep it.
+    /// The handle. It is opaque; keep it.
     pub handle: String,
-    /// Whose it is.
+    /// The owner.
     pub owner: String,
-    /// What its owner calls it.
+    /// The label that the owner gave it.
     pub label: String,
-    /// What it belongs to.
+    /// The group that it belongs to.
     pub group: String,
-    /// All members of that, as whoever made it named them.
+    /// All members of the group, as its creator named them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<String>,
     /// `held`, `booked`, `active`, `suspended`, `ended`, `cancelled` or `expired`.
     pub state: String,
-    /// Until when it is held.
+    /// The end of the hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold_until: Option<Instant>,
-    /// When it was created.
+    /// The time of creation.
     pub created: Instant,
-    /// Grows with each change.
+    /// A version number that grows with each change.
     pub version: u64,
-    /// Its parts.
+    /// The parts.
     pub parts: Vec<PartRow>,
-    /// There was no room for more steps: show it again, and `skip` those that came.
+    /// True if more steps did not fit: show it again, and `skip` the steps that came.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
@@ -39,56 +39,56 @@ pub struct ReservationDoc {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PartRow {
-    /// Which resource.
+    /// The name of the resource.
     pub resource: String,
-    /// What amounts count: `bit/s`, `cores`, `bytes/s`, `pieces`.
+    /// The unit of the amounts: `bit/s`, `cores`, `bytes/s`, `pieces`.
     pub unit: String,
     /// `reserved`, or `cap` where only a cap is possible; null: the resource is not there at present.
     pub kind: Option<String>,
-    /// How much and when.
+    /// The amounts by window.
     pub steps: Vec<StepDoc>,
-    /// Whether it only shares what foreground leaves.
+    /// Present if the part only shares the capacity that foreground parts leave.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background: Option<BackgroundDoc>,
-    /// The least size of its packets, bytes.
+    /// The smallest size of its packets, bytes.
     pub packet_bytes: u32,
     /// The longest round-trip time, milliseconds.
     pub rtt_ms: f64,
-    /// Whose packets or processes.
+    /// The flow, process or control group that the part serves.
     pub binding: Option<BindingDoc>,
-    /// What its windows ask for now; of a background part, the most that it wants.
+    /// The amount that its windows ask for now; of a background part, the most that it wants.
     #[serde(default)]
     pub asked: f64,
-    /// What it may have now: what was admitted.
+    /// The amount that it may have now: the admitted amount.
     pub now: f64,
-    /// What was read back for it from whatever enforces it.
+    /// The amount that was read back from the kernel or device that enforces it.
     #[serde(default)]
     pub installed: f64,
-    /// What that is, in the kernel's words.
+    /// The kernel's terms for the installed limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub means: Option<String>,
-    /// What it was seen to use; null: not enforced, not counted, or not for a second yet.
+    /// The use that was measured; null: not enforced, not counted, or not for a second yet.
     #[serde(default)]
     pub measured: Option<MeasuredDoc>,
     /// `idle`, `unbound`, `pending`, `in_force` or `failed`.
     pub enforced: String,
-    /// Why it failed.
+    /// The reason of the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
 }
 
-/// What a part was seen to use, in its unit: a mean over the last whole interval.
+/// The measured use of a part, in its unit: a mean over the last whole interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MeasuredDoc {
-    /// So much: IP bytes that the edge let through, processor time, bytes read and written.
+    /// The use: IP bytes that the edge let through, processor time, bytes read and written.
     pub amount: f64,
-    /// In so many seconds.
+    /// The length of the interval, seconds.
     pub interval_s: f64,
-    /// Of a network part: what exceeded it and was dropped.
+    /// Of a network part: traffic that exceeded it and was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<f64>,
-    /// Of a disk part: what all that is not reserved did meanwhile.
+    /// Of a disk part: the use by all unreserved traffic in the same interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreserved: Option<f64>,
 }
@@ -97,73 +97,73 @@ pub struct MeasuredDoc {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StepDoc {
-    /// From when.
+    /// The start of the window.
     pub start: Instant,
-    /// Until when; null: open.
+    /// The end of the window; null: open.
     pub end: Option<Instant>,
-    /// How much.
+    /// The amount.
     pub amount: f64,
 }
 
-/// What would be granted.
+/// The result of an enquiry.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EnquiredDoc {
-    /// Whether the request would be accepted now.
+    /// True if the request would be accepted now.
     pub accepted: bool,
-    /// What each part would get.
+    /// The steps that each part would get.
     pub granted: Vec<Vec<StepDoc>>,
-    /// Why not.
+    /// The refusal, if it would not be accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<RefusalDoc>,
-    /// What each part could have at most over its whole window.
+    /// The most that each part could have over its whole window.
     pub free: Vec<f64>,
     /// `reserved` or `cap`, for each part.
     pub kinds: Vec<String>,
 }
 
-/// Why not, and what would be possible.
+/// A refusal, with alternatives that would be accepted.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RefusalDoc {
     /// For programs: `no_room`, `policy`, `no_resource`, `unknown_handle`, `wrong_state`, `key_used`, `key_over`, `taken`, `limit`,
     /// `meaningless`, `clock`, `not_written`, `starting`.
     pub reason: String,
-    /// For people.
+    /// A message for people.
     pub message: String,
-    /// Which part of the request, where it is one.
+    /// The part of the request that was refused, if it was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<usize>,
-    /// Which resource.
+    /// The name of the resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// What was asked.
+    /// The amount that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<f64>,
-    /// What is free.
+    /// The amount that is free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free: Option<f64>,
-    /// From when there is not enough.
+    /// The start of the shortage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<Instant>,
-    /// Until when.
+    /// The end of the shortage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<Instant>,
     /// The rule of policy that decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// What would be accepted now.
+    /// Alternatives that would be accepted now.
     #[serde(default)]
     pub alternatives: Vec<AlternativeDoc>,
 }
 
-/// Something near what was asked that would be accepted.
+/// A request near the original one that would be accepted.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AlternativeDoc {
     /// `later`, `slower`, `shorter` or `other_path`.
     pub sort: String,
-    /// What each part would get.
+    /// The steps that each part would get.
     pub parts: Vec<Vec<StepDoc>>,
     /// Of a broker: the resource of each part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -176,34 +176,36 @@ pub struct AlternativeDoc {
 pub struct ResourceRow {
     /// Its name.
     pub resource: String,
-    /// What amounts count.
+    /// The unit of its amounts.
     pub unit: String,
     /// `reserved` or `cap`.
     pub kind: String,
     /// The most that can be booked at all.
     pub capacity: f64,
-    /// What can be booked at this instant.
+    /// The amount that can be booked at this instant.
     pub free: f64,
-    /// What background parts may have together now.
+    /// The most that all background parts may have together now.
     pub background: f64,
-    /// What they have now. Foreground does not wait for it: it is not taken from `free`.
+    /// The amount that background parts have now. Foreground does not wait for it: it is not taken from
+    /// `free`.
     #[serde(default)]
     pub background_now: f64,
-    /// Reservations that are not over.
+    /// The number of reservations that are not over.
     pub reservations: usize,
-    /// What is promised and not there, at most.
+    /// The largest amount that is promised and not available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<f64>,
-    /// Since when, or from when on.
+    /// The start of that shortage, now or later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_from: Option<Instant>,
-    /// What is free, from when to when.
+    /// The free amounts, by window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<StepDoc>,
-    /// There was no room for more of the timeline: ask for this `resource` alone, from the end of the last stretch on.
+    /// True if more of the timeline did not fit: ask for this `resource` alone, from the end of the last step
+    /// on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
-    /// There was no room for the resources behind this one: ask for those `after` it.
+    /// True if the resources behind this one did not fit: ask for those `after` it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub next: bool,
 }

@@ -1,22 +1,22 @@
-//! The audit of decisions: who asked what, what was decided, and by which rules.
+//! The audit of decisions: for each, the caller, the question, the outcome and the deciding rules.
 
 use super::Instant;
 use serde::{Deserialize, Serialize};
 
-/// Which decisions to read; what is left out does not matter.
+/// A filter of decisions. A field that is left out matches every decision.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuditAsk {
-    /// From this number on; null: the last `limit`.
+    /// The first number to return; null: the last `limit` entries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
-    /// At most so many.
+    /// The most entries to return.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
-    /// About this reservation.
+    /// Only decisions about this reservation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
-    /// Asked by this caller.
+    /// Only decisions on calls of this caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
 }
@@ -25,32 +25,32 @@ pub struct AuditAsk {
 /// entries, so a page may be empty and not the last.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AuditPage {
-    /// Those that match.
+    /// The entries that match.
     pub entries: Vec<AuditRow>,
-    /// Where to go on; greater than `last`: that was all for now.
+    /// The number from which to ask next. If it is greater than `last`, there are no more entries yet.
     pub next: u64,
-    /// The number of the last entry that there is; 0: none.
+    /// The number of the last entry in the audit; 0: there is none.
     pub last: u64,
 }
 
 /// A decision.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AuditRow {
-    /// Its number: the first is 1, none is left out.
+    /// The number of the decision. The first is 1, and none is left out.
     pub number: u64,
-    /// When.
+    /// The time of the decision.
     pub at: Instant,
-    /// Who asked.
+    /// The caller.
     pub who: String,
     /// `create`, `commit`, `modify`, `bind` or `cancel`.
     pub verb: String,
-    /// Of which reservation, if there is one.
+    /// The handle of the reservation, if there is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub handle: Option<String>,
-    /// `granted`, or why not: `policy`, `no_room`, ...
+    /// `granted`, or the reason of the refusal: `policy`, `no_room`, ...
     pub outcome: String,
     /// The rules of policy that decided, part by part.
     pub rules: Vec<String>,
-    /// SHA-256 over the hash before it, its number and its record, in hexadecimal.
+    /// SHA-256 over the previous entry's hash, the number and the record, in hexadecimal.
     pub hash: String,
 }

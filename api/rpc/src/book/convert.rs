@@ -1,4 +1,4 @@
-//! From documents to what the book is told.
+//! Conversion from documents to inputs of the booking engine.
 
 use super::{AmountDoc, AskDoc, BindingDoc, BookFilter, ChangeDoc, FlowDoc, PartDoc, WindowDoc};
 use crate::agent::{Problem, Request};
@@ -7,10 +7,10 @@ use booking::{BookingRequest, BookingState, Call, PartAsk, When};
 use terms::book::{Background, Binding, BoundFlow, Handle, PacketShape, ResourceKind, Task};
 use terms::{Span, Window};
 
-/// The call that a request makes of the book; `None`: it is not one of the book's.
+/// The booking call that a request makes; `None`: the request is of another kind.
 ///
 /// # Errors
-/// `misuse`: what is wrong with it.
+/// `misuse`: the document is wrong.
 pub fn call(request: &Request) -> Result<Option<Call>, Problem> {
     Ok(Some(match request {
         Request::BookEnquire(ask) => Call::Enquire(enquired(ask)?),
@@ -38,10 +38,10 @@ pub fn call(request: &Request) -> Result<Option<Call>, Problem> {
     }))
 }
 
-/// Nothing is reserved for ever unless that is said.
+/// Checks that a request states its end or duration: nothing is reserved for ever by default.
 ///
 /// # Errors
-/// `misuse`: neither an end nor anything in its place.
+/// `misuse`: there is neither an end nor a field that takes its place.
 pub fn says_how_long(doc: &AskDoc) -> Result<(), Problem> {
     if doc.end.is_some() || doc.duration_s.is_some() || doc.volume.is_some() || !doc.windows.is_empty() {
         return Ok(());
@@ -49,23 +49,23 @@ pub fn says_how_long(doc: &AskDoc) -> Result<(), Problem> {
     Err(misuse("for how long? give duration_s or end; \"end\": \"forever\" is until it is given back"))
 }
 
-/// A handle as text.
+/// Parses a handle.
 ///
 /// # Errors
-/// `misuse`: it is mistyped, or no handle at all.
+/// `misuse`: the text is mistyped, or no handle at all.
 pub fn handled(text: &str) -> Result<Handle, Problem> {
     Handle::parse(text).map_err(|bad| misuse(format!("{text:?} is no handle: {bad}")))
 }
 
-/// A request for resources.
+/// Converts a request for resources.
 ///
 /// # Errors
-/// `misuse`: what is wrong with it.
+/// `misuse`: the document is wrong.
 pub fn asked(doc: &AskDoc) -> Result<BookingRequest, Problem> {
     read(doc, doc.volume.is_some())
 }
 
-/// An enquiry: a part that does not say how much asks how much there is.
+/// Converts an enquiry. A part without an amount asks for the amount that is free.
 ///
 /// # Errors
 /// As [`asked`].
@@ -73,7 +73,7 @@ pub fn enquired(doc: &AskDoc) -> Result<BookingRequest, Problem> {
     read(doc, true)
 }
 
-/// `open`: a part need not say how much.
+/// Converts a request; with `open`, a part may leave its amount out.
 fn read(doc: &AskDoc, open: bool) -> Result<BookingRequest, Problem> {
     let parts = doc.parts.iter().enumerate().map(|(n, part)| part_asked(n, part, open));
     Ok(BookingRequest {
@@ -245,7 +245,7 @@ fn field(kind: ResourceKind) -> &'static str {
     }
 }
 
-/// What people count the kind in, times this is what the book counts it in.
+/// The factor from a kind's unit in documents to its unit in the bookings.
 pub(super) fn scale(kind: ResourceKind) -> f64 {
     match kind {
         ResourceKind::Network | ResourceKind::Countable => 1.0,
@@ -254,7 +254,7 @@ pub(super) fn scale(kind: ResourceKind) -> f64 {
     }
 }
 
-/// What people write as the book counts it; `None`: negative, no number, or too large.
+/// An amount in the unit of the bookings; `None`: it is negative, no number, or too large.
 fn scaled(kind: ResourceKind, amount: f64) -> Option<u64> {
     let wide = (amount * scale(kind)).round();
     (0.0..1.8e19).contains(&wide).then_some(wide as u64)

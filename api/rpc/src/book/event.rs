@@ -1,4 +1,4 @@
-//! What the book tells: events with numbers, so that a stream goes on where it broke off.
+//! Events of bookings. They have numbers, so that a stream can go on after a break.
 
 use super::{BindingDoc, Instant};
 use serde::{Deserialize, Serialize};
@@ -7,45 +7,45 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BookEvents {
-    /// These.
+    /// The events.
     pub events: Vec<BookEvent>,
-    /// The number of the last event that there is.
+    /// The number of the last event in the bookings.
     pub last: u64,
-    /// Whether some of those asked for are not kept any more.
+    /// True if some of the requested events are no longer kept.
     pub lost: bool,
 }
 
-/// Something that happened to a reservation.
+/// An event of a reservation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BookEvent {
-    /// Its number; numbers grow, some are never used.
+    /// The number of the event. Numbers grow; some are never used.
     pub seq: u64,
-    /// When.
+    /// The time of the event.
     pub at: Instant,
-    /// To which reservation.
+    /// The handle of the reservation.
     pub handle: String,
-    /// Whose it is.
+    /// The owner of the reservation.
     pub owner: String,
-    /// Of which group.
+    /// The group of the reservation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// `created`, `committed`, `modified`, `bound`, `opened`, `paused`, `ended`, `cancelled`, `expired`, `share`,
     /// `failing`, `in_force`, `short`.
     pub event: String,
-    /// Which part, where it is about one.
+    /// The part, if the event is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<usize>,
-    /// `share`: what it had.
+    /// `share`: the amount before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<f64>,
-    /// `share`: what it has; 0: suspended. `short`: how much is missing.
+    /// `share`: the amount from now on; 0: suspended. `short`: the amount that is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<f64>,
-    /// `bound`: to whom.
+    /// `bound`: the new binding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding: Option<BindingDoc>,
-    /// `created`: in which state. `short`: from when on. `failing`: why.
+    /// `created`: the state. `short`: the first instant of the shortage. `failing`: the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }

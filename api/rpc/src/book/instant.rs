@@ -10,7 +10,8 @@ pub struct Instant(pub Time);
 const SECOND: u64 = 1_000_000_000;
 
 impl std::fmt::Display for Instant {
-    /// Down to the nanosecond if there are any, otherwise to the second. What never comes is `forever`.
+    /// Shows nanoseconds or milliseconds if there are any, otherwise whole seconds. [`Time::FOREVER`] is
+    /// `forever`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.0 == Time::FOREVER {
             return f.write_str("forever");
@@ -101,7 +102,7 @@ fn read(text: &str) -> Option<Instant> {
     Some(Instant(Time::from_nanos(whole))).filter(|instant| instant.0 != Time::FOREVER)
 }
 
-/// Seconds east of Greenwich.
+/// The offset in seconds east of Greenwich.
 fn offset(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     match bytes {

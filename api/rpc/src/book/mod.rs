@@ -1,5 +1,5 @@
-//! The book's documents: what is asked and answered about reservations of network, processor, disk and whatever is
-//! counted, now or for later.
+//! JSON documents of bookings: requests and answers about reservations of network, processor, disk and
+//! counted resources, now or for later.
 //!
 //! Rates are bit/s, cores are cores, a disk is bytes a second, licences are pieces. Times are RFC 3339.
 
@@ -18,99 +18,100 @@ pub use instant::Instant;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-/// A request for resources: when, and how much of what.
+/// A request for resources: windows of time, and an amount of each resource.
 ///
 /// Without `earliest`, `volume` and `windows` it is one window from `start` (default: now) to `end`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AskDoc {
-    /// How much of what; at least one.
+    /// The parts, each an amount of one resource; at least one.
     pub parts: Vec<PartDoc>,
-    /// From when; null: now.
+    /// The start; null: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Instant>,
-    /// Until when; `"forever"`: until it is given back. Null only with `duration_s`, `volume` or `windows`, or in an enquiry, which asks
-    /// about what is open at its end then. With `earliest`: over by then.
+    /// The end; `"forever"`: until it is cancelled. Null only with `duration_s`, `volume` or `windows`, or in
+    /// an enquiry, which then has no end. With `earliest`: the latest end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<Instant>,
-    /// For how long, seconds; in place of `end`, and required with `earliest`.
+    /// The duration, seconds; it takes the place of `end`, and is required with `earliest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_s: Option<f64>,
-    /// As early as it fits, not before `start`, over by `end`.
+    /// Take the earliest window that fits, not before `start` and over by `end`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub earliest: bool,
-    /// So much moved by a deadline.
+    /// Move a volume of data by a deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<VolumeDoc>,
-    /// A recurrence, spelled out: each of these windows.
+    /// The windows of a recurrence, each spelled out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<WindowDoc>,
-    /// Which of `windows`, from 0, need not fit; all others must.
+    /// Indices into `windows`, from 0, that need not fit; all others must.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may_fail: Vec<usize>,
-    /// What you call it.
+    /// The requester's label.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label: String,
-    /// What it belongs to, with reservations of other agents.
+    /// The name of the group, which may have members at other agents.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// All members of the group, this one as well, as whoever makes it names them: from any one it can be told whether all are there.
+    /// All members of the group, this one included, as its creator names them. One member so shows if any is
+    /// missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<String>,
-    /// Only held, for so many seconds, until `book_commit`; of no meaning to an enquiry.
+    /// Hold the booking for so many seconds, until `book_commit`; an enquiry ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_s: Option<f64>,
-    /// Idempotency key: the same key with the same request has one effect; of no meaning to an enquiry.
+    /// Idempotency key: the same key with the same request has one effect; an enquiry ignores it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,
 }
 
-/// How much of one resource. Exactly one of `rate`, `cores`, `bytes_per_s` and `count` says how much.
+/// An amount of one resource, in exactly one of `rate`, `cores`, `bytes_per_s` and `count`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PartDoc {
     /// `net/eth1`, `cpu`, `disk/sda`, `licence/NAME`.
     pub resource: String,
-    /// Of a network part: bit/s of IP bytes.
+    /// Of a network part: the rate, bit/s of IP bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u64>,
-    /// Of a processor part: cores, 0.5 is half of one.
+    /// Of a processor part: cores; 0.5 is half of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<f64>,
-    /// Of a disk part.
+    /// Of a disk part: the rate, bytes a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_s: Option<u64>,
-    /// Of what is counted.
+    /// Of a counted resource: pieces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// The least that will do, in the same unit; null: all of it.
+    /// The least acceptable amount, in the same unit; null: all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
-    /// It only shares what foreground leaves.
+    /// Makes it a background part, which only shares the capacity that foreground parts leave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background: Option<BackgroundDoc>,
-    /// The least size of its packets, bytes of IP; null: 1,000.
+    /// The smallest size of its packets, bytes of IP; null: 1,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_bytes: Option<u32>,
     /// The longest round-trip time, milliseconds; null: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,
-    /// Whose packets or processes it is for; null: that is said later.
+    /// The flow, process or control group that the part serves; null: it is bound later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding: Option<BindingDoc>,
 }
 
-/// How a background part shares.
+/// The terms on which a background part shares.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BackgroundDoc {
-    /// Its share against other background parts.
+    /// The weight of its share against other background parts.
     #[serde(default = "one")]
     pub weight: u32,
-    /// With less than this (in the part's unit) it is suspended.
+    /// The least share, in the part's unit. With less the part is suspended.
     #[serde(default)]
     pub floor: f64,
 }
@@ -119,14 +120,14 @@ fn one() -> u32 {
     1
 }
 
-/// So much by a deadline.
+/// A volume of data and its deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct VolumeDoc {
-    /// How much.
+    /// The volume, bytes.
     pub bytes: u64,
-    /// By when.
+    /// The deadline.
     pub deadline: Instant,
 }
 
@@ -135,28 +136,28 @@ pub struct VolumeDoc {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WindowDoc {
-    /// From when.
+    /// The start.
     pub start: Instant,
-    /// Until when.
+    /// The end.
     pub end: Instant,
 }
 
-/// Whose packets or processes.
+/// The flow, process or control group that a part serves.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BindingDoc {
-    /// A network part: these packets.
+    /// For a network part: a flow of packets.
     Flow(FlowDoc),
-    /// A processor or disk part: all threads of a process.
+    /// For a processor or disk part: all threads of a process.
     Pid(u32),
-    /// A processor part: one thread.
+    /// For a processor part: one thread.
     Tid(u32),
-    /// A processor or disk part: a control group.
+    /// For a processor or disk part: a control group.
     Cgroup(String),
 }
 
-/// A five-tuple; what is left out may be anything.
+/// A five-tuple; a field that is left out matches any value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -180,7 +181,7 @@ pub struct FlowDoc {
     pub dst_port: Option<u16>,
 }
 
-/// What to change; what is left out stays.
+/// A change of a booking; a field that is left out stays as it was.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -204,75 +205,75 @@ pub struct ChangeDoc {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AmountDoc {
-    /// Which part, from 0.
+    /// The index of the part, from 0.
     #[serde(default)]
     pub part: usize,
-    /// Of a network part: bit/s.
+    /// Of a network part: the rate, bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u64>,
-    /// Of a processor part.
+    /// Of a processor part: cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<f64>,
-    /// Of a disk part.
+    /// Of a disk part: the rate, bytes a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_s: Option<u64>,
-    /// Of what is counted.
+    /// Of a counted resource: pieces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }
 
-/// Which reservations to list; what is left out does not matter.
+/// A filter of reservations. A field that is left out matches every reservation.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct BookFilter {
-    /// Of this owner.
+    /// The owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Of this group.
+    /// The group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// With this label.
+    /// The label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// With a part of this resource.
+    /// A resource of which the reservation has a part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// In one of these states; none: all that are not over.
+    /// The states; none: all states that are not over.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<String>,
-    /// With a window that meets this one.
+    /// A window that overlaps with one of the reservation's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<WindowDoc>,
-    /// The next page: after this handle.
+    /// The last handle of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// At most so many.
+    /// The most reservations to return.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
-    /// Of one that is shown: leave out so many steps, which came before.
+    /// With a handle: the number of steps to leave out, which came before.
     #[serde(skip_serializing_if = "crate::agent::is_nought")]
     pub skip: u64,
 }
 
-/// What the book answers.
+/// An answer about bookings.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BookAnswer {
-    /// What would be granted.
+    /// The result of an enquiry.
     Enquired(EnquiredDoc),
     /// The reservation after the call.
     Reservation(ReservationDoc),
-    /// Those that match.
+    /// The reservations that match.
     Reservations {
-        /// These.
+        /// The reservations.
         rows: Vec<ReservationDoc>,
-        /// Whether there are more: ask again with `after`.
+        /// True if there are more: ask again with `after`.
         more: bool,
     },
-    /// What happened.
+    /// Events of reservations.
     Events(BookEvents),
-    /// What there is.
+    /// The resources.
     Resources(Vec<ResourceRow>),
 }

@@ -1,24 +1,24 @@
-//! Answers of a bounded size, below 64 KiB: how many steps of a reservation and stretches of timelines an agent says at once, and how
-//! whoever asked gets the rest. What is small comes in one answer, as it always did.
+//! Pages of answers, so that each stays below 64 KiB: the most steps of reservations and timelines in one
+//! answer, and the requests for the rest. A short answer is one page.
 
 use super::{BookAnswer, BookFilter, ReservationDoc, ResourceRow, WindowDoc};
 use crate::agent::Request;
 
-/// Most steps of a reservation, or stretches of timelines, in one answer; each takes some 100 bytes.
+/// The most steps of a reservation or of timelines in one answer; each takes some 100 bytes.
 pub const STEPS: usize = 512;
-/// What a resource counts for beside its stretches.
+/// The cost of a resource without its timeline, in steps.
 const OF_RESOURCE: usize = 4;
-/// Most pages that are asked for before whoever asks gives up: what changes all the time has no end.
+/// The most pages that a client asks for: a list that changes all the time has no end.
 const MOST_PAGES: usize = 256;
 
 impl Request {
-    /// What there is to reserve, all of it; with a timeline of what is free in this window.
+    /// A request for all resources, with a timeline of the free amounts in this window.
     pub fn resources(timeline: Option<WindowDoc>) -> Request {
         Request::Resources { timeline, resource: None, after: None }
     }
 }
 
-/// Leaves so many steps out, counted over all parts in their order, and what there is no room for behind them.
+/// Leaves out the first `skip` steps, counted over all parts in order, and the steps that do not fit.
 pub fn cut(doc: &mut ReservationDoc, skip: u64) {
     let mut skip = usize::try_from(skip).unwrap_or(usize::MAX);
     let mut room = STEPS;
@@ -33,7 +33,7 @@ pub fn cut(doc: &mut ReservationDoc, skip: u64) {
     }
 }
 
-/// Keeps this resource alone, or those behind that one, and of them what there is room for.
+/// Keeps the given resource alone, or those `after` the given one, and of them as many as fit.
 pub fn cut_resources(rows: &mut Vec<ResourceRow>, resource: Option<&str>, after: Option<&str>) {
     if let Some(resource) = resource {
         rows.retain(|row| row.resource == resource);
@@ -64,13 +64,13 @@ pub fn cut_resources(rows: &mut Vec<ResourceRow>, resource: Option<&str>, after:
 #[derive(Debug)]
 pub struct Pages {
     timeline: Option<WindowDoc>,
-    /// Which reservation of a list is asked for now.
+    /// The index of the reservation in a list that is asked for now.
     at: usize,
     asked: usize,
 }
 
 impl Pages {
-    /// For what comes of this request; `None`: who asks wants one page.
+    /// Collects the pages of this request; `None`: the request asks for one page only.
     pub fn of(request: &Request) -> Option<Pages> {
         let timeline = match request {
             Request::BookShow { filter, .. } if filter.skip > 0 => return None,
@@ -81,7 +81,7 @@ impl Pages {
         Some(Pages { timeline, at: 0, asked: 0 })
     }
 
-    /// What is to be asked next so that it becomes whole.
+    /// The next request that is needed to complete the answer.
     pub fn next(&mut self, answer: &BookAnswer) -> Option<Request> {
         let next = match answer {
             BookAnswer::Reservation(doc) => rest(doc),
@@ -139,7 +139,7 @@ impl Pages {
         }
     }
 
-    /// The rest of one of a list cannot be had, as it is not kept any more.
+    /// Skips a reservation of a list whose rest is no longer kept.
     pub fn give_up(&mut self) {
         self.at += 1;
     }
@@ -152,7 +152,7 @@ fn rest(doc: &ReservationDoc) -> Option<Request> {
     doc.more.then(|| Request::BookShow { handle: Some(doc.handle.clone()), filter })
 }
 
-/// How many steps have come.
+/// The number of steps that have come.
 fn come(doc: &ReservationDoc) -> usize {
     doc.parts.iter().map(|part| part.steps.len()).sum()
 }

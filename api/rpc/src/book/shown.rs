@@ -1,4 +1,4 @@
-//! From what the book says to documents.
+//! Conversion from outputs of the booking engine to documents.
 
 use super::convert::scale;
 use super::{
@@ -13,12 +13,12 @@ use booking::{BookingView, Event, PartView, Refusal, RefusalReason, ResourceView
 use terms::book::{Guarantee, RateStep, ResourceKind};
 use terms::{Span, Time};
 
-/// An amount as people count it.
+/// An amount in the unit of the documents.
 pub fn amount(kind: ResourceKind, amount: u64) -> f64 {
     amount as f64 / scale(kind)
 }
 
-/// What people count a kind in.
+/// The unit of a kind in documents.
 pub fn unit(kind: ResourceKind) -> &'static str {
     match kind {
         ResourceKind::Network => "bit/s",
@@ -89,7 +89,7 @@ impl From<PartView> for PartRow {
             asked: amount(kind, part.asked),
             now: amount(kind, part.now),
             installed: amount(kind, part.installed),
-            // Whoever enforces it fills these in.
+            // The enforcing layer fills these in.
             means: None,
             measured: None,
             enforced: enforced.to_owned(),
