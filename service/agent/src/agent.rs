@@ -67,28 +67,28 @@ pub(crate) struct Agent {
     pub(crate) unsent: u64,
     /// Interfaces that another program has taken over since we started.
     pub(crate) foreign: BTreeSet<IfIndex>,
-    /// How many messages come and go, and how fast.
+    /// Counters and rates of RSVP messages, by interface and type.
     pub(crate) signalling: Signalling,
-    /// Who sees every message.
+    /// Connections that trace messages.
     pub(crate) tracers: Tracers,
     /// Senders and reservations on behalf of others.
     pub(crate) statics: Statics,
-    /// Who speaks on each connection.
+    /// The caller on each connection.
     pub(crate) speakers: Speakers,
     /// Boomerang, where the configuration has it.
     pub(crate) echo: Option<BoomerangHost>,
     pub(crate) mroutes: MulticastRoutes,
-    /// Whose messages are taken, by interface name.
+    /// The signatures that each interface requires, by interface name.
     pub(crate) auth: BTreeMap<String, AuthMode>,
-    /// When to look next whether others changed what we installed.
+    /// The time of the next check that the kernel still has what we installed.
     pub(crate) look_at: Time,
     pub(crate) notices: Notices,
-    /// What was noticed and waits to be looked at.
+    /// Changes in the kernel that were noticed and not yet handled.
     pub(crate) noticed: Noticed,
     pub(crate) netlink: Socket,
     pub(crate) receiver: Option<MessageReceiver>,
     pub(crate) sender: Option<MessageSender>,
-    /// What chooses before the sockets' queue; none on a kernel that cannot.
+    /// The filter in front of the receive queue; `None` on a kernel without support for it.
     pub(crate) gate: Option<IntakeFilter>,
     /// Messages that were read and wait for the node.
     pub(crate) intake: Intake,
@@ -97,9 +97,9 @@ pub(crate) struct Agent {
     /// The door for callers from other machines.
     pub(crate) remote: Option<Remote>,
     pub(crate) poll: Poll,
-    /// How long turns may take for whom, and how long they took.
+    /// Time limits for the work of a turn, and statistics of its duration.
     pub(crate) turns: Turns,
-    /// Signs of life for whoever supervises this process.
+    /// Signs of life for the supervisor of this process.
     pub(crate) alive: Alive,
     pub(crate) log: Log,
     /// Answers of the plane that the node has yet to be told.
@@ -205,7 +205,7 @@ impl Agent {
         })
     }
 
-    /// What was found in the plane, then interfaces, and only then the first message (DESIGN: adoption).
+    /// Order: what the plane holds, then the interfaces, then the first message (DESIGN: adoption).
     fn begin(&mut self) -> Result<(), StartError> {
         self.open_gate();
         let found = self.plane.read().map_err(StartError::Plane)?;
@@ -374,7 +374,7 @@ impl Agent {
     }
 }
 
-/// What cannot be sent is lost as on a wire; the next refresh tries again.
+/// A message that cannot be sent counts as lost on the wire; the next refresh repeats it.
 pub(crate) fn not_sent(unsent: &mut u64, log: &mut Log, clock: &Clock, failed: &SystemError) {
     *unsent += 1;
     log.line(clock.now(), Level::Warn, "not_sent", &[("text", failed)]);

@@ -1,9 +1,9 @@
-//! Signs of life for whoever supervises the agent (systemd's watchdog): given by the loop itself, and only while the threads that work
-//! for it do what they were asked.
+//! Signs of life for the agent's supervisor (systemd's watchdog). The loop itself gives them, and only while
+//! its worker threads make progress.
 //!
-//! A thread may wait for a slow disk for as long as the supervisor waits for a sign; what takes longer counts as stuck, and no
-//! sign is given until it goes on. The thread that writes the log is not asked: it waits for whoever reads the log, and nobody
-//! waits for it.
+//! A thread may wait for a slow disk for as long as the supervisor waits for a sign. After that it counts as
+//! stuck, and no sign is given until it goes on. The log's thread is exempt: it waits for the reader of the
+//! log, and nothing waits for it.
 
 use crate::agent::Agent;
 use crate::config::Level;
@@ -19,16 +19,16 @@ pub(crate) struct Alive {
     journal: Work,
     sequences: Work,
     front: Work,
-    /// What was stuck last, as it was told.
+    /// The stuck part that was reported last.
     told: Option<&'static str>,
 }
 
-/// What a thread has done.
+/// The progress of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Done {
-    /// So much; it never becomes less.
+    /// The amount of work so far; it never decreases.
     pub count: u64,
-    /// And nothing is left to do.
+    /// True if no work is left.
     pub all: bool,
 }
 
@@ -40,7 +40,7 @@ struct Work {
 }
 
 impl Work {
-    /// Whether it has had something to do for longer than this, and has done none of it.
+    /// True if the thread has had work for longer than `most` and has completed none of it.
     fn is_stuck(&mut self, done: Done, now: Time, most: Span) -> bool {
         if done.all || done.count != self.count {
             (self.count, self.since) = (done.count, now);
@@ -57,7 +57,7 @@ impl Alive {
         Alive { supervisor, next: now, journal, sequences, front, told: None }
     }
 
-    /// When the next sign is due; `None`: nobody waits for one.
+    /// The time of the next sign; `None` without a watchdog.
     pub(crate) fn wake_at(&self) -> Option<Time> {
         self.supervisor.watchdog().map(|_| self.next)
     }

@@ -1,4 +1,4 @@
-//! What is asked over the local socket, and the agent's answers.
+//! Calls on the local socket, and the agent's answers.
 
 use crate::agent::Agent;
 use crate::calls::{self, AppRequest, problem};
@@ -13,7 +13,7 @@ use terms::{Fault, Span};
 /// Most calls of one client that are carried out before others have their turn.
 const CALLS_PER_TURN: usize = 64;
 
-/// Whether a call looks at so much that it takes long where there is much.
+/// True if the call lists state: it takes long where there is much of it.
 fn is_look(request: &Request) -> bool {
     matches!(
         request,

@@ -1,4 +1,5 @@
-//! Authentication in the configuration: keys, or `auth = "none"` written out, so that nobody runs without unawares.
+//! Authentication in the configuration: keys, or an explicit `auth = "none"`, so that it is never off by
+//! accident.
 
 use crate::agent::Agent;
 use crate::calls::problem;
@@ -13,19 +14,19 @@ use std::path::{Path, PathBuf};
 use terms::IfIndex;
 use toml::Spanned;
 
-/// Whose messages an interface takes.
+/// The messages that an interface accepts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AuthConfig {
-    /// Anybody's.
+    /// All messages, signed or not.
     None,
     /// Those of neighbours that sign with one of these keys.
     Keys {
         /// The file of keys.
         file: PathBuf,
-        /// Whether senders must prove that what they say is fresh.
+        /// The integrity handshake, by which senders prove that their messages are fresh.
         handshake: Handshake,
-        /// How many sequence numbers are still taken when later ones were seen, with the latest: 1 is strict order (RFC
-        /// 2747 section 4.2).
+        /// The window of sequence numbers that are accepted out of order, the latest included: 1 is strict
+        /// order (RFC 2747 section 4.2).
         reordering: u32,
     },
 }
@@ -33,22 +34,22 @@ pub enum AuthConfig {
 /// The integrity handshake (RFC 2747 section 4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Handshake {
-    /// Who is heard for the first time is challenged.
+    /// A new sender is challenged.
     Required,
-    /// But who says that it cannot answer challenges is taken without.
+    /// A new sender is challenged unless it says that it cannot answer challenges.
     Willing,
-    /// Nobody is challenged.
+    /// No sender is challenged.
     None,
 }
 
 /// Widest window of sequence numbers, and the default.
 pub const MOST_REORDERING: u32 = 64;
 
-/// What is said where nothing is said.
+/// The complaint about an interface without `auth`.
 pub(crate) const MISSING: &str = "`auth` is missing: write keys = \"FILE\" (the keys that neighbours share, a file of mode \
     0600: docs/rsvp.md), or auth = \"none\", with which anybody on the link can reserve and tear down";
 
-/// What one level of the file says, if anything.
+/// The authentication that one level of the file asks for; `None` if it has neither `auth` nor `keys`.
 pub(crate) fn said(
     document: &Document<'_>,
     auth: Option<&Spanned<String>>,
@@ -72,7 +73,7 @@ pub(crate) fn said(
     }
 }
 
-/// What holds on an interface.
+/// The authentication of an interface, with its handshake and window of sequence numbers.
 pub(crate) fn of_interface(
     document: &Document<'_>,
     said: Option<&AuthConfig>,
@@ -111,7 +112,7 @@ fn handshake_of(document: &Document<'_>, text: &Spanned<String>) -> Result<Hands
     }
 }
 
-/// What the configured interfaces ask of messages, by name; each file of keys is read now.
+/// The authentication of the configured interfaces, by name. Reads each file of keys.
 ///
 /// # Errors
 /// The first mistake in a file of keys.

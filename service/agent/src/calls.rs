@@ -36,11 +36,11 @@ pub enum AppRequest {
         session: Session,
         /// Style.
         style: Style,
-        /// Which senders.
+        /// The senders.
         filters: Vec<FilterSpec>,
-        /// How much.
+        /// The resources, one flowspec or one for each sender.
         flowspecs: Vec<FlowSpec>,
-        /// Whether a confirmation is wanted.
+        /// True if the receiver wants a confirmation.
         confirm: bool,
     },
     /// At which priority it asks from now on.

@@ -81,42 +81,42 @@ use std::path::{Path, PathBuf};
 use terms::{Rate, Span};
 use toml::Spanned;
 
-/// What an agent is to be.
+/// The configuration of an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AgentConfig {
     /// The node's name, for people and in refusals.
     pub name: String,
     /// The local socket.
     pub socket: PathBuf,
-    /// Where what outlives the process is kept.
+    /// The directory for state that outlives the process.
     pub state: PathBuf,
     /// The group whose members are operators, by name or number; it need not exist.
     pub operators: String,
-    /// How much is logged.
+    /// The lowest level that is logged.
     pub log: Level,
     /// Timing and limits of RSVP.
     pub rsvp: rsvp::io::Config,
-    /// Where RSVP is spoken and what may be reserved there; other interfaces are left alone.
+    /// The interfaces that speak RSVP, with their reservable rates; other interfaces are left alone.
     pub interfaces: Vec<InterfaceConfig>,
     /// Multicast routes to set.
     pub multicast_routes: Vec<MulticastRouteConfig>,
     /// Senders and reservations on behalf of hosts that do not signal.
     pub statics: Vec<StaticDoc>,
-    /// What may be done to the host's control groups.
+    /// The rights of the agent on the host's control groups.
     pub groups: GroupsConfig,
     /// The processors, if they can be reserved.
     pub cpu: Option<CpuConfig>,
     /// Disks that can be reserved.
     pub disks: Vec<DiskConfig>,
-    /// What can be reserved beside interfaces.
+    /// Countable resources: `[[resource]]`.
     pub resources: Vec<ResourceConfig>,
     /// The file of policy; `None`: root and the agent's own user may reserve.
     pub policy: Option<PathBuf>,
-    /// The journal of the book.
+    /// The journal of bookings.
     pub store: StoreConfig,
     /// Boomerang, where it is spoken.
     pub boomerang: Option<BoomerangConfig>,
-    /// Where callers from other machines come in; `None`: nowhere.
+    /// Access for callers from other machines; `None`: there is none.
     pub listen: Option<ListenConfig>,
 }
 
@@ -127,23 +127,23 @@ pub struct InterfaceConfig {
     pub name: String,
     /// Rate of the link, link headers included; `None`: what the driver reports.
     pub rate: Option<Rate>,
-    /// What the link adds to each IP packet, bytes.
+    /// The link's overhead for each IP packet, bytes.
     pub overhead: u32,
-    /// What signalled reservations may hold together.
+    /// The most that signalled reservations may hold together.
     pub signalled_share: RateShare,
-    /// What best effort and signalling keep whatever is reserved.
+    /// The share that stays with best effort and signalling.
     pub kept_back: RateShare,
-    /// How long a signalled reservation is safe from bookings; `None`: for ever.
+    /// The time for which a signalled reservation is safe from bookings; `None`: for ever.
     pub assumed_holding: Option<Span>,
-    /// Whose messages are taken there.
+    /// The messages that are accepted there.
     pub auth: AuthConfig,
-    /// What bookings may have together; `None`: all that is reservable.
+    /// The most that bookings may have together; `None`: all that is reservable.
     pub premium: Option<RateShare>,
     /// Of that, what foreground and background have together while there is background, thousandths.
     pub background: u32,
-    /// What the classes of code points get whatever is booked.
+    /// The rates of the classes of code points, independent of bookings.
     pub core: CoreConfig,
-    /// Who is behind it; `None`: nobody has said, so it is an edge.
+    /// The kind of neighbour behind it; `None`: not declared, so it counts as an edge.
     pub role: Option<InterfaceRole>,
 }
 
@@ -166,15 +166,15 @@ impl RateShare {
     }
 }
 
-/// How much is logged.
+/// A level of the log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// What broke.
+    /// Failures.
     Error,
-    /// What an operator should look at.
+    /// Events that need an operator's attention.
     Warn,
-    /// What changed.
+    /// Changes.
     Info,
     /// Every message.
     Debug,
@@ -205,7 +205,7 @@ impl Level {
     }
 }
 
-/// What best effort and signalling keep unless the file says otherwise: 2 %.
+/// The default share of best effort and signalling: 2 %.
 pub const DEFAULT_KEPT_BACK: RateShare = RateShare::PerMille(20);
 /// Ethernet, as the kernel counts it: addresses and type, without preamble and check sequence.
 pub const DEFAULT_OVERHEAD: u32 = 14;

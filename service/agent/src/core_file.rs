@@ -7,7 +7,7 @@ use serde::Deserialize;
 use terms::Rate;
 use toml::Spanned;
 
-/// What is set apart, of a link.
+/// The rates of a link that are set apart for each class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoreConfig {
     /// For EF.

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 
-/// Whoever writes `Ask`s.
+/// A handle of the thread that writes each `Ask`.
 #[derive(Debug)]
 pub(crate) struct Clerk<Ask> {
     asks: Sender<Ask>,
@@ -56,7 +56,7 @@ impl<Ask: Send + 'static> Clerk<Ask> {
         Ok(Clerk { asks, mailbox })
     }
 
-    /// What is to be watched: it rings when there is an answer.
+    /// The notifier to watch: it fires when there is an answer.
     pub fn notifier(&self) -> &Notifier {
         &self.mailbox.notifier
     }
@@ -68,7 +68,7 @@ impl<Ask: Send + 'static> Clerk<Ask> {
         }
     }
 
-    /// What has been answered since this was last asked.
+    /// Takes the answers that have come since the last call.
     pub fn answers(&self) -> Vec<Written> {
         self.mailbox.notifier.clear();
         self.mailbox.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default()

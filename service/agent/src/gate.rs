@@ -1,4 +1,5 @@
-//! What the filter before the signalling sockets is told: which sessions have a reservation here, and where messages are signed.
+//! State for the filter in front of the signalling sockets: the reserved sessions, and the interfaces that
+//! require signatures.
 
 use crate::agent::Agent;
 use crate::config::Level;
@@ -43,7 +44,7 @@ impl Agent {
         }
     }
 
-    /// Whether an interface wants messages signed.
+    /// Tells the filter whether an interface requires signed messages.
     pub(crate) fn keep_signed(&mut self, interface: IfIndex, auth: &AuthMode) {
         if let Some(gate) = &self.gate {
             gate.sign(interface, matches!(auth, AuthMode::Keys(_)));

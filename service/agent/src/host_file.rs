@@ -26,10 +26,10 @@ use std::path::{Component, Path, PathBuf};
 use terms::Rate;
 use toml::Spanned;
 
-/// What an agent may do to the host's control groups.
+/// The agent's rights on the host's control groups.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupsConfig {
-    /// Whether the unreserved may be moved to a group of ours and held back.
+    /// If true, unreserved processes may be moved to a group of ours and held back.
     pub hold_back: bool,
     /// The group that stands for the host, below the hierarchies' roots.
     pub parent: PathBuf,
@@ -46,7 +46,7 @@ impl Default for GroupsConfig {
 pub struct CpuConfig {
     /// Millionths of a core; `None`: what the kernel admits.
     pub capacity: Option<u64>,
-    /// What is never reserved.
+    /// The share that is never reserved.
     pub kept_back: HostShare,
 }
 
@@ -57,9 +57,9 @@ pub struct DiskConfig {
     pub name: String,
     /// The device, or a file or folder on it.
     pub device: String,
-    /// What it gives, bytes a second of each direction.
+    /// The capacity, bytes a second in each direction.
     pub capacity: u64,
-    /// What is never reserved, bytes a second.
+    /// The rate that is never reserved, bytes a second.
     pub kept_back: u64,
     /// Bytes of the requests with which the capacity was measured.
     pub request: Option<u64>,
@@ -75,7 +75,7 @@ pub enum HostShare {
 }
 
 impl HostShare {
-    /// Where nothing is said: a tenth.
+    /// The default: a tenth.
     pub const USUAL: HostShare = HostShare::PerMille(100);
 
     /// Of a capacity in millionths of a core, rounded up.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use terms::{IfIndex, Rate};
 use traffic::plan::LinkSpec;
 
-/// What is there now, by index; only interfaces that are up.
+/// The interfaces that are up now, by index.
 pub type Interfaces = BTreeMap<IfIndex, InterfaceState>;
 
 /// Reads them all. Interfaces that the configuration does not name are known (their addresses are ours), but RSVP is
@@ -49,7 +49,8 @@ fn reservable(link: &LinkState, wanted: &InterfaceConfig, rate: Rate) -> Reserva
     }
 }
 
-/// What the file says, or else what the driver of a real device reports; a software device makes its speed up.
+/// The rate in the file, or else the rate that the driver of a real device reports; a software device invents
+/// its rate.
 fn rate(link: &LinkState, wanted: &InterfaceConfig) -> Option<Rate> {
     wanted.rate.or_else(|| {
         let reported = if link.kind.is_empty() { ethtool::link_speed(&link.name).ok().flatten() } else { None };
@@ -57,7 +58,7 @@ fn rate(link: &LinkState, wanted: &InterfaceConfig) -> Option<Rate> {
     })
 }
 
-/// What keeps an agent from starting with these interfaces; a sentence for each.
+/// The reasons why an agent cannot start with these interfaces, one sentence each.
 pub fn complaints(links: &[LinkState], config: &AgentConfig) -> Vec<String> {
     let mut wrong = Vec::new();
     for wanted in &config.interfaces {

@@ -183,7 +183,7 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year * 365 + year / 4 - year / 100 + day_of_year - 719_468
 }
 
-/// Writes a file with one fresh key, that nobody else can read.
+/// Writes a file with one fresh key that only its owner can read.
 ///
 /// # Errors
 /// It is there already, or cannot be written.

@@ -22,11 +22,11 @@ const MAX_ADOPTED: usize = 192;
 const MAX_UNREAD: usize = 1 << 20;
 /// Most calls of one client whose answers wait for the disk; it is read again when there are fewer.
 const MOST_OWED: usize = 1024;
-/// What a connection keeps of its buffers when they are empty, and what is kept for the next answer, bytes. The largest
-/// answer that each of many connections ever had would be a lot of memory for nothing.
+/// The capacity that a connection's empty buffers keep, and that the common answer buffer keeps, bytes.
+/// Without a limit, each of many connections would keep the memory of its largest answer.
 const KEPT: usize = 1 << 12;
 const KEPT_ANSWER: usize = 1 << 18;
-/// Who may speak to the agent besides root.
+/// The group that may connect, besides root.
 const GROUP: &str = "sluice";
 
 /// The socket and everyone who is connected.
@@ -36,7 +36,8 @@ pub struct Local {
     path: PathBuf,
     clients: BTreeMap<u64, Client>,
     next: u64,
-    /// Where an answer is written before it goes: one place for all, because most go at once.
+    /// The buffer for answers before they are sent. All connections share it, because most answers go at
+    /// once.
     answer: Vec<u8>,
 }
 
@@ -63,7 +64,8 @@ struct Client {
 }
 
 impl Local {
-    /// Listens at `path`, which is replaced if nobody does; mode 0660, group `sluice` where there is one.
+    /// Listens at `path`, and replaces a socket on which no process listens. Mode 0660, group `sluice` where
+    /// there is one.
     ///
     /// # Errors
     /// The socket cannot be made there.
@@ -147,12 +149,12 @@ impl Local {
         }
     }
 
-    /// Nobody's call waits any longer.
+    /// Lets all held calls go on.
     pub fn go_on(&mut self) {
         self.clients.values_mut().for_each(|client| client.held = false);
     }
 
-    /// Whether anybody's call waits.
+    /// True if a call is held.
     pub fn holds(&self) -> bool {
         self.clients.values().any(|client| client.held)
     }
@@ -206,7 +208,7 @@ impl Local {
         }
     }
 
-    /// Whether a client reads its events: one that does not has no room for more.
+    /// True if a client reads its events. One that does not has no room for more.
     pub fn has_room(&self, id: u64) -> bool {
         self.clients.get(&id).is_some_and(|client| client.write.len() < MAX_UNREAD)
     }
@@ -223,7 +225,7 @@ impl Local {
         self.clients.iter().filter(|(_, client)| client.watches).map(|(&id, _)| id).collect()
     }
 
-    /// Whether anybody watches.
+    /// True if a client watches events.
     pub fn is_watched(&self) -> bool {
         self.clients.values().any(|client| client.watches)
     }
@@ -272,12 +274,12 @@ impl Client {
         self.write.len() < MAX_UNREAD && self.owed < MOST_OWED
     }
 
-    /// Whether more may be read: what was read before has no whole line any more.
+    /// True if more may be read: the bytes read before hold no whole line any more.
     fn has_room(&mut self) -> bool {
         !self.closing && self.takes_calls() && !self.has_line()
     }
 
-    /// Whether what was read has a whole line that was not taken. Each byte is looked at once.
+    /// True if a whole line waits in the bytes that were read. Each byte is examined once.
     fn has_line(&mut self) -> bool {
         let rest = self.read.get(self.scanned..).unwrap_or_default();
         let end = rest.iter().position(|&b| b == b'\n');
@@ -336,7 +338,7 @@ impl Client {
         alive
     }
 
-    /// How many of these bytes went, and whether the connection is whole.
+    /// Writes these bytes. Returns the number written, and whether the connection still works.
     fn give(&self, bytes: &[u8]) -> (usize, bool) {
         let mut done = 0;
         loop {
@@ -419,7 +421,7 @@ mod tests {
         assert!(!path.exists(), "the name goes with the agent");
     }
 
-    /// What a connection once had to wait for is no memory of it for ever.
+    /// A connection gives the memory of a large buffer back once it is empty.
     #[test]
     fn a_buffer_that_was_large_is_given_back() {
         let path = std::env::temp_dir().join(format!("agent-buffer-{}", std::process::id()));

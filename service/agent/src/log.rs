@@ -1,7 +1,8 @@
 //! The agent's log: one line an event on standard error, `key=value`, so that both eyes and programs can read it.
 //!
-//! Lines are limited in number, because a flood of bad messages must not fill a disk or slow the loop. A thread of its own
-//! writes them: whoever reads standard error slowly, or not at all, stops nothing else. What finds no room is counted.
+//! The number of lines is limited, because a flood of bad messages must not fill a disk or slow the loop. A
+//! thread of its own writes them, so that a slow or absent reader of standard error stops nothing else. Lines
+//! without room are counted.
 
 use crate::config::Level;
 use std::fmt::Write as _;
@@ -17,7 +18,7 @@ const MAX_LINES_PER_SECOND: u32 = 500;
 const MOST_WAITING: usize = 4096;
 const AT_END: Duration = Duration::from_secs(1);
 
-/// Where events are written.
+/// The log of an agent.
 #[derive(Debug)]
 pub struct Log {
     node: String,
@@ -54,7 +55,7 @@ impl Writer {
 }
 
 impl Drop for Log {
-    /// What waits is written, as far as somebody reads it.
+    /// Writes the queued lines, as far as the reader takes them in time.
     fn drop(&mut self) {
         if let Some(Writer { lines, done }) = self.writer.take() {
             drop(lines);
@@ -73,12 +74,12 @@ impl Log {
         Log { node: node.to_owned(), level, second: Time::ZERO, lines: 0, suppressed: 0, writer }
     }
 
-    /// Whether a line of this level would be written.
+    /// True if a line of this level would be written.
     pub fn wants(&self, level: Level) -> bool {
         level <= self.level
     }
 
-    /// Whether a line of this level would be written now; one that would not for want of room is counted as suppressed.
+    /// True if a line of this level would be written now. If only room is missing, it counts as suppressed.
     pub fn has_room_for(&mut self, now: Time, level: Level) -> bool {
         let full = now.since(self.second) < Span::from_secs(1) && self.lines >= MAX_LINES_PER_SECOND;
         self.suppressed += u64::from(self.wants(level) && full);
@@ -174,7 +175,7 @@ mod tests {
         assert_eq!(quoted(""), "\"\"");
     }
 
-    /// Nobody reads the other end: the agent goes on, and what found no room is counted.
+    /// A reader that never reads: the agent goes on, and lines without room are counted.
     #[test]
     fn a_reader_that_stands_still_stops_nobody() {
         let (reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();

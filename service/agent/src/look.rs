@@ -1,4 +1,4 @@
-//! Looking again: whether others changed what the agent installed.
+//! Periodic check for changes that other programs made to what the agent installed.
 
 use crate::agent::Agent;
 use crate::config::Level;
@@ -6,7 +6,7 @@ use linux::plane::PlaneDrift;
 use std::collections::BTreeSet;
 use terms::{IfIndex, Span};
 
-/// How often.
+/// The interval between checks.
 pub(crate) const LOOK_EVERY: Span = Span::from_secs(5);
 
 impl Agent {

@@ -45,7 +45,7 @@ impl FlowMeter {
         told(&reading, &counters)
     }
 
-    /// Forgets flows that nobody has asked about for so long.
+    /// Forgets flows that were not read for the time `after`.
     pub fn forget(&mut self, now: Time, after: Span) {
         self.flows.retain(|_, reading| now.since(reading.at) < after);
     }

@@ -29,9 +29,9 @@ pub struct MulticastRouteConfig {
     pub group: IpAddr,
     /// The sender; unspecified: any.
     pub sender: IpAddr,
-    /// Where its packets come in.
+    /// The interface at which its packets come in.
     pub from: String,
-    /// Where they go out.
+    /// The interfaces by which they go out.
     pub to: Vec<String>,
 }
 

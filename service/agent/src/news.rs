@@ -1,4 +1,4 @@
-//! What happened, in words: the engine's events as a name, a sentence and a level; upcalls as documents.
+//! Events of the engines in words: a name, a sentence and a level; upcalls as documents.
 
 use crate::agent::Agent;
 use crate::boomerang;
@@ -16,11 +16,11 @@ pub type Names = BTreeMap<IfIndex, String>;
 /// An event in words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventLine {
-    /// How much an operator cares.
+    /// The importance to an operator.
     pub level: Level,
     /// A stable name.
     pub name: &'static str,
-    /// What, for people.
+    /// The sentence, for people.
     pub text: String,
 }
 
@@ -54,7 +54,7 @@ impl Agent {
     }
 }
 
-/// Whether an event is one of those that every reservation sets off, all of [`Level::Info`].
+/// True for events that every reservation causes, all of [`Level::Info`].
 pub fn is_routine(event: &Event) -> bool {
     use rsvp::io::Event as E;
     match event {
@@ -292,7 +292,7 @@ pub fn upcall(upcall: Upcall) -> EventDoc {
     }
 }
 
-/// What guaranteed service adds on the path, if every hop offers it.
+/// The terms of guaranteed service on the path, if every hop offers it.
 fn guaranteed(adspec: Adspec) -> Option<GuaranteedTerms> {
     adspec.guaranteed.filter(|terms| !terms.break_bit)
 }

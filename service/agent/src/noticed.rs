@@ -1,8 +1,8 @@
-//! What others change in the kernel: links, addresses, routes, traffic control.
+//! Changes by others in the kernel: links, addresses, routes, traffic control.
 //!
-//! The first change is looked at when it comes; those that follow within a tenth of a second are looked at together, so that
-//! routes that come and go all the time cost a bounded amount of work. A change of a route is followed for the destinations that it is about; links
-//! and addresses are read again only where one of them changed.
+//! The first change is handled at once. Changes in the next 0.1 s are handled together, so that routes that
+//! flap cost a bounded amount of work. After a change of a route, only its destinations are looked up again;
+//! links and addresses are read again only if one of them changed.
 
 use crate::agent::Agent;
 use crate::config::Level;
@@ -13,15 +13,15 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use terms::{Span, Time};
 
-/// How soon after a notice it is looked whether somebody changed traffic control: our own changes are noticed as well, and a short wait
-/// takes many of them at once.
+/// The delay from a notice to the check of traffic control. Our own changes cause notices too, and one check
+/// covers many of them.
 const LOOK_SOON: Span = Span::from_millis(100);
-/// How long after it was looked at changes they are not looked at again.
+/// The least time between two checks of changes.
 const REST: Span = Span::from_millis(100);
 /// Most networks that are told apart.
 const MOST_NETWORKS: usize = 16;
 
-/// What waits.
+/// Changes that are not yet handled.
 #[derive(Debug, Default)]
 pub(crate) struct Noticed {
     /// Links or addresses; multicast routes; more than is told apart.
@@ -32,7 +32,7 @@ pub(crate) struct Noticed {
 }
 
 impl Noticed {
-    /// When it is looked at; `None`: nothing waits.
+    /// The time of the next check; `None` without changes.
     pub(crate) fn wake_at(&self) -> Option<Time> {
         (self.anything || !self.networks.is_empty()).then(|| self.rests_until.unwrap_or(Time::ZERO))
     }

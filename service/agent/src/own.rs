@@ -1,7 +1,7 @@
-//! The configuration of a machine for which nobody has written one: what can be reserved here without asking.
+//! The configuration of a machine without a configuration file: the resources that it can offer by itself.
 //!
-//! Processors, and the interfaces of hardware whose rate the driver reports. RSVP is closed there by a key that nobody else
-//! has: on a real network nothing is taken unsigned unless somebody writes so. Who may book is root.
+//! Processors, and the interfaces of hardware whose driver reports a rate. A random key closes RSVP there: on
+//! a real network no unsigned message is accepted unless a configuration says so. Only root may book.
 
 use crate::config::AgentConfig;
 use crate::keys;
@@ -62,7 +62,7 @@ fn text(interfaces: &[String], key: &Path) -> String {
     text
 }
 
-/// What this host is called.
+/// The host name of this machine.
 pub(crate) fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match name.trim() {

@@ -1,4 +1,4 @@
-//! Which call of the table of rights a request is, and asking the table before anything is looked at.
+//! The call of the table of rights for each request; the table is asked before the request is examined.
 
 use crate::agent::Agent;
 use crate::calls::problem;
@@ -51,7 +51,7 @@ pub(crate) fn call(request: &Request) -> Call {
 }
 
 impl Agent {
-    /// Whether a connection may ask this at all, before anybody looks at what it asks.
+    /// Checks that a connection may make this call at all, before its contents are examined.
     ///
     /// # Errors
     /// It may not.

@@ -1,5 +1,5 @@
-//! `role = "edge"` of an `[[interface]]`: who is behind it, and so whether premium code points that come in there are
-//! believed.
+//! `role = "edge"` of an `[[interface]]`: the kind of neighbour behind it, and so whether premium code points
+//! that come in there are trusted.
 //!
 //! ```toml
 //! role = "edge"    # hosts: what they mark premium (EF, AF1x) and nobody has booked loses the mark
@@ -7,8 +7,9 @@
 //! role = "peer"    # another domain: wiped as at an edge, because there is no agreement with it yet
 //! ```
 //!
-//! Nothing said is an edge, and a warning. Whatever the role, what this host sends itself without a booking loses its
-//! premium mark, and so does what came in by an interface that the configuration does not name.
+//! An interface without a role is an edge, and causes a warning. Whatever the role, packets of this host
+//! without a booking lose their premium mark, and so do packets that came in by an interface that the
+//! configuration does not name.
 
 use crate::agent::Agent;
 use crate::config::{AgentConfig, Level};
@@ -19,7 +20,7 @@ use terms::IfIndex;
 use toml::Spanned;
 use traffic::edge::{EdgeAt, Side};
 
-/// Who is behind an interface.
+/// The kind of neighbour behind an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InterfaceRole {
     /// Hosts.
@@ -50,10 +51,10 @@ pub(crate) fn read(document: &Document<'_>, text: Option<&Spanned<String>>) -> R
     found.ok_or_else(wrong).map(Some)
 }
 
-/// What stands at the interfaces whatever is booked.
+/// The edges and trusted interfaces that exist whatever is booked.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
-    /// The sides at which premium marks that nobody answers for are wiped.
+    /// The sides at which premium marks without a booking are wiped.
     pub edges: BTreeSet<EdgeAt>,
     /// The interfaces whose marks are believed.
     pub believed: BTreeSet<IfIndex>,
@@ -76,7 +77,7 @@ impl Standing {
     }
 }
 
-/// What is told of an interface whose role nobody has said.
+/// The warning about an interface without a role.
 pub(crate) fn undeclared(name: &str) -> String {
     format!(
         "nobody has said who is behind {name}: it is taken for an edge, where premium marks that nobody booked are wiped; \

@@ -29,7 +29,7 @@ pub(crate) struct RsvpFile {
     hello: Option<Spanned<String>>,
 }
 
-/// How many senders without a reservation are kept unless the file says.
+/// The default limit of senders without a reservation.
 fn unreserved(refresh: Span) -> usize {
     let ms = usize::try_from(refresh.as_millis()).unwrap_or(usize::MAX);
     (ms.saturating_mul(UNRESERVED_PER_S) / 1_000).clamp(UNRESERVED_PER_S, MAX_STATES)

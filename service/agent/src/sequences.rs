@@ -1,5 +1,6 @@
-//! Which sequence numbers of INTEGRITY may have been used, on disk: RFC 2747 section 3.1. The engine uses none before it
-//! is written here that it may, so that none is used in two lives of the agent, whatever the clock does between them.
+//! The sequence numbers of INTEGRITY that may have been used, on disk: RFC 2747 section 3.1. The engine uses
+//! a number only after its block is written here. So no number is used in two lives of the agent, whatever
+//! the clock does between them.
 
 use crate::agent::Agent;
 use crate::alive::Done;
@@ -15,12 +16,13 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How many numbers the engine counts on at least.
+/// The least count of numbers in a block.
 const BLOCK: u64 = 1 << 20;
-/// How long a start waits for the disk. Without an answer by then signed messages wait, and nothing else.
+/// The longest time that a start waits for the disk. If there is no answer by then, only signed messages
+/// wait.
 const AT_START: Duration = Duration::from_secs(5);
 
-/// What came of one reservation: from, up to; or what the disk said.
+/// The result of one reservation: the first number and the one after the last, or the error of the disk.
 type Reserved = std::result::Result<(u64, u64), String>;
 
 /// Asks a thread of its own to write, so that a slow disk stops nothing else.
@@ -28,9 +30,9 @@ type Reserved = std::result::Result<(u64, u64), String>;
 pub struct Sequences {
     asks: Sender<u64>,
     mailbox: Arc<Tray>,
-    /// How many asks are without an answer.
+    /// The number of requests without an answer.
     waiting: usize,
-    /// How many have had one.
+    /// The number of requests with an answer.
     answered: u64,
 }
 
@@ -63,7 +65,7 @@ impl Sequences {
         Ok(Sequences { asks, mailbox, waiting: 0, answered: 0 })
     }
 
-    /// What is to be watched: it rings when there is an answer.
+    /// The notifier to watch: it fires when there is an answer.
     pub fn notifier(&self) -> &Notifier {
         &self.mailbox.notifier
     }
@@ -76,7 +78,7 @@ impl Sequences {
         }
     }
 
-    /// What has been answered since this was last asked.
+    /// Takes the answers that have come since the last call.
     pub fn answers(&mut self) -> Vec<Reserved> {
         self.mailbox.notifier.clear();
         let answers = self.mailbox.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default();
@@ -85,7 +87,7 @@ impl Sequences {
         answers
     }
 
-    /// What the thread has done.
+    /// The progress of the thread.
     pub(crate) fn done(&self) -> Done {
         Done { count: self.answered, all: self.waiting == 0 }
     }
@@ -152,10 +154,10 @@ impl Record {
         Record { path, from: from.unwrap_or(0) }
     }
 
-    /// Writes durably that numbers below `upto` may be used; gives what the engine is to be told: from, up to.
+    /// Writes durably that numbers below `upto` may be used; returns the block for the engine: from, up to.
     ///
     /// # Errors
-    /// What the file system says; nothing may be used then.
+    /// The error of the file system; no number of the block may be used then.
     fn reserve(&self, upto: u64) -> Result<(u64, u64)> {
         let upto = upto.max(self.from.saturating_add(BLOCK));
         let fresh = self.path.with_extension("new");

@@ -1,4 +1,4 @@
-//! How many messages come and go on each interface, by type, and how fast: counted where they are read and written.
+//! Counters and rates of messages in and out, by interface and type, counted where they are read and written.
 //!
 //! Counting is by seconds: a rate is over the last ten whole ones, so that it does not jump with each refresh.
 
@@ -21,9 +21,9 @@ pub struct Signalling {
 /// Messages of one type on one interface.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Both {
-    /// What came.
+    /// Messages that came in.
     pub received: RateCounter,
-    /// What went.
+    /// Messages that went out.
     pub sent: RateCounter,
 }
 
@@ -46,7 +46,7 @@ pub struct PeerMessages {
     pub received: u64,
     /// As their destination.
     pub sent: u64,
-    /// When the last of the former came.
+    /// The time of the last message from it.
     pub heard: Option<Time>,
 }
 
@@ -104,12 +104,12 @@ impl Signalling {
         }
     }
 
-    /// What was counted of an address.
+    /// The counters of an address.
     pub fn of_peer(&self, interface: IfIndex, addr: IpAddr) -> PeerMessages {
         self.peers.get(&(interface, addr)).copied().unwrap_or_default()
     }
 
-    /// What was counted, by interface (`None`: sent by the routing table) and type number.
+    /// The counters, by interface (`None`: sent by the routing table) and type number.
     pub fn by_type(&self) -> impl Iterator<Item = (Option<IfIndex>, u8, &Both)> {
         self.types.iter().map(|(&(interface, kind), both)| (interface, kind, both))
     }

@@ -1,4 +1,5 @@
-//! What connections of this machine signal, as policy is asked about it. The decision is the engine's ([`booking::policy::Signalled`]).
+//! Signalling by connections of this machine, as policy sees it. The engine decides
+//! ([`booking::policy::Signalled`]).
 
 use crate::agent::Agent;
 use crate::calls::{AppRequest, problem};
@@ -13,10 +14,10 @@ use terms::{FilterSpec, FlowSpec, Session, Style};
 use wire::boomerang::Selector;
 
 impl Agent {
-    /// Whether policy lets a connection signal this; what it lets counts from now on.
+    /// Asks policy whether a connection may signal this. An admitted request counts from now on.
     ///
     /// # Errors
-    /// It does not, and why.
+    /// The reason for the refusal.
     pub(crate) fn may_signal(&mut self, client: u64, request: &AppRequest) -> Result<(), Problem> {
         match *request {
             AppRequest::Sender(session, template, tspec, _) => {
@@ -76,7 +77,7 @@ impl Agent {
         Ok(claims)
     }
 
-    /// Whether a session of Boomerang may be changed or given back by a connection: by its owner, and by operators.
+    /// Checks that a connection may change or release a session of Boomerang: its owner may, and operators.
     ///
     /// # Errors
     /// It may not.
@@ -127,7 +128,7 @@ impl Agent {
         }
     }
 
-    /// What a receiver reserves: of each sender what is its own, or what all share.
+    /// The claims of a receiver's reservation: one rate for each sender, or one that all share.
     fn reserved(
         &mut self,
         session: &Session,
@@ -162,7 +163,7 @@ impl Agent {
     }
 }
 
-/// What a session of Boomerang is about, both ways.
+/// The claims of a Boomerang session, in both directions.
 fn echoed(
     agent: &mut Agent,
     far_end: IpAddr,
@@ -176,10 +177,10 @@ fn echoed(
     [there, back].into_iter().filter(|claim| claim.amount > 0).collect()
 }
 
-/// What policy would be asked about, were this signalled.
+/// The claims that policy would decide about, were this signalled.
 ///
 /// # Errors
-/// `misuse`: nobody can signal that.
+/// `misuse`: this cannot be signalled.
 pub(crate) fn would_claim(agent: &mut Agent, signal: &SignalDoc) -> Result<Vec<SignalClaim>, Problem> {
     let prefix = |text: &String| -> Result<AddressPrefix, Problem> {
         let found: rpc::boomerang::SitePrefix = text.parse().map_err(|wrong: String| problem("misuse", wrong))?;

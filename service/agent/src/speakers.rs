@@ -1,13 +1,14 @@
-//! Who speaks on a connection: the peer whom the kernel or a certificate names, or somebody for whom that peer may speak.
+//! The caller on a connection: the peer whom the kernel or a certificate names, or a person for whom that
+//! peer may speak.
 //!
-//! A broker knows people by their certificates and says for whom it asks. On this machine only root and the agent's own
-//! user are taken at their word; from another machine, brokers that the policy names (`brokers = ["main"]`). Everybody else is
-//! who the kernel or their certificate says they are. A name that the kernel of a broker's machine gave, such as
-//! `uid:0`, says nothing here: it becomes `main/uid:0`.
+//! A broker knows people by their certificates and names the person for whom it asks. On this machine the
+//! agent believes only root and its own user; from another machine, brokers that the policy names (`brokers =
+//! ["main"]`). Every other caller is the one that the kernel or the certificate names. A name that the kernel
+//! of a broker's machine gave, such as `uid:0`, has no meaning here: it becomes `main/uid:0`.
 //!
-//! Names belong to the authority that signed for them. Our own domain's are plain, a partner's stand behind its name: `anl/alice`. A
-//! broker of a partner's domain is taken at its word only where the policy writes it so (`brokers = ["anl/main"]`), only for
-//! names of its own domain, and never for operators or auditors of ours.
+//! Names belong to the authority that signed them. Our own domain's are plain, a partner's have its name in
+//! front: `anl/alice`. A partner's broker is believed only where the policy names it (`brokers =
+//! ["anl/main"]`), only for names of its own domain, and never for operators or auditors of ours.
 
 use crate::agent::Agent;
 use crate::calls::problem;
@@ -36,7 +37,7 @@ pub struct Speakers {
     all: BTreeMap<u64, Speaker>,
     /// The group whose members are operators.
     operators: Option<u32>,
-    /// What they signal.
+    /// The signalled requests of the callers.
     pub(crate) signalled: Signalled,
 }
 
@@ -45,7 +46,7 @@ struct Speaker {
     peer: Caller,
     /// Of the peer itself, whomever it speaks for.
     seat: Seat,
-    /// Who came from another machine.
+    /// The identity of a peer from another machine.
     identity: Option<Identity>,
     instead: Option<Caller>,
     /// The priority at which it signals: the higher of preempting and defending (RFC 3181).
@@ -89,8 +90,8 @@ impl Speakers {
         self.all.insert(client, Speaker { peer, seat, identity: Some(identity), instead: None, urgency: None });
     }
 
-    /// Who asks this on a connection, and how they came in; `None`: nobody is there. Whether a peer may speak for others is
-    /// asked of the peer itself.
+    /// The caller of this call on a connection, and its seat; `None`: the connection is not known. The right
+    /// to speak for others is the peer's own.
     pub fn seat(&self, client: u64, call: Call) -> Option<(Seat, &Caller)> {
         let speaker = self.all.get(&client)?;
         Some(match &speaker.instead {
@@ -99,8 +100,8 @@ impl Speakers {
         })
     }
 
-    /// In which seat somebody would be who signals here: users of this machine by their number, as the kernel would name them; everybody
-    /// else as if they had come by a certificate.
+    /// The seat that a caller would have who signals here: users of this machine by their number, as the
+    /// kernel names them; all others as if they had come by a certificate.
     pub fn seat_of(&self, who: &Caller) -> Seat {
         let uid = who.name.strip_prefix("uid:").and_then(|number| number.parse::<u32>().ok());
         let operators = self.operators.map(|group| format!("gid:{group}"));
@@ -125,7 +126,7 @@ impl Speakers {
         silenced
     }
 
-    /// Whether whoever is there may speak for others, and so coordinate what is held at several agents.
+    /// True if the peer may speak for others, and so coordinate bookings at several agents.
     pub fn coordinates(&self, client: u64, brokers: &[String]) -> bool {
         let Some(speaker) = self.all.get(&client) else { return false };
         match (Call::SpeakFor.at_most(speaker.seat), &speaker.identity) {
@@ -158,16 +159,16 @@ impl Speakers {
         self.signalled.released(client, None);
     }
 
-    /// Who speaks there now; of a connection that is not known, nobody in particular.
+    /// The current caller on a connection; the default caller if the connection is not known.
     pub fn of(&self, client: u64) -> Caller {
         let speaker = self.all.get(&client);
         speaker.map_or_else(Caller::default, |one| one.instead.as_ref().unwrap_or(&one.peer).clone())
     }
 
-    /// From now on the connection speaks for somebody else; `None`: for itself again.
+    /// From now on the connection speaks for `who`; `None`: for itself again.
     ///
     /// # Errors
-    /// It may not, or what it says is no caller.
+    /// It may not, or `who` is no valid caller.
     pub fn speak_for(&mut self, client: u64, who: Option<&CallerDoc>, brokers: &[String]) -> Result<(), Problem> {
         let instead = who.map(read).transpose()?;
         let nobody = || problem("refused", "nobody speaks here");
@@ -189,7 +190,7 @@ impl Speakers {
     }
 }
 
-/// Somebody for whom another speaks has the rights of their role, as if they had come by a certificate.
+/// The seat of a person for whom another speaks: that of their role, as if they had come by a certificate.
 fn spoken_for(caller: &Caller) -> Seat {
     match caller.role {
         CallerRole::Owner => Seat::Requester,
@@ -199,7 +200,7 @@ fn spoken_for(caller: &Caller) -> Seat {
     }
 }
 
-/// Somebody as a broker's certificate lets it name them.
+/// The caller under the name that a broker's certificate lets it use.
 fn through(broker: &Identity, caller: Caller) -> Result<Caller, Problem> {
     let by = broker.known_as();
     if broker.domain.is_some() && caller.role != CallerRole::Owner {
@@ -212,10 +213,10 @@ fn through(broker: &Identity, caller: Caller) -> Result<Caller, Problem> {
     Ok(Caller { name: here(caller.name), groups, role: caller.role })
 }
 
-/// Somebody as a document names them.
+/// The caller that a document names.
 ///
 /// # Errors
-/// It names nobody.
+/// The name, a group or the role is invalid.
 pub(crate) fn read(doc: &CallerDoc) -> Result<Caller, Problem> {
     let role = match doc.role.as_str() {
         "owner" => CallerRole::Owner,
@@ -261,7 +262,7 @@ impl Agent {
         Ok(())
     }
 
-    /// The links of this machine, for whoever looks for paths.
+    /// The links of this machine, for a search of paths.
     pub(crate) fn links(&mut self) -> Result<Vec<LinkRow>, Problem> {
         let addresses = self.netlink.addresses().map_err(|error| problem("fault", error.to_string()))?;
         let of = |index| addresses.iter().filter(move |address| address.index == index);

@@ -16,14 +16,14 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// Why an agent did not start.
+/// The reason why an agent did not start.
 #[derive(Debug)]
 pub enum StartError {
     /// Capabilities are missing.
     NotAllowed(Vec<Capability>),
     /// Another agent has this state directory, or this network namespace.
     AlreadyRunning {
-        /// What it holds.
+        /// The thing that it holds.
         what: String,
         /// Its process, where it is known.
         pid: Option<u32>,
@@ -88,13 +88,13 @@ impl From<linux::netlink::Error> for StartError {
     }
 }
 
-/// What an agent needs to be allowed.
+/// The capabilities that an agent needs.
 const NEEDED: [Capability; 4] = [Capability::NetRaw, Capability::NetAdmin, Capability::Bpf, Capability::SysAdmin];
 
-/// And what its front needs to give everything up, where callers come from other machines.
+/// The capabilities that its front needs to give everything up, if callers come from other machines.
 const NEEDED_BY_FRONT: [Capability; 3] = [Capability::SetUid, Capability::SetGid, Capability::SetPcap];
 
-/// What makes this agent the only one; it ends with the process.
+/// The locks that make this agent the only one; they end with the process.
 #[derive(Debug)]
 pub struct Sole {
     _state: Lock,
@@ -130,8 +130,8 @@ pub fn check(config: &AgentConfig) -> Result<Sole, StartError> {
     Ok(Sole { _state: lock, _namespace: claim_namespace(Path::new(LOCKS))? })
 }
 
-/// Makes the state directory, which nobody but the agent's user and group looks into; one that is there already is closed to others
-/// if it was an agent's.
+/// Makes the state directory, which only the agent's user and group may enter. An existing one is closed to
+/// others if it was an agent's.
 pub(crate) fn make_state(state: &Path) -> Result<(), SystemError> {
     let what = || format!("make the state directory {}", state.display());
     if let Some(parent) = state.parent() {
@@ -172,8 +172,8 @@ fn foreign_roots(netlink: &mut Socket, links: &[LinkState], config: &AgentConfig
     Ok(wrong)
 }
 
-/// Where the locks of network namespaces are. A socket's abstract name would end with the namespace by itself, but any user
-/// can have it first; into `/run` and this directory only root writes.
+/// The directory of the locks of network namespaces. An abstract socket would end with its namespace by
+/// itself, but any user can take its name first; only root writes to `/run` and to this directory.
 const LOCKS: &str = "/run/sluice.locks";
 
 /// One agent per network namespace, because two would fight over its interfaces.
@@ -218,7 +218,7 @@ pub(crate) fn seed() -> Result<u64, SystemError> {
 mod tests {
     use super::*;
 
-    /// A directory that others write to is refused, with the remedy; the lock is nobody else's to open.
+    /// A directory that others can write to is refused, with the remedy; only the owner can open the lock.
     #[test]
     fn a_namespace_is_claimed_where_only_root_writes() {
         let place = std::env::temp_dir().join(format!("sluice-locks-{}", std::process::id()));

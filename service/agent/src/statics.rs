@@ -24,7 +24,7 @@ pub const MOST: usize = 4096;
 const MOST_WAITING: usize = 256;
 /// Their numbers as applications begin here, above any connection's.
 const FIRST_APP: u64 = 1 << 48;
-/// How long after a refusal one is asked for again.
+/// The time after a refusal until the next attempt.
 const TRY_AGAIN: Span = Span::from_secs(30);
 
 /// The number of the static that an application is; `None`: it is a connection.
@@ -39,9 +39,9 @@ pub struct Statics {
     next: u64,
     all: BTreeMap<u64, Static>,
     clerk: Clerk<Kept>,
-    /// What was asked and is not being written yet.
+    /// Requests that are not being written yet.
     waiting: VecDeque<Asked>,
-    /// What is being written.
+    /// Requests that are being written.
     under_way: Vec<Asked>,
 }
 
@@ -51,7 +51,7 @@ struct Static {
     from_file: bool,
     state: State,
     said: Option<String>,
-    /// When it was last asked for.
+    /// The time of the last request for it.
     told: Time,
 }
 
@@ -108,12 +108,12 @@ impl Statics {
         Ok(statics)
     }
 
-    /// What is to be watched: it rings when something has been written.
+    /// The notifier to watch: it fires when something has been written.
     pub fn notifier(&self) -> &Notifier {
         self.clerk.notifier()
     }
 
-    /// Begins to write what waits, as it will be when each has had its way; what is refused is not written, and returned.
+    /// Starts to write the waiting changes. Those that are refused are not written, and returned.
     fn keep(&mut self) -> Vec<(Asked, Problem)> {
         if self.waiting.is_empty() {
             return Vec::new();
@@ -135,7 +135,7 @@ impl Statics {
         refused
     }
 
-    /// What would be after one more change.
+    /// Checks one more change, and applies it to `then` if it is allowed.
     fn judge(&mut self, then: &mut BTreeMap<u64, (StaticDoc, bool)>, change: &mut Change) -> Result<(), Problem> {
         match change {
             Change::Put(number, what) => {
@@ -179,7 +179,7 @@ impl Statics {
         self.all.iter().find(|(_, one)| one.what.is_of_same(what)).map(|(&number, _)| number)
     }
 
-    /// What the engine told one of them.
+    /// Takes an event of the engine for one of them.
     pub fn hear(&mut self, number: u64, event: &EventDoc) {
         let Some(one) = self.all.get_mut(&number) else { return };
         let sends = matches!(one.what, StaticDoc::Sender { .. });
@@ -227,7 +227,7 @@ pub(crate) fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// What the engine is told for one; the checks of an application's call hold for it too.
+/// The engine's request for a static; it passes the same checks as an application's call.
 pub(crate) fn request(what: &StaticDoc) -> Result<AppRequest, Problem> {
     let request = match what {
         StaticDoc::Sender { session, sender, tspec, ttl } => {
@@ -241,7 +241,7 @@ pub(crate) fn request(what: &StaticDoc) -> Result<AppRequest, Problem> {
     calls::app_request(&request)?.ok_or_else(|| problem("misuse", "this is neither a sender nor a reservation"))
 }
 
-/// What somebody asked for, and waits to hear that it is on the disk.
+/// A request that waits until its change is on the disk.
 #[derive(Debug)]
 struct Asked {
     client: u64,

@@ -1,4 +1,4 @@
-//! What an agent says of itself: *asked* from RSVP, *admitted* from the ledger, *installed* as read back from the
+//! The status of an agent: *asked* from RSVP, *admitted* from the ledger, *installed* as read back from the
 //! kernel, *measured* from its counters.
 
 use crate::agent::Agent;
@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use terms::{Fault, FlowKey, IfIndex, Rate, SenderTemplate, Style, Time};
 use traffic::plan::{ClassId, ClassSpec, Counters, FlowSpecEntry, LinkPlan, Plan};
 
-/// What the kernel has and counts, both looked up just now.
+/// The plan and the counters of the kernel, both read just now.
 pub(crate) struct ReadBack {
     plan: Plan,
     counters: plane::PlaneCounters,
@@ -26,17 +26,17 @@ impl ReadBack {
         Ok(ReadBack { plan: agent.plane.read()?, counters: agent.plane.counters()? })
     }
 
-    /// What the kernel has for a flow.
+    /// The kernel's entry for a flow.
     pub(crate) fn flow(&self, (oif, flow): &(IfIndex, FlowKey)) -> Option<&FlowSpecEntry> {
         self.plan.links.get(oif)?.flows.get(flow)
     }
 
-    /// Whether a class is there.
+    /// True if the kernel has the class.
     pub(crate) fn has_class(&self, oif: IfIndex, class: ClassId) -> bool {
         self.plan.links.get(&oif).is_some_and(|link| link.classes.contains_key(&class))
     }
 
-    /// What it counts of it.
+    /// The kernel's counters of a flow.
     pub(crate) fn counted(&self, key: &(IfIndex, FlowKey)) -> Counters {
         self.counters.flows.get(key).copied().unwrap_or_default()
     }
@@ -99,7 +99,7 @@ fn services(link: &LinkView) -> Vec<String> {
     std::iter::once("controlled-load".to_owned()).chain(guaranteed).collect()
 }
 
-/// What the operator should know.
+/// The configured role of an interface, if it has one.
 fn role(agent: &Agent, name: &str) -> Option<String> {
     let named = agent.config.interfaces.iter().find(|named| named.name == name)?;
     named.role.map(|role| role.name().to_owned())
@@ -142,8 +142,8 @@ fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
     notes
 }
 
-/// One row per reservation state, one per adopted flow that nobody has asked for again yet, and one per session of
-/// Boomerang's table in the kernel, as far as that is short.
+/// One row per reservation state, one per adopted flow that has not been asked for again, and one per session
+/// of Boomerang's table in the kernel, up to a limit.
 fn rows(agent: &mut Agent, read: &ReadBack) -> Result<Vec<ReservationRow>, Fault> {
     let now = agent.clock.now();
     let tc = agent.node.tc();
@@ -206,7 +206,7 @@ fn asked_row(view: &ResvView, sender: SenderTemplate, now: Time) -> ReservationR
     }
 }
 
-/// Of a flow that the ledger holds and nobody has asked for in this life of the agent.
+/// The row of an adopted flow: the ledger holds it, and no request has named it in this life of the agent.
 fn held_row(held: &ReservationView, now: Time) -> ReservationRow {
     ReservationRow {
         session: held.session.into(),
@@ -286,7 +286,7 @@ fn class_row(class: ClassId, rate: Rate, ceil: Rate, counted: Counters) -> Class
     }
 }
 
-/// Whether a class holds more than one flow.
+/// True if a class holds more than one flow.
 pub(crate) fn is_shared(class: ClassId) -> bool {
     class < ClassId::FIRST_OWN
 }

@@ -1,4 +1,5 @@
-//! `[store]` of the configuration: where the journal may lie, and how much of the audit it keeps.
+//! `[store]` of the configuration: the file systems for the journal, and the number of audit entries that it
+//! keeps.
 
 use crate::document::{Document, Mistake};
 use serde::Deserialize;
@@ -6,7 +7,7 @@ use toml::Spanned;
 
 /// Fewest entries that may be kept: a start proves the last 10,000.
 const FEWEST: u64 = 10_000;
-/// How many are kept unless it is said.
+/// The default number of entries that are kept.
 const USUAL: u64 = 1_000_000;
 
 /// As it is written.
@@ -18,12 +19,12 @@ pub(crate) struct StoreFile {
     audit_keep: Option<u64>,
 }
 
-/// The journal of the book.
+/// The journal of bookings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreConfig {
-    /// Whether it takes file systems that may forget.
+    /// True if the journal may lie on file systems that lose written data.
     pub any_filesystem: bool,
-    /// How many entries of the audit are kept at least.
+    /// The least number of audit entries that are kept.
     pub audit_keep: u64,
 }
 

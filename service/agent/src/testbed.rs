@@ -19,20 +19,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// How long an agent may take until it answers. It takes well under 0.1 s; a loaded machine more.
+/// The limit for an agent's first answer. It takes well under 0.1 s; on a loaded machine more.
 const START_PATIENCE: Duration = Duration::from_secs(60);
-/// How long an agent may take to give its interfaces back before it is killed.
+/// The limit for an agent to give its interfaces back; after that it is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What building a testbed and running its agents needs.
+/// The capabilities for building a testbed and running its agents.
 const NEEDED: [Capability; 4] = [Capability::SysAdmin, Capability::NetAdmin, Capability::NetRaw, Capability::Bpf];
 
-/// How to bring a testbed up.
+/// Options for bringing a testbed up.
 #[derive(Clone, Debug)]
 pub struct UpOptions {
     /// The program of the agents: `PROGRAM agent --config FILE` is run.
     pub program: PathBuf,
-    /// Where testbeds are kept; [`rpc::places::TESTBEDS`] unless it is a test.
+    /// The directory of testbeds; [`rpc::places::TESTBEDS`] except in tests.
     pub testbeds: PathBuf,
 }
 
@@ -58,13 +58,13 @@ pub struct NodeUp {
     pub namespace: String,
     /// Its socket.
     pub socket: PathBuf,
-    /// What its agent said of itself.
+    /// The greeting of its agent.
     pub agent: HelloDoc,
     /// Its interfaces: name, address, peer, and rate.
     pub interfaces: Vec<String>,
 }
 
-/// Why a testbed did not come up. Nothing of it is left.
+/// The reason why a testbed did not come up. Nothing of it is left.
 #[derive(Debug)]
 pub enum UpError {
     /// There is one of that name already.
@@ -75,9 +75,9 @@ pub enum UpError {
     Failed(SystemError),
     /// An agent did not start; its last words.
     Agent {
-        /// Which node.
+        /// The node.
         node: String,
-        /// What its log ends with.
+        /// The end of its log.
         words: String,
     },
 }
@@ -265,7 +265,7 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
     text
 }
 
-/// Who is behind an end of a link: what a router is told of a host is an edge; hosts and routers believe their routers.
+/// The role of one end of a link: as the file says, or else edge towards a host and core towards a router.
 fn role(file: &TestbedFile, node: usize, end: &LinkEnd) -> InterfaceRole {
     let said = file.roles.get(end.link).copied().flatten();
     let link = &file.topology.links[end.link];
@@ -317,7 +317,7 @@ fn last_words(log: &Path) -> Option<String> {
     text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
 }
 
-/// What `down` did.
+/// The result of `down`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Down {
     /// Agents that stopped.

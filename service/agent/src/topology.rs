@@ -43,21 +43,21 @@ pub struct TestbedFile {
     pub topology: Topology,
     /// Timing of RSVP on every node.
     pub rsvp: rsvp::io::Config,
-    /// What best effort and signalling keep on every link.
+    /// The share of every link that stays with best effort and signalling.
     pub kept_back: RateShare,
-    /// How much every agent logs.
+    /// The log level of every agent.
     pub log: Level,
-    /// Whether each link gets a key.
+    /// True if each link gets a key.
     pub keys: bool,
-    /// What bookings may have of each link together, where that is said.
+    /// The most that bookings may have of each link together; `None`: not set.
     pub premium: Vec<Option<RateShare>>,
-    /// Who is behind each link's ends, where that is said.
+    /// The roles of each link's ends; `None`: not set.
     pub roles: Vec<Option<InterfaceRole>>,
     /// More of the configuration of a node's agent, by its name.
     pub settings: BTreeMap<String, String>,
-    /// Whether every agent speaks Boomerang: `[boomerang]` is there.
+    /// True if every agent speaks Boomerang: `[boomerang]` is there.
     pub boomerang: bool,
-    /// Whether the kernel admits Boomerang's sessions by itself.
+    /// True if the kernel admits Boomerang's sessions by itself.
     pub fast_path: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Messages shown to whoever traces: each that comes or goes, as it is on the wire. The reader decodes; the agent
-//! copies, and no more than it can well afford: what is too much is counted and left out, never waited for.
+//! Messages for clients that trace: each that comes or goes, as it is on the wire. The client decodes; the
+//! agent only copies, up to a limit. Messages above the limit are counted and left out, never waited for.
 
 use crate::agent::Agent;
 use rpc::agent::{Direction, EventDoc, ReplyLine, TraceFilter};
@@ -11,7 +11,7 @@ use terms::{IfIndex, Time};
 /// Most messages shown in one second, to all readers together. One costs some microseconds.
 const MOST_PER_SECOND: u32 = 5_000;
 
-/// Whoever traces, by connection.
+/// The clients that trace, by connection.
 #[derive(Debug, Default)]
 pub struct Tracers {
     all: BTreeMap<u64, Tracer>,
@@ -29,9 +29,9 @@ struct Tracer {
 /// A message's way.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// Whether it came or went.
+    /// The direction, in or out.
     pub direction: Direction,
-    /// By which interface; `None`: by the routing table.
+    /// The interface; `None`: the routing table chose it.
     pub interface: Option<IfIndex>,
     /// IP source.
     pub src: IpAddr,
@@ -39,7 +39,7 @@ pub struct Seen {
     pub dst: IpAddr,
     /// TTL.
     pub ttl: u8,
-    /// Whether Router Alert is there, where that is known.
+    /// True if the packet has Router Alert; `None` if that is not known.
     pub router_alert: Option<bool>,
 }
 
@@ -78,7 +78,7 @@ impl Tracers {
 }
 
 impl Agent {
-    /// A message came or goes: counted, and shown to whoever traces.
+    /// Counts a message that comes or goes, and shows it to the clients that trace.
     pub(crate) fn see(&mut self, seen: &Seen, bytes: &[u8]) {
         let now = self.clock.now();
         let kind = bytes.get(1).copied().unwrap_or(0);

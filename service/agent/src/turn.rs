@@ -29,12 +29,12 @@ const REST: u64 = 9;
 /// The longest rest.
 const LONGEST_REST: Span = Span::from_secs(10);
 
-/// How long turns may take for whom, and how long they took.
+/// Time limits for the work of a turn, and statistics of its duration.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     calls_until: Time,
     looks_from: Time,
-    /// Who was served last: the next turn begins with the one after.
+    /// The client that was served last: the next turn begins with the one after it.
     last: u64,
     count: u64,
     cpu: Spread,
@@ -42,12 +42,12 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Whether there is time for another call in this turn.
+    /// True if there is time for another call in this turn.
     pub fn calls_go_on(&self, now: Time) -> bool {
         now < self.calls_until
     }
 
-    /// Whether a call that looks at everything has its turn.
+    /// True if a call that lists all state may run now.
     pub fn may_look(&self, now: Time) -> bool {
         now >= self.looks_from
     }
@@ -65,7 +65,7 @@ impl Turns {
     }
 }
 
-/// How often something took so long, by eighths of an octave of microseconds.
+/// A histogram of durations, in eighths of an octave of microseconds.
 #[derive(Debug, Default)]
 struct Spread {
     counts: BTreeMap<u32, u64>,
@@ -91,7 +91,7 @@ impl Spread {
     }
 }
 
-/// Where in the distribution a time is counted: each microsecond below 16, then eighths of octaves.
+/// The bucket of a duration: each microsecond below 16, then eighths of octaves.
 fn place(us: u64) -> u32 {
     match us.checked_ilog2() {
         Some(octave) if octave >= 4 => octave * 8 + (us >> (octave - 3) & 7) as u32 - 16,

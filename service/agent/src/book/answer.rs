@@ -1,4 +1,4 @@
-//! Calls of the book on the local socket: the answer to one that changes something comes when it is on the disk.
+//! Calls about bookings on the local socket. The answer to a change is sent after the change is on the disk.
 
 use super::Book;
 use crate::agent::Agent;
@@ -14,18 +14,18 @@ use rpc::book::{MeasuredDoc, ReservationDoc};
 /// Most calls whose answers are to come, of all connections.
 const MOST_CALLS: usize = 1 << 16;
 
-/// Who waits for an answer.
+/// A client that waits for an answer.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     pub(super) client: u64,
     /// The number that the client gave its call.
     pub(super) id: u64,
-    /// Whether it follows the book from there on.
+    /// True if the client follows the events of bookings after the answer.
     follows: bool,
     page: Page,
 }
 
-/// Which page of an answer is asked for.
+/// The page of an answer that the client asks for.
 #[derive(Clone, Default, Debug)]
 struct Page {
     /// Steps to leave out.
@@ -65,10 +65,11 @@ impl Book {
 }
 
 impl Agent {
-    /// Hands a call to the book, if it is one of the book's; its answer is said by [`Agent::reply_book`].
+    /// Hands a call about bookings to the engine and returns true; false for any other call.
+    /// [`Agent::reply_book`] sends the answer.
     ///
     /// # Errors
-    /// It is no good call, and has been handed to nobody.
+    /// The call is invalid; the engine has not seen it.
     pub(crate) fn call_book(&mut self, client: u64, id: u64, request: &Request) -> Result<bool, Problem> {
         if let Request::BookAudit(ask) = request {
             return self.call_audit(client, id, ask).map(|()| true);
@@ -125,7 +126,7 @@ impl Agent {
         doc
     }
 
-    /// The answer to a call, for whoever waits for it.
+    /// Sends the answer of the engine to the client that waits for it.
     pub(super) fn reply_book(&mut self, id: CallId, reply: Reply) {
         let Some(waiting) = self.book.calls.remove(&id.0) else { return };
         let Waiting { client, id, follows, page } = waiting;

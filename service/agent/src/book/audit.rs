@@ -15,7 +15,7 @@ const LOOKED_AT: u64 = 1_024;
 const MOST_ENTRIES: usize = 1_000;
 const MOST_BYTES: usize = 1 << 18;
 
-/// What is wanted of the audit.
+/// A query of the audit.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
     from: Option<u64>,
@@ -82,10 +82,10 @@ fn row(link: &ChainLink, audited: Audited) -> AuditRow {
 }
 
 impl Agent {
-    /// Has the audit read; the answer is said by [`Agent::reply_audit`].
+    /// Starts a query of the audit; [`Agent::reply_audit`] sends the answer.
     ///
     /// # Errors
-    /// Who asks may not, or what they ask is no question.
+    /// The caller may not read the audit, or the query is invalid.
     pub(crate) fn call_audit(&mut self, client: u64, id: u64, ask: &AuditAsk) -> Result<(), Problem> {
         let caller = self.speakers.of(client);
         if !self.book.policy.may_audit(&caller) {
@@ -105,7 +105,7 @@ impl Agent {
         Ok(())
     }
 
-    /// What was read, to whoever waits for it.
+    /// Sends pages of the audit to the clients that wait for them.
     pub(super) fn reply_audit(&mut self) {
         for (number, page) in self.book.desk.pages() {
             let Some(waiting) = self.book.calls.remove(&number) else { continue };

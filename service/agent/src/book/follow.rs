@@ -1,5 +1,6 @@
-//! Connections that follow the book: each event once, in order, as fast as its reader reads. A slow reader costs nothing: it
-//! has a place in the book's own list of events, and goes on from there when it has room again.
+//! Connections that follow bookings: each gets each event once, in order, at its own speed. A slow reader
+//! costs no memory: its position in the list of events is kept, and it continues from there when it has room
+//! again.
 
 use crate::agent::Agent;
 use booking::io::{CallId, CallResult, Output};
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 /// Events that are fetched at once for one who catches up.
 const AT_ONCE: usize = 256;
 
-/// Who follows, and how far each has come.
+/// The connections that follow, each with its position.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
     /// The number of the last event that each has seen, or need not see.
@@ -52,7 +53,7 @@ impl Agent {
         }
     }
 
-    /// Whether there are events that a follower has not seen before the one of this number.
+    /// True if the client has yet to see an event before the one of this number.
     fn behind(&mut self, client: u64, number: u64) -> bool {
         let Some(&seen) = self.book.followers.seen.get(&client) else { return false };
         seen + 1 < number && self.events_after(client, seen, 1).0.first().is_some_and(|event| event.seq < number)

@@ -1,4 +1,5 @@
-//! Between the book and the journal: batches there, and back on which of them are on the disk.
+//! The link between the bookings and their journal: batches go in, and word comes back of each that is on the
+//! disk.
 
 use super::audit::Wanted;
 use crate::alive::Done;
@@ -24,18 +25,18 @@ pub const FOLDER: &str = "book";
 const RESERVATIONS: store::TableId = store::TableId(1);
 const EVENTS: store::TableId = store::TableId(2);
 
-/// Where batches are handed in, and answers picked up when the notifier says so.
+/// The handle of the journal's thread: takes batches, and gives answers when the notifier fires.
 #[derive(Debug)]
 pub struct JournalHandle {
     journal: Journal,
     mailbox: Arc<Tray>,
-    /// What the next [`JournalHandle::send`] hands in.
+    /// Batches that the next [`JournalHandle::send`] hands in.
     gathered: Vec<PendingBatch>,
-    /// How often the thread was asked whether it works.
+    /// The number of times that the thread was asked for a sign of life.
     asked: u64,
 }
 
-/// What was read of the audit, for the call of this number.
+/// A page of the audit, with the number of the call that asked for it.
 pub type Page = (u64, Result<AuditPage, Error>);
 
 #[derive(Debug)]
@@ -43,7 +44,7 @@ struct Tray {
     answers: Mutex<Vec<Completion>>,
     pages: Mutex<Vec<Page>>,
     notifier: Notifier,
-    /// How often the thread has said that it works, and how many batches it has answered.
+    /// The number of signs of life, and the number of batches that the thread has answered.
     pulse: AtomicU64,
     answered: AtomicU64,
 }
@@ -98,13 +99,13 @@ impl JournalHandle {
         Ok((JournalHandle { journal, mailbox, gathered: Vec::new(), asked: 0 }, found))
     }
 
-    /// What is to be watched: it rings when there are answers.
+    /// The notifier to watch: it fires when there are answers.
     pub fn notifier(&self) -> &Notifier {
         &self.mailbox.notifier
     }
 
-    /// Takes a batch, to be handed in with others by [`JournalHandle::send`], which has to follow before anybody waits; what to tell the
-    /// book of those that are not even taken.
+    /// Takes a batch for the next [`JournalHandle::send`], which must come before the loop waits. Returns the
+    /// engine's inputs for batches that were refused at once.
     pub fn hand_in(&mut self, batch: Batch) -> Vec<Input> {
         let (ticket, urgent) = (Ticket(batch.id.0), batch.urgent);
         let batch = batch.records.into_iter().map(record).collect();
@@ -112,7 +113,7 @@ impl JournalHandle {
         if self.gathered.len() < MOST_GATHERED { Vec::new() } else { self.send() }
     }
 
-    /// Hands in what was gathered; what to tell the book of those that are not taken.
+    /// Hands the gathered batches in. Returns the engine's inputs for those that were refused.
     pub fn send(&mut self) -> Vec<Input> {
         if self.gathered.is_empty() {
             return Vec::new();
@@ -140,7 +141,8 @@ impl JournalHandle {
         })
     }
 
-    /// What the thread has done since it was last asked, and asks it again: it answers behind all that waits. Never waits.
+    /// Returns the thread's progress since the last call, and asks for another sign. The thread gives it
+    /// after the work that is queued. Does not block.
     pub(crate) fn pulse(&mut self) -> Done {
         let (count, asked) = (self.mailbox.pulse.load(Ordering::Relaxed), self.asked);
         if count == asked {
@@ -154,12 +156,13 @@ impl JournalHandle {
         Done { count: count + self.mailbox.answered.load(Ordering::Relaxed), all: count == asked }
     }
 
-    /// What was read of the audit since this was last asked.
+    /// Takes the pages of the audit that have been read since the last call.
     pub fn pages(&self) -> Vec<Page> {
         self.mailbox.pages.lock().map(|mut pages| std::mem::take(&mut *pages)).unwrap_or_default()
     }
 
-    /// What to tell the book of the answers that have come, in order; and why the journal is dead, if it is.
+    /// Takes the answers that have come, in order, as inputs of the engine; and the journal's failure, if it
+    /// has failed.
     pub fn pick_up(&self) -> (Vec<Input>, Option<String>) {
         self.mailbox.notifier.clear();
         let answers = self.mailbox.answers.lock().map(|mut waiting| std::mem::take(&mut *waiting)).unwrap_or_default();
@@ -190,7 +193,7 @@ impl JournalHandle {
 }
 
 impl Drop for JournalHandle {
-    /// What was gathered is written too.
+    /// Hands in the gathered batches too.
     fn drop(&mut self) {
         self.send();
     }

@@ -1,5 +1,5 @@
-//! `may`: which rule would decide about somebody's request, booked or signalled, and what it would say. Everybody may ask about themselves;
-//! about others operators, auditors, and whom the policy's `auditors` name.
+//! `may`: the rule that would decide about a request, booked or signalled, and its decision. Callers may ask
+//! about themselves; operators, auditors and those whom the policy's `auditors` name may ask about others.
 
 use crate::agent::Agent;
 use crate::calls::problem;
@@ -12,10 +12,10 @@ use terms::book::{Caller, CallerRole};
 use terms::ports::book::PolicyDecision;
 
 impl Agent {
-    /// What policy would say. Nothing changes, and nobody learns what is free.
+    /// The decision that policy would make. Nothing changes, and the answer does not show what is free.
     ///
     /// # Errors
-    /// It is no request, or it is about somebody of whom the caller may not ask.
+    /// The request is invalid, or the caller may not ask about this person.
     pub(crate) fn would_allow(
         &mut self,
         client: u64,

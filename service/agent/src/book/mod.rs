@@ -1,8 +1,10 @@
-//! The book in the agent: its configuration (resources, policy), its journal, its calls on the local socket.
+//! The bookings in the agent (engine `Bookings`): configuration (resources, policy), journal, calls on the
+//! local socket.
 //!
-//! The book is told one thing at a time ([`Agent::tell_book`]) and what it says is carried out here: batches go to the
-//! journal's thread, which rings a notifier when they are on the disk, so that signalling never waits for a disk; orders go to
-//! [`crate::enforce`]; answers and events to the connections that wait for them.
+//! The engine is told one thing at a time ([`Agent::tell_book`]), and this module carries out what it says.
+//! Batches go to the journal's thread, which fires a notifier when they are on the disk, so that signalling
+//! never waits for a disk. Orders go to [`crate::enforce`]. Answers and events go to the connections that
+//! wait for them.
 
 mod answer;
 mod audit;
@@ -28,7 +30,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
 use terms::Time;
 
-/// The book and everything around it.
+/// The engine of bookings and its surroundings.
 pub(crate) struct Book {
     pub(crate) broker: Bookings,
     pub(crate) policy: Policy,
@@ -36,21 +38,21 @@ pub(crate) struct Book {
     pub(crate) brokers: Vec<String>,
     pub(crate) enforcers: Enforcers,
     pub(crate) desk: JournalHandle,
-    /// What it is still to be told, in order.
+    /// Inputs that the engine is still to be told, in order.
     due: VecDeque<Input>,
     /// Calls whose answers are to come.
     calls: BTreeMap<u64, answer::Waiting>,
     next_call: u64,
     followers: Followers,
     pub(crate) clock: CalendarOffset,
-    /// What the journal held, until the book has been told.
+    /// Records of the journal, kept until the engine has been told.
     found: Vec<JournalRecord>,
-    /// Why nothing can be written any more.
+    /// The reason why the journal can no longer be written.
     pub(crate) broken: Option<String>,
 }
 
 impl Book {
-    /// Opens the journal and reads it; the book is told by [`Agent::begin_book`].
+    /// Opens the journal and reads it; [`Agent::begin_book`] tells the engine.
     ///
     /// # Errors
     /// The journal, the file of policy, or what an earlier agent left cannot be used.
@@ -84,7 +86,7 @@ impl Book {
         self.clock.calendar(now)
     }
 
-    /// When it wants to be woken; the agent's clock.
+    /// The next time at which the engine or an enforcer wants to be woken, by the agent's clock.
     pub(crate) fn wake_at(&self) -> Option<Time> {
         [self.broker.wake_at(), self.enforcers.wake_at()].into_iter().flatten().min()
     }

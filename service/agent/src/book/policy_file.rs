@@ -103,17 +103,17 @@ pub(super) struct RuleFile {
     pub(super) deny: bool,
 }
 
-/// What a file says.
+/// The contents of a policy file.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct PolicyFile {
-    /// Who may reserve what.
+    /// The rules.
     pub policy: Policy,
     /// The names of brokers on other machines that are taken at their word for whom they ask.
     pub brokers: Vec<String>,
 }
 
-/// Where no file says anything: root, the agent's own user and the operators' group may reserve everything, nobody else
-/// anything.
+/// The policy without a file: root, the agent's own user and the operators' group may reserve everything, all
+/// others nothing.
 pub fn usual(operators: Option<u32>) -> PolicyFile {
     let own = crate::speakers::own_uid().unwrap_or(0);
     let names = ["uid:0".to_owned(), format!("uid:{own}")];
@@ -210,7 +210,7 @@ fn rule(document: &Document<'_>, entry: &RuleFile) -> Result<Rule, Mistake> {
     })
 }
 
-/// Whose packets and processes its callers may name.
+/// The flows and control groups that callers may bind under a rule.
 fn bindings(document: &Document<'_>, entry: &RuleFile) -> Result<Bindings, Mistake> {
     if entry.cgroups.len().max(entry.flows.as_ref().map_or(0, Vec::len)) > MOST_NAMES {
         return Err(document.at(entry.name.span(), format!("at most {MOST_NAMES} flows or control groups in a rule")));

@@ -1,11 +1,11 @@
-//! What a rule of the policy file says of what is signalled: `signal`, `source`, `destination`, `priority`.
+//! The keys of a policy rule about signalled reservations: `signal`, `source`, `destination`, `priority`.
 
 use super::policy_file::{MOST_NAMES, RuleFile};
 use crate::document::{Document, Mistake};
 use booking::policy::{AddressPrefix, SignalScope};
 use toml::Spanned;
 
-/// What a rule says of what is signalled, and whether its keys go together.
+/// The scope of a rule in signalling. Refuses keys that do not go together.
 pub(super) fn signals(document: &Document<'_>, entry: &RuleFile) -> Result<SignalScope, Mistake> {
     let at = |wrong: &str| Err(document.at(entry.name.span(), wrong));
     let ends = !entry.source.is_empty() || !entry.destination.is_empty();

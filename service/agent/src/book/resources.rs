@@ -17,7 +17,7 @@ const MAX_NAME: usize = 64;
 pub struct ResourceConfig {
     /// `licence/NAME`, for example.
     pub name: String,
-    /// How many there are.
+    /// The number of units.
     pub capacity: u64,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct ResourceFile {
 /// An amount as people write it, in the unit of a kind.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The mistake in the text.
 pub fn amount(kind: ResourceKind, text: &str) -> Result<u64, units::BadUnit> {
     match kind {
         ResourceKind::Network | ResourceKind::Disk => units::parse_rate(text).map(|rate| rate.as_bps()),

@@ -1,5 +1,5 @@
-//! Policy with an eye on the machine: when somebody says that a part is for a process, what the kernel says about that
-//! process goes into the question.
+//! Policy with facts of the kernel: if a caller binds a part to a process, the kernel's facts about that
+//! process go into the question.
 
 use booking::Call;
 use booking::policy::{Policy, ProcessFacts, ProcessKind};

@@ -1,4 +1,4 @@
-//! What the book is told and says, in the agent's loop.
+//! Input and output of the bookings' engine in the agent's loop.
 
 use super::Book;
 use super::sight::Sight;
@@ -13,11 +13,11 @@ use terms::book::Guarantee;
 use terms::ports::{Ledger, PolicyPort};
 use terms::{Span, Time};
 
-/// The book is told of a change of the calendar from this on.
+/// The engine is told of a change of the calendar from this size on, ns.
 const CLOCK_MOVED: u64 = Span::from_millis(20).as_nanos();
 
 impl Agent {
-    /// What was promised before this start counts again, and is enforced again: before the first message is read.
+    /// Restores and enforces the bookings of earlier runs, before the first message is read.
     pub(crate) fn begin_book(&mut self) {
         let now = self.clock.now();
         for stock in self.config.resources.clone() {
@@ -41,7 +41,7 @@ impl Agent {
         }
     }
 
-    /// Tells the book what the journal held, all of it at once: there may be a million records.
+    /// Tells the engine all records of the journal at once: there may be a million.
     fn recover(&mut self) -> Vec<Output> {
         let (now, found) = (self.clock.now(), std::mem::take(&mut self.book.found));
         let Book { broker, policy, .. } = &mut self.book;
@@ -51,7 +51,7 @@ impl Agent {
         })
     }
 
-    /// How bookings stand on the interfaces that there are.
+    /// Tells the engine the bookable rates of the interfaces that exist.
     pub(crate) fn tell_bookable(&mut self) {
         let now = self.clock.now();
         for state in self.interfaces.values() {
@@ -82,7 +82,7 @@ impl Agent {
         }
     }
 
-    /// Tells the book one thing and carries out what it says, including what follows from that.
+    /// Tells the engine one thing and carries out its outputs, and theirs in turn.
     pub(crate) fn tell_book(&mut self, input: Input) {
         self.book.due.push_back(input);
         self.work_book();
@@ -102,7 +102,7 @@ impl Agent {
         self.reply_audit();
     }
 
-    /// What the book has to write goes to the journal, all of a round together: before anybody waits for it.
+    /// Sends the engine's batches of this round to the journal together, before the loop waits.
     pub(crate) fn send_batches(&mut self) {
         loop {
             let refused = self.book.desk.send();
@@ -169,7 +169,7 @@ impl Agent {
         }
     }
 
-    /// Tells the book one thing; what it says.
+    /// Tells the engine one thing and returns its outputs.
     pub(super) fn ask_book(&mut self, input: Input) -> Vec<Output> {
         let now = self.clock.now();
         let Book { broker, policy, .. } = &mut self.book;

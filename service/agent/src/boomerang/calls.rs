@@ -63,7 +63,7 @@ impl Agent {
         Ok(Answer::Boomerang(BoomerangDoc { sessions, blocks: Vec::new(), all_sessions, all_blocks: 0 }))
     }
 
-    /// Whether an application here asked for that session.
+    /// True if an application on this host asked for that session.
     fn owns(&self, number: u64) -> bool {
         self.echo.as_ref().is_some_and(|echo| echo.owners.contains_key(&AppId(number)))
     }
@@ -99,7 +99,7 @@ fn unknown(number: u64) -> Problem {
     problem("refused", format!("there is no Boomerang session {number} here: `sluice boomerang sessions` lists them"))
 }
 
-/// What an application asks for, in the engine's terms.
+/// An application's request in the engine's terms.
 fn asked(ask: &BoomerangAsk, routes: &mut KernelRoutes) -> Result<SessionRequest, Problem> {
     if ask.rates.is_empty() || ask.rates.len() > MOST_RATES {
         return Err(misuse(format!("1 to {MOST_RATES} pairs of rates")));

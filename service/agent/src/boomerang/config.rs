@@ -33,16 +33,16 @@ use std::path::PathBuf;
 use terms::Span;
 use toml::Spanned;
 
-/// What the file says of Boomerang.
+/// The `[boomerang]` section of the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BoomerangConfig {
-    /// When a reply makes state.
+    /// The replies that create state.
     pub replies: Replies,
     /// Keys for AUTH.
     pub keys: Vec<AuthKey>,
-    /// Whether only who proves who it is may reserve.
+    /// If true, only authenticated requests may reserve.
     pub require_auth: bool,
-    /// Whether new sessions are locked.
+    /// If true, new sessions are locked.
     pub lock: bool,
     /// The longest refresh interval, s.
     pub most_refresh: u8,
@@ -52,19 +52,19 @@ pub struct BoomerangConfig {
     pub max_masks: usize,
     /// Messages a second of one source.
     pub per_source: u32,
-    /// What a bucket holds, as time,
+    /// The depth of a bucket, as time at its rate.
     pub burst: Span,
-    /// and at least, bytes.
+    /// The smallest depth of a bucket, bytes.
     pub least_burst: u32,
     /// Sessions that go on as a part of one.
     pub gather: Vec<GatherConfig>,
-    /// Whether the kernel admits by itself.
+    /// Admission by the kernel itself.
     pub fast_path: FastPathUse,
-    /// How many sessions its table has room for.
+    /// The number of sessions for which the kernel's table has room.
     pub fast_sessions: u32,
 }
 
-/// Whether the kernel admits by itself.
+/// Admission by the kernel itself (the fast path).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FastPathUse {
     /// Every message comes to the agent.
@@ -72,7 +72,7 @@ pub enum FastPathUse {
     No,
     /// It must, and it is an error where it cannot.
     Yes,
-    /// Where it can.
+    /// The kernel admits if it can.
     Auto,
 }
 
@@ -149,7 +149,7 @@ const FAST_SESSIONS: u32 = 48_000;
 /// and at most.
 const MOST_FAST_SESSIONS: usize = 12_000_000;
 
-/// What the file says of the fast path.
+/// The use of the fast path that the file asks for.
 fn fast_path(document: &Document<'_>, found: &BoomerangFile) -> Result<FastPathUse, Mistake> {
     let Some(word) = &found.fast_path else { return Ok(FastPathUse::default()) };
     match word.get_ref() {

@@ -22,9 +22,9 @@ use wire::boomerang::{ProbePacket, TravelDirection, forwarded};
 
 /// A grant grows by a message's rate and this share of the interface's link, and keeps as much free when it shrinks.
 const STEP: (u64, u64) = (1, 32);
-/// What expired is swept out so often.
+/// The interval between sweeps of expired sessions.
 const SWEEP_EVERY: Span = Span::from_millis(500);
-/// Class of what is admitted.
+/// The class of admitted sessions.
 const CLASS: u32 = (MAJOR as u32) << 16 | ClassId::CONTROLLED_LOAD.0 as u32;
 
 /// The fast path of an agent.
@@ -38,18 +38,18 @@ pub(crate) struct Fast {
 }
 
 impl Fast {
-    /// Whether the program admits on this interface.
+    /// True if the program admits sessions on this interface.
     pub(super) fn admits(&self, oif: IfIndex) -> bool {
         self.links.contains_key(&oif)
     }
 
-    /// What the table says of an earlier agent's engine.
+    /// Records the table's sessions that belong to the engine of an earlier agent.
     pub(super) fn found(&mut self, theirs: Vec<(IfIndex, FlowKey)>) {
         self.theirs = theirs.into_iter().collect();
     }
 }
 
-/// What stands against the fast path in a configuration: then every message goes to the engine.
+/// The reason why a configuration rules out the fast path; every message then goes to the engine.
 pub(super) fn against(config: &BoomerangConfig) -> Option<&'static str> {
     match config {
         BoomerangConfig { fast_path: FastPathUse::No, .. } => Some("fast_path is false"),
@@ -61,7 +61,7 @@ pub(super) fn against(config: &BoomerangConfig) -> Option<&'static str> {
 }
 
 impl BoomerangHost {
-    /// When the table is to be swept.
+    /// The time of the next sweep of the table.
     pub(crate) fn wake_at(&self) -> Option<Time> {
         self.fast.sweep_at
     }

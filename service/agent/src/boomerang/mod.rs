@@ -35,11 +35,11 @@ const MOST_SESSIONS: usize = 65_536;
 /// Boomerang's part of the agent.
 pub(crate) struct BoomerangHost {
     path: FastPath,
-    /// What the program admits by itself.
+    /// Sessions that the program admits by itself.
     fast: fast::Fast,
     /// Interfaces where the programs hang.
     hanging: BTreeSet<IfIndex>,
-    /// Who hears of a session, and whether it ends with the connection.
+    /// The application behind each session.
     owners: BTreeMap<AppId, Owner>,
     /// The number of the last session.
     last: u64,
@@ -47,11 +47,11 @@ pub(crate) struct BoomerangHost {
     pub(crate) tracers: BTreeSet<u64>,
     /// The message that the node was told, as the node has left it.
     told: Vec<u8>,
-    /// What the sessions of the kernel's table sent when somebody asked last.
+    /// The counters of the kernel table's sessions at the last query.
     meter: crate::measure::FlowMeter,
 }
 
-/// Who asked for a session.
+/// The application behind a session, and whether the session ends with its connection.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     client: Option<u64>,
@@ -86,12 +86,12 @@ impl BoomerangHost {
         })
     }
 
-    /// What becomes readable when there are messages.
+    /// The descriptor that becomes readable when there are messages.
     pub(crate) fn ring(&self) -> std::os::fd::BorrowedFd<'_> {
         self.path.ring()
     }
 
-    /// Says that somebody will look again soon enough.
+    /// Tells the programs that the agent will read again in time.
     pub(crate) fn is_alive(&self, clock: &linux::clock::Clock) {
         self.path.set_slept(terms::Span::from_nanos(clock::slept()));
         self.path.reads_until(clock.boot_nanos(clock.now() + READ_WITHIN));
@@ -117,7 +117,7 @@ impl BoomerangHost {
     }
 }
 
-/// What the node's engine goes by.
+/// The configuration of the node's engine.
 pub(crate) fn engine(config: &config::BoomerangConfig, names: &crate::news::Names) -> boomerang::Config {
     let gather = config.gather.iter().filter_map(|gather| {
         let oif = names.iter().find(|(_, name)| **name == gather.interface).map(|(index, _)| *index)?;
@@ -228,7 +228,7 @@ impl Agent {
         self.tell_room();
     }
 
-    /// What the node says first is about the packet that it was told.
+    /// Carries out the node's outputs, and returns the fate of the packet that the node was just told.
     fn after_echo(&mut self) -> Option<String> {
         let mut became = None;
         while let Some(output) = self.node.poll() {
@@ -331,7 +331,7 @@ impl Agent {
     }
 }
 
-/// Whether nothing more is heard of a session.
+/// True if the session gets no more events.
 fn ends(upcall: &boomerang::BoomerangUpcall) -> bool {
     use boomerang::BoomerangUpcall as U;
     match upcall {
@@ -342,7 +342,7 @@ fn ends(upcall: &boomerang::BoomerangUpcall) -> bool {
     }
 }
 
-/// Why a message ended.
+/// The reason for which a message was dropped, in words.
 fn words(why: boomerang::FailureReason) -> &'static str {
     use boomerang::FailureReason as W;
     match why {

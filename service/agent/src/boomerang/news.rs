@@ -4,7 +4,7 @@ use crate::config::Level;
 use crate::news::{EventLine, Names, at, packets};
 use boomerang::Event;
 
-/// Whether an event is one of those that every reservation sets off.
+/// True for events that every reservation causes.
 pub fn is_routine(event: &Event) -> bool {
     matches!(event, Event::Reserved { .. } | Event::Released { .. } | Event::Expired { .. } | Event::Stranger { .. })
 }

@@ -1,4 +1,4 @@
-//! What Boomerang has here, as documents: asked, admitted, installed, measured.
+//! The state of Boomerang as documents: asked, admitted, installed, measured.
 
 use super::calls::rates_doc;
 use crate::agent::Agent;
@@ -57,7 +57,7 @@ impl Agent {
         })
     }
 
-    /// What the engine has.
+    /// One half of a session in the engine, as a document.
     fn block(&mut self, half: &HalfView, read: &ReadBack, now: Time) -> BoomerangBlock {
         let view = half.handle.and_then(|handle| self.node.tc().reserved(handle));
         let key = view.map(|view| (half.oif, view.flow));
@@ -81,8 +81,8 @@ impl Agent {
         }
     }
 
-    /// What the kernel's table holds; it does not keep who asked. The table is the kernel's own, so that what stands there is
-    /// installed as soon as its class is there.
+    /// The sessions of the kernel's table, which does not keep the requester. A session of the table counts
+    /// as installed as soon as its class exists.
     fn fast_blocks(
         &mut self,
         skip: usize,
@@ -152,7 +152,7 @@ impl Agent {
         Ok(self.fast_blocks(0, FEW_SHOWN, read, now)?.into_iter().filter_map(row).collect())
     }
 
-    /// How many sessions of the kernel's table are not among all other reservations.
+    /// The number of sessions in the kernel's table that the list of all reservations leaves out.
     pub(crate) fn fast_rows_left_out(&self) -> usize {
         self.echo.as_ref().map_or(0, |echo| echo.path.total().0.saturating_sub(FEW_SHOWN))
     }
@@ -161,7 +161,7 @@ impl Agent {
 /// Of the kernel's table so many are shown among all other reservations.
 const FEW_SHOWN: usize = 1_000;
 
-/// What a session sent is known no longer when nobody has asked about it for so long.
+/// A session's meter is dropped after this time without a query.
 const FORGOTTEN: Span = Span::from_secs(60);
 
 fn left(at: Time, now: Time) -> Span {

@@ -1,10 +1,10 @@
-//! One session, one holder: what the engine holds the program in the kernel must not make again, and what the program holds
-//! comes to the engine with the message that only the engine understands.
+//! One session, one holder: the program in the kernel must not create a session that the engine holds, and a
+//! session of the program goes to the engine with the first message that only the engine understands.
 //!
-//! A vector of rates is answered by one pair, which is asked for from then on, in a form that the program would decide; a
-//! session may be asked for with AUTH today and without it tomorrow. So the kernel's table says of each session that the
-//! engine holds that its messages are to be told ([`FastPath::mark`](linux::boomerang::FastPath::mark)), until the
-//! engine has it no more.
+//! The engine answers a vector of rates with one pair. The source then asks for that pair, in a form that the
+//! program could decide; a session may be asked for with AUTH today and without it tomorrow. So the kernel's
+//! table marks each session that the engine holds, and its messages go to the engine
+//! ([`FastPath::mark`](linux::boomerang::FastPath::mark)) until the engine drops it.
 
 use crate::agent::Agent;
 use linux::boomerang::Taken;
@@ -65,7 +65,7 @@ impl Agent {
         }
     }
 
-    /// Sessions that the engine has no more are anybody's.
+    /// Releases adopted sessions that the engine no longer holds.
     pub(super) fn sweep_theirs(&mut self) {
         let Some(echo) = &mut self.echo else { return };
         let theirs = std::mem::take(&mut echo.fast.theirs);
@@ -76,7 +76,7 @@ impl Agent {
         over.iter().for_each(|(oif, flow)| echo.path.unmark(*oif, flow));
     }
 
-    /// Also what an earlier life held, until somebody asks for it again or it is over.
+    /// True also for a session of an earlier run that is adopted and has neither been renewed nor expired.
     fn engine_holds(&self, oif: IfIndex, flow: &FlowKey) -> bool {
         let adopted = || self.node.tc().reservation(oif, flow).is_some_and(|held| held.adopted_until.is_some());
         self.node.boomerang().holds(oif, flow) || adopted()

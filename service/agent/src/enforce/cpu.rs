@@ -1,7 +1,7 @@
-//! Processors: the book's orders as SCHED_DEADLINE or as weights of groups (see `linux::cpu`).
+//! Processors: orders of the bookings as SCHED_DEADLINE or as weights of groups (see `linux::cpu`).
 //!
-//! A group is called as its reservation and part. Where processors and disks share groups (version 2) it is called as
-//! the reservation alone, so that a reservation of both is one group.
+//! A group has the name of its booking and part. Where processors and disks share groups (version 2) it has
+//! the name of the booking alone, so that a booking of both is one group.
 
 use super::host::{group_name, number_of};
 use super::{Enforcer, EnforcerContext, EnforcerNotice, Usage};
@@ -12,7 +12,7 @@ use node::book::Resource;
 use terms::book::{Binding, Guarantee, Handle};
 use terms::{Span, Time};
 
-/// How often a bound process is looked at.
+/// The interval between checks of a bound process.
 const TICK: Span = Span::from_millis(Cpu::TICK.as_millis() as u64);
 
 /// The processors.

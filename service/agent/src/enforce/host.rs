@@ -13,7 +13,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use terms::book::{Guarantee, Handle, Task};
 
-/// The number of what was bound, if that still runs: a later process of its number is not what anybody asked for.
+/// The number of the bound process, if it still runs. A later process with the same number does not count.
 ///
 /// # Errors
 /// It has ended.
@@ -26,7 +26,7 @@ pub(super) fn number_of(task: &Task) -> Result<u32, String> {
     }
 }
 
-/// What there is.
+/// The processors and disks of this host.
 #[derive(Debug, Default)]
 pub(crate) struct Host {
     pub(crate) cpu: Option<Cpu>,
@@ -122,7 +122,7 @@ fn tree(config: &AgentConfig, mounted: Vec<Mounted>, record: &str) -> Result<Arc
     GroupTree::open(place).map(|tree| Arc::new(Mutex::new(tree)))
 }
 
-/// What the group of a part is called: the same after a restart.
+/// The name of a part's group: the same after a restart.
 pub(super) fn group_name(handle: Handle, part: usize, shared: bool) -> String {
     if shared { handle.text() } else { format!("{}-{part}", handle.text()) }
 }

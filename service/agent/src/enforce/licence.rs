@@ -1,8 +1,8 @@
 //! Countable things, such as licences: the smallest kind of resource, and the example for a new one.
 //!
-//! What is in force is a file per reservation and part under the state directory, `granted/HANDLE.PART`, with one line
-//! `RESOURCE COUNT`: whoever hands the licences out reads that directory. It is a promise without force, and therefore
-//! what `enquire` says of it rests on those who look there.
+//! Each granted part is a file under the state directory, `granted/HANDLE.PART`, with one line `RESOURCE
+//! COUNT`. The program that hands out the licences reads that directory. The agent cannot enforce the grant,
+//! so that the guarantee that `enquire` reports depends on that program.
 
 use super::{Enforcer, EnforcerContext};
 use crate::statics::replace;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Licences {
     directory: PathBuf,
-    /// What this agent has ordered since it started.
+    /// The orders that this agent has carried out since it started.
     ours: BTreeSet<String>,
 }
 

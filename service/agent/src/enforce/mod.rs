@@ -1,8 +1,8 @@
-//! Carrying out what the book orders: one file a kind of resource, behind one trait.
+//! Enforcement of bookings: one file for each kind of resource, behind one trait.
 //!
-//! A new kind of resource is one file that implements [`Enforcer`], and one line in [`Enforcers::open`]; [`licence`] is the
-//! smallest. An enforcer does what it is told in the kernel (or wherever its resource is), reads it back, and says how it
-//! went; when and how much is decided in the book alone.
+//! A new kind of resource is one file that implements [`Enforcer`], and one line in [`Enforcers::open`];
+//! [`licence`] is the smallest. An enforcer applies an order in the kernel (or wherever its resource is),
+//! reads it back, and reports the result. The bookings' engine alone decides when and how much.
 
 pub mod cpu;
 mod host;
@@ -26,7 +26,7 @@ use terms::book::{Handle, ResourceKind};
 use terms::{Span, Time};
 use traffic::plan::Plan;
 
-/// What an enforcer may use of the agent.
+/// The parts of the agent that an enforcer may use.
 pub struct EnforcerContext<'a> {
     /// The agent's clock.
     pub now: Time,
@@ -36,14 +36,14 @@ pub struct EnforcerContext<'a> {
     pub names: &'a Names,
     /// The node, which owns the classes of its interfaces and knows the ways; nothing is left to poll.
     pub node: &'a mut Node<KernelRoutes>,
-    /// What the node said meanwhile that is not for the plane; the agent carries it out afterwards.
+    /// Outputs of the node that are not for the plane; the agent carries them out afterwards.
     pub said: &'a mut Vec<Output>,
 }
 
 /// Something that an enforcer found or did unasked: for the log and for those who watch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EnforcerNotice {
-    /// How bad.
+    /// The severity.
     pub level: Level,
     /// A stable name: `cpu_divided`, `disk_fault`, ...
     pub name: &'static str,
@@ -51,42 +51,42 @@ pub struct EnforcerNotice {
     pub text: String,
 }
 
-/// What a part was seen to use, in the unit of its kind.
+/// The measured use of a part, in the unit of its kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
     /// So much, as a mean over `interval`; rounded down.
     pub amount: u64,
-    /// What exceeded it and was refused, where that is counted.
+    /// Use above the reservation that was refused; `None` if it is not counted.
     pub refused: Option<u64>,
-    /// What all that is not reserved used meanwhile, where that is counted.
+    /// Use by everything that is not reserved; `None` if it is not counted.
     pub unreserved: Option<u64>,
     /// The last whole interval.
     pub interval: Span,
 }
 
-/// Who carries out the orders for one kind of resource.
+/// The enforcement of one kind of resource.
 pub trait Enforcer: std::fmt::Debug {
-    /// Makes it so, and reads it back. An order that repeats another changes nothing. What was installed by an agent before
-    /// this one for the same handle and part is taken over as it is.
+    /// Carries an order out, and reads it back. An order that repeats another changes nothing. State that an
+    /// earlier agent installed for the same handle and part is adopted as it is.
     ///
     /// # Errors
-    /// Why not, for people; it is tried again later.
+    /// The reason, for people; the order is tried again later.
     fn enforce(&mut self, ground: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String>;
 
     /// The interfaces and their roles have changed, or are told for the first time.
     ///
     /// # Errors
-    /// Why it could not be carried out; it is tried again.
+    /// The reason; it is tried again.
     fn stand(&mut self, ground: &mut EnforcerContext<'_>, standing: &Standing) -> Result<(), String> {
         let _ = (ground, standing);
         Ok(())
     }
 
-    /// Everything that was promised before this start has been ordered again: what else is installed goes. Until then
-    /// nothing that was found is removed.
+    /// Removes all other state of earlier agents: every earlier booking has been ordered again by now. Before
+    /// this call nothing that was found is removed.
     ///
     /// # Errors
-    /// Why it could not be removed.
+    /// The reason why it could not be removed.
     fn settle(&mut self, ground: &mut EnforcerContext<'_>) -> Result<(), String> {
         let _ = ground;
         Ok(())
@@ -97,24 +97,24 @@ pub trait Enforcer: std::fmt::Debug {
         Vec::new()
     }
 
-    /// When to be called next, if nothing is ordered: new threads of a bound process are looked for, for example.
+    /// The time of the next call without an order, for example to find new threads of a bound process.
     fn wake_at(&self) -> Option<Time> {
         None
     }
 
-    /// That time has come.
+    /// Runs the periodic work: the time of `wake_at` has come.
     fn wake(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<EnforcerNotice> {
         let _ = ground;
         Vec::new()
     }
 
-    /// What the part was seen to use, if that is counted and was looked at for long enough.
+    /// The measured use of the part; `None` if it is not counted, or not yet for long enough.
     fn measured(&self, resource: &str, handle: Handle, part: usize) -> Option<Usage> {
         let _ = (resource, handle, part);
         None
     }
 
-    /// What is in force for the part, for people, in the words of whatever enforces it.
+    /// The limit in force for the part, for people, in the words of the mechanism that enforces it.
     fn means(&self, ground: &EnforcerContext<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
         let _ = (ground, resource, handle, part);
         None
@@ -133,10 +133,11 @@ pub struct Enforcers {
 }
 
 impl Enforcers {
-    /// Those that this machine and its configuration have; `found` is what an earlier agent left in the plane.
+    /// Opens the enforcers that this machine and its configuration have; `found` is the plan that an earlier
+    /// agent left in the plane.
     ///
     /// # Errors
-    /// What an earlier agent left cannot be read.
+    /// The state of an earlier agent cannot be read.
     pub fn open(config: &AgentConfig, found: &Plan) -> Result<Enforcers, SystemError> {
         let mut all: BTreeMap<ResourceKind, Box<dyn Enforcer>> = BTreeMap::new();
         all.insert(ResourceKind::Countable, Box::new(licence::Licences::open(&config.state)?));
@@ -151,10 +152,10 @@ impl Enforcers {
         Ok(Enforcers { all })
     }
 
-    /// Gives an order to whom it concerns.
+    /// Gives an order to the enforcer of its resource.
     ///
     /// # Errors
-    /// Why it could not be carried out.
+    /// The reason why it could not be carried out.
     pub fn enforce(&mut self, ground: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String> {
         match self.all.get_mut(&ResourceKind::of(&order.resource)) {
             Some(enforcer) => enforcer.enforce(ground, order),
@@ -185,12 +186,12 @@ impl Enforcers {
         self.all.values_mut().filter_map(|enforcer| enforcer.settle(ground).err()).collect()
     }
 
-    /// What they bring.
+    /// The resources that the enforcers find on this machine.
     pub fn stocks(&self) -> Vec<Resource> {
         self.all.values().flat_map(|enforcer| enforcer.stocks()).collect()
     }
 
-    /// When the first of them wants to be called.
+    /// The earliest time at which an enforcer wants to be called.
     pub fn wake_at(&self) -> Option<Time> {
         self.all.values().filter_map(|enforcer| enforcer.wake_at()).min()
     }

@@ -1,14 +1,15 @@
 //! Premium flows: a part of `net/IFACE` is a rule at the edge where its packets come in, and its share of the class of its
 //! code point where they leave (seed 002, sections 4.1 and 4.2).
 //!
-//! The edge drops what exceeds the reserved rate (of a flow with a field left open it only takes the mark) and marks the
-//! rest: EF for foreground, AF11 for background. Which edge it
-//! is, the way back to the flow's source says: the interface that it comes in by; the egress of `IFACE` itself for what
-//! this host sends, and for flows whose source is left open. The class at the egress is guaranteed what its flows were
-//! promised, link headers of packets of the stated size added; the policed rate is IP bytes, of which a packet shorter than
-//! stated counts as that long. Nodes behind this one know the class alone.
+//! The edge drops packets above the reserved rate (of a flow with an open field they only lose the mark) and
+//! marks the rest: EF for foreground, AF11 for background. The way back to the flow's source decides which
+//! edge it is: the interface by which the flow comes in; the egress of `IFACE` itself for flows of this host
+//! and for flows whose source is open. The class at the egress is guaranteed the rates of its flows, link
+//! headers for packets of the stated size included. The policed rate is IP bytes, and a packet shorter than
+//! stated counts as that long. Nodes downstream know the class alone.
 //!
-//! What takes away begins at the edge, what gives begins at the class, so that no more is marked than the class can carry.
+//! A reduction begins at the edge and an increase begins at the class, so that no more is marked than the
+//! class can carry.
 
 use super::{Enforcer, EnforcerContext, EnforcerNotice, Usage};
 use crate::role::Standing;
@@ -27,7 +28,7 @@ use traffic::plan::{BucketSpec, ClassId, Counters, LinkSpec, Plan, PlanOp};
 /// A part of a reservation.
 type Place = (Handle, usize);
 
-/// What is installed for a part.
+/// The installed state of a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Installed {
     oif: IfIndex,
@@ -36,7 +37,8 @@ struct Installed {
     rule: EdgeRule,
 }
 
-/// How often the counters of rules are read, and of how many rules at once: with more, each is read less often.
+/// The interval between reads of the rules' counters, and the most rules in one read. With more rules, each
+/// is read less often.
 const LOOK_EVERY: Span = Span::from_secs(1);
 const AT_ONCE: usize = 256;
 
@@ -53,13 +55,14 @@ pub struct Networks {
     parts: BTreeMap<Place, Installed>,
     /// The edges that stand whatever is booked, and whose marks are believed.
     standing: Standing,
-    /// Whether the plane has them.
+    /// True if the plane has them.
     stands: bool,
-    /// Edges of an agent before this one that nobody has asked for again.
+    /// Edges of an earlier agent that no booking has asked for again.
     edges: BTreeSet<EdgeAt>,
-    /// Rules of an agent before this one that nobody has asked for again.
+    /// Rules of an earlier agent that no booking has asked for again.
     found: BTreeSet<(EdgeAt, MultiField)>,
-    /// What the classes served then: they do not shrink before everybody has been asked.
+    /// The load of the classes at the start. They do not shrink below it until every earlier booking has been
+    /// ordered again.
     floor: BTreeMap<IfIndex, Premium>,
     seen: BTreeMap<Place, Seen>,
     /// Up to which part the counters were read last.
@@ -68,7 +71,7 @@ pub struct Networks {
 }
 
 impl Networks {
-    /// What an agent before this one left in the plane.
+    /// The state that an earlier agent left in the plane.
     pub fn find(plan: &Plan) -> Networks {
         let rules = |(&at, rules): (&EdgeAt, &BTreeMap<MultiField, EdgeRule>)| {
             rules.keys().map(|&fields| (at, fields)).collect::<Vec<_>>()
@@ -122,7 +125,7 @@ impl Networks {
         self.serve(ground, old.oif)
     }
 
-    /// Makes the edges that stand, before anybody is believed.
+    /// Installs the edges that stand, before any mark is trusted.
     fn make_edges(&mut self, ground: &mut EnforcerContext<'_>) -> Result<(), String> {
         // Each by itself: one that cannot be made leaves the others.
         let edges = self.standing.edges.iter().map(|&at| ground.plane.apply(&[PlanOp::Edge { at }]));
@@ -266,7 +269,8 @@ impl Enforcer for Networks {
     }
 }
 
-/// What the premium classes in a plane serve: told to the node before their interface, they do not shrink.
+/// The load of the premium classes in a plane. The node is told of it before their interface, so that they do
+/// not shrink.
 pub fn served(plan: &Plan) -> BTreeMap<IfIndex, Premium> {
     let of = |(&oif, link): (&IfIndex, &traffic::plan::LinkPlan)| {
         let class = |id: ClassId| {
@@ -304,7 +308,7 @@ fn link_of(ground: &EnforcerContext<'_>, oif: IfIndex) -> Option<LinkSpec> {
     state.link.map(|link| link.spec)
 }
 
-/// Where a flow that leaves by `oif` enters the domain.
+/// The edge at which a flow that leaves by `oif` enters the domain.
 fn edge_of(ground: &mut EnforcerContext<'_>, flow: &BoundFlow, oif: IfIndex) -> EdgeAt {
     let back = flow.src.map(|src| ground.node.route_mut().route(src, None, None));
     match back {

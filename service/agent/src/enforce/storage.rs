@@ -1,4 +1,4 @@
-//! Disks: the book's orders as limits of what is not reserved (see `linux::storage`). Amounts come as bit/s.
+//! Disks: orders of the bookings as limits on unreserved use (see `linux::storage`). Amounts come as bit/s.
 
 use super::host::{group_name, number_of};
 use super::{Enforcer, EnforcerContext, EnforcerNotice, Usage};

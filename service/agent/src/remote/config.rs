@@ -1,4 +1,4 @@
-//! Where callers from other machines come in, in the agent's file.
+//! Access for callers from other machines: the section `[listen]` of the agent's file.
 //!
 //! ```toml
 //! [listen]                             # mutual TLS; not there: nobody from elsewhere comes in
@@ -20,19 +20,19 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use trust::Files;
 
-/// Who speaks with callers, if nothing is said and there is such a user.
+/// The default user of the front, if the system has it.
 const USER: &str = "sluice-door";
 /// Most addresses.
 const MOST: usize = 16;
 
-/// Where an agent listens for other machines, and who it is to them.
+/// The addresses at which an agent listens for other machines, and its credentials.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListenConfig {
-    /// Where.
+    /// The addresses.
     pub addresses: Vec<SocketAddr>,
     /// Authority, certificate, key, revocations.
     pub files: Files,
-    /// As whom the process runs that speaks with them.
+    /// The user of the process that serves the callers.
     pub user: User,
 }
 

@@ -1,8 +1,8 @@
-//! What the agent and its front say to each other over their channel: one JSON document a message, each at most
-//! [`linux::channel::MAX_MESSAGE`] bytes, the first one with a version. Nothing unknown is taken.
+//! Messages between the agent and its front: one JSON document in each, at most
+//! [`linux::channel::MAX_MESSAGE`] bytes, the first one with a version. Unknown fields are refused.
 //!
-//! The agent's side believes none of it for more than it is: whoever holds the other end may have been taken over by a stranger.
-//! A name is held against the rules for names, a certificate's dates against the agent's own clock, texts are cut short.
+//! The agent does not trust them blindly, because an attacker may control the front. It checks a name against
+//! the rules for names and the dates of a certificate against its own clock, and cuts texts short.
 
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -19,17 +19,17 @@ const MAX_TEXT: usize = 300;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(tag = "order", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Order {
-    /// The first: who to become, which files will be handed over.
+    /// The first order: the user and group to become, and the files that will be handed over.
     Begin { version: u32, uid: u32, gid: u32, files: Files },
-    /// With a socket that listens.
+    /// The message carries a listening socket.
     Listener {},
-    /// With the open file, or why it cannot be opened.
+    /// The message carries the open file; otherwise `missing` says why it cannot be opened.
     File { path: PathBuf, missing: Option<String> },
-    /// Every file was handed over: they hold from now on.
+    /// All files have been handed over and are in force from now on.
     Open {},
-    /// With the socket on which this caller's calls are taken.
+    /// The message carries the socket for this caller's calls.
     Seat { session: u64 },
-    /// There is none for this caller, for that reason.
+    /// The caller gets no seat; `why` is the reason.
     NoSeat { session: u64, why: String },
     /// Say good-bye and end.
     Close {},
@@ -41,15 +41,15 @@ pub(super) enum Order {
 pub(super) enum Word {
     /// It has given its rights up, and serves; whether system calls are restricted too.
     Ready { restricted: bool },
-    /// Somebody has shown a good certificate and asks for a seat.
+    /// A caller with a good certificate asks for a seat.
     Enter { session: u64, from: IpAddr, who: Shown },
-    /// Somebody was refused, or put out.
+    /// A caller was refused, or its connection was ended.
     Refused { from: IpAddr, why: String },
     /// A file that was handed over is not what it should be; the one before stays in force.
     Complaint { text: String },
 }
 
-/// What a certificate says.
+/// The contents of a certificate.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Shown {
@@ -77,7 +77,8 @@ impl From<&Identity> for Shown {
 }
 
 impl Shown {
-    /// Who that is, if such a certificate can be good now: of our own domain, or of a partner's that may have this role.
+    /// The identity, if such a certificate can be valid now: of our own domain, or of a partner's that may
+    /// have this role.
     pub(super) fn identity(self, now: Time, partners: &[Domain]) -> Option<Identity> {
         let role = CertificateRole::named(&self.role)?;
         let of = |domain: &String| partners.iter().any(|one| one.name == *domain && one.roles.contains(&role));

@@ -1,9 +1,10 @@
 //! The front: a process of its own that speaks TLS and reads JSON of callers from other machines, without any right.
 //!
-//! Its standard input is the channel to the agent that started it. The first message says who to become; before it reads a byte
-//! of anybody else it has given up user, groups and every capability, and may use the few system calls that serving
-//! takes: it cannot open a file, make a socket, or start a program. Certificates, listening sockets and each
-//! caller's way into the agent are handed to it. What goes on to the agent is what it understood, written anew.
+//! Its standard input is the channel to the agent that started it. The first message names the user to
+//! become. Before the front reads a byte from a caller, it has given up user, groups and every capability,
+//! and may use only the system calls for serving: it cannot open a file, make a socket or start a program.
+//! The agent hands it certificates, listening sockets and a connection into the agent for each caller. The
+//! front parses calls and passes them on written anew.
 
 use super::frames::{self, Order, VERSION};
 use super::proxy::Proxy;
@@ -16,7 +17,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use terms::Span;
 
-/// How long the agent may take for its first message.
+/// The time that the agent has for its first message.
 const PATIENCE: Span = Span::from_secs(10);
 
 /// Serves until the agent closes the channel.

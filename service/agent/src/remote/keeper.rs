@@ -30,15 +30,16 @@ use trust::{CertificateSource, DiskSource, Stamp};
 const PROGRAM: &str = "/proc/self/exe";
 /// The command by which it becomes a front.
 pub const COMMAND: &str = "remote-front";
-/// How long nobody is started after a death: doubled with each, up to the last; from the first again after a long life.
+/// The pause before a dead front is replaced: it doubles from the first value to the last, and is reset after
+/// a long life.
 const FIRST_PAUSE: Span = Span::from_millis(100);
 const LAST_PAUSE: Span = Span::from_secs(10);
 const LONG_LIFE: Span = Span::from_secs(60);
-/// How often it is looked whether a file has changed.
+/// The interval between checks for changed files.
 const LOOK_EVERY: Span = Span::from_secs(1);
 /// Most messages of the front that are read in a second; the rest waits.
 const MOST_WORDS: u32 = 1000;
-/// How long a front has to say good-bye.
+/// The time that a front has to end its connections.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 const CHANNEL: Token = Token(0);
@@ -134,8 +135,8 @@ impl Keeper {
         Ok(front)
     }
 
-    /// Opens files for the front: all of them, or those that have changed. A list of revocations holds at once; another certificate,
-    /// when all are handed over.
+    /// Opens files for the front: all of them, or those that have changed. A new list of revocations is in
+    /// force at once; a new certificate when all files are handed over.
     fn hand_over(&mut self, front: &mut Front, all: bool) -> Result<(), SystemError> {
         let files = &self.config.files;
         let lists = files.revoked.iter().chain(files.partners.iter().flat_map(|one| &one.revoked));
@@ -158,7 +159,7 @@ impl Keeper {
         if all { front.order(&Order::Open {}, None) } else { Ok(()) }
     }
 
-    /// What the front says.
+    /// Handles the messages of the front.
     fn listen(&mut self, front: &mut Front) -> Result<(), SystemError> {
         let now = self.clock.now();
         if now >= front.second.saturating_add(LOOK_EVERY) {
@@ -232,13 +233,13 @@ impl Front {
         }
     }
 
-    /// How it died.
+    /// The error that describes how it died.
     fn died(&mut self) -> SystemError {
         let how = self.gone(Duration::from_millis(500)).map_or("it closed its channel".to_owned(), |how| how);
         SystemError::because("keep the front", io::Error::other(how))
     }
 
-    /// How it ended, if it does so in time.
+    /// The exit status as text, if it ends in time.
     fn gone(&mut self, patience: Duration) -> Option<String> {
         let begun = Instant::now();
         loop {

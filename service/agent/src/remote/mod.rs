@@ -1,9 +1,9 @@
-//! Callers from other machines: mutual TLS beside the local socket, for the same calls.
+//! Callers from other machines: the calls of the local socket, over mutual TLS.
 //!
-//! What they send is read by a process of its own that may nothing ([`front`], its loop [`proxy`]); it is started, fed and watched by a
-//! thread of the agent ([`keeper`]), over a channel on which alone a certificate's name is believed ([`frames`]). What comes
-//! in through it is, for the agent's loop, one more local connection. The table of rights ([`booking::policy::rights`]) says what such a
-//! caller may ask at all. No configuration, no door.
+//! A process without rights reads their input ([`front`], its loop [`proxy`]). A thread of the agent
+//! ([`keeper`]) starts, feeds and watches it over a channel, the only place where the agent accepts a
+//! certificate's name ([`frames`]). For the agent's loop such a caller is one more local connection. The
+//! table of rights ([`booking::policy::rights`]) limits its calls. Without `[listen]` there is no access.
 
 pub mod config;
 mod frames;
@@ -36,13 +36,13 @@ use trust::{Identity, Speaks};
 /// Most news that wait for the agent.
 const MAX_NEWS: usize = 512;
 
-/// What the thread tells the agent.
+/// News from the thread for the agent.
 pub(crate) enum News {
     /// The front serves.
     Ready { pid: u32, restricted: bool },
-    /// Somebody came in: what they say comes out of this socket.
+    /// A caller was admitted: its calls come from this socket.
     Came { stream: UnixStream, identity: Identity, from: IpAddr },
-    /// Somebody did not, or was put out.
+    /// A caller was refused, or its connection was ended.
     Refused { from: IpAddr, why: String },
     /// A certificate or the list of revocations is not what it should be; what was before stays in force.
     Complaint(String),
@@ -50,7 +50,7 @@ pub(crate) enum News {
     Ended { why: String, again_in: Span },
 }
 
-/// What the agent and the thread have in common.
+/// State that the agent and the thread share.
 struct Shared {
     /// Rung when there is news for the agent.
     news: Notifier,
@@ -59,7 +59,7 @@ struct Shared {
     ending: AtomicBool,
     /// Certificates are to be read again.
     renew: AtomicBool,
-    /// How often the thread has come round.
+    /// The number of the thread's rounds.
     rounds: AtomicU64,
 }
 
@@ -106,7 +106,7 @@ impl Remote {
         &self.shared.news
     }
 
-    /// What the thread has done: it comes round at least once a second.
+    /// The progress of the thread: it completes a round at least once a second.
     pub(crate) fn pulse(&self) -> Done {
         Done { count: self.shared.rounds.load(Ordering::Relaxed), all: false }
     }
@@ -130,7 +130,7 @@ impl Drop for Remote {
 }
 
 impl Agent {
-    /// Who came in, and who did not.
+    /// Handles the news: callers that were admitted or refused, and the state of the front.
     pub(crate) fn answer_door(&mut self) {
         let Some(remote) = &self.remote else { return };
         remote.shared.news.clear();

@@ -1,9 +1,10 @@
 //! The front's loop: callers on one side, the agent on the other.
 //!
-//! It takes TCP connections, does the handshakes, and asks the agent for a seat for whoever shows a good certificate: one end of a pair of
-//! local sockets, which for the agent's loop is one more connection, of which it knows who speaks there. Everything has a
-//! bound: callers in all, of one source (an address, or a /64 of IPv6), of one certificate's name, and with unfinished handshakes, of which a new
-//! one displaces the oldest of the busiest source, so that whoever shows no certificate keeps nobody out who does.
+//! It takes TCP connections, does the handshakes, and asks the agent for a seat for each caller with a good
+//! certificate: one end of a pair of local sockets, which for the agent's loop is one more connection with a
+//! known caller. Everything has a limit: callers in all, of one source (an address, or a /64 of IPv6), of one
+//! certificate's name, and with unfinished handshakes. A new one of those displaces the oldest of the busiest
+//! source, so that callers without a certificate keep none out that have one.
 
 use super::frames::{self, Order, Shown, Word};
 use super::session::{RemoteSession, Stage, Turn, Wants};
@@ -34,15 +35,15 @@ pub(super) const MAX_OF_NAME: usize = 32;
 pub(super) const MAX_GREETING: usize = 32;
 /// Most that are taken before those who are there have their turn.
 const AT_ONCE: usize = 8;
-/// How often it is looked whose time is over.
+/// The interval between checks for expired deadlines.
 const LOOK_EVERY: Span = Span::from_millis(250);
-/// And whose certificate is good no more.
+/// The interval between checks of callers' certificates.
 const ADMIT_EVERY: Span = Span::from_secs(1);
-/// How long nobody is taken when the system has no more descriptors.
+/// The pause in which no caller is accepted, after the system has run out of descriptors.
 const DEAF: Span = Span::from_millis(100);
 /// After so long a silence a caller's machine is asked whether it is still there.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How long those who are there have to read the last words.
+/// The time that callers have to read the last messages.
 const FAREWELL: Span = Span::from_millis(500);
 
 /// Most refusals that the agent is told of in a second; the rest is counted in the next one.
@@ -59,14 +60,14 @@ pub(super) struct Proxy {
     channel: Channel,
     files: Files,
     handed: Handed,
-    /// Nobody is taken before every file was handed over.
+    /// Set when every file was handed over; until then no caller is accepted.
     open: Option<(Arc<ServerConfig>, Arc<TrustGate>)>,
     listeners: Vec<TcpListener>,
     deaf_until: Option<Time>,
     sessions: BTreeMap<u64, Seat>,
     next: u64,
     admit_at: Time,
-    /// What was wrong with the list of revocations when it was last looked at.
+    /// The problem with the list of revocations at the last check, if any.
     complaint: Option<String>,
     /// Refusals since `admit_at`, and those of them that were not told.
     refusals: u64,
@@ -262,7 +263,7 @@ impl Proxy {
         goes.is_some_and(|goes| self.sessions.remove(&goes).is_some())
     }
 
-    /// How many there are of a name.
+    /// The number of callers with this name and role.
     fn of_name(&self, identity: &Identity) -> usize {
         let same = |seat: &&Seat| match &seat.session.stage {
             Stage::Asked { identity: one, .. } | Stage::Inside { identity: one, .. } => {
@@ -335,7 +336,7 @@ impl Proxy {
         self.serve_again(id);
     }
 
-    /// Whose time is over, and whose certificate.
+    /// Ends the sessions whose deadline is over or whose certificate is no longer valid.
     fn look(&mut self) {
         let now = self.clock.now();
         if self.deaf_until.is_some_and(|until| until <= now) {
@@ -400,7 +401,7 @@ impl Proxy {
         self.tell(&Word::Refused { from, why: why.to_owned() });
     }
 
-    /// What was not told one by one.
+    /// Reports the refusals that were not reported one by one.
     fn count_refusals(&mut self) {
         let untold = std::mem::take(&mut self.untold);
         self.refusals = 0;

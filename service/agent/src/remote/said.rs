@@ -1,7 +1,7 @@
-//! What a caller says, line by line: read as calls here, where nothing can be lost, and written anew for the agent.
+//! Input of a caller: parsed as calls here, in the process without rights, and written anew for the agent.
 //!
-//! The agent sees what this process understood, in the one way that our own types are written; a line that is no call never
-//! gets there. What is answered here instead waits for the end of a line of the agent's.
+//! The agent sees the front's reading of a call, in the single form in which our own types are written; a
+//! line that is no call never reaches it. An answer of the front waits until a line of the agent's has ended.
 
 use crate::calls::{self, problem};
 use rpc::agent::{MAX_LINE, Problem, ReplyLine};
@@ -25,22 +25,22 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// Whether more may be read from the caller: nothing of what it said waits.
+    /// True if more may be read from the caller: all of its earlier input is used up.
     pub(super) fn takes_more(&self) -> bool {
         !self.over && self.inward.is_empty() && self.answers.is_empty() && !self.has_line()
     }
 
-    /// Whether there is something for the agent, or may be.
+    /// True if there is, or may be, input for the agent.
     pub(super) fn has_work(&self) -> bool {
         !self.inward.is_empty() || (self.has_line() && self.answers.is_empty())
     }
 
-    /// Whether all that it said was passed on.
+    /// True if all input was passed on.
     pub(super) fn is_done(&self) -> bool {
         self.inward.is_empty() && !self.has_line()
     }
 
-    /// Whether nothing more of it will be read.
+    /// True if no more input will be read.
     pub(super) fn is_over(&self) -> bool {
         self.over
     }
@@ -81,7 +81,7 @@ impl Said {
         self.searched = self.heard.iter().position(|&byte| byte == b'\n').unwrap_or(self.heard.len());
     }
 
-    /// What the agent has not yet taken.
+    /// Calls that the agent has not yet taken.
     pub(super) fn inward(&self) -> &[u8] {
         &self.inward
     }
@@ -91,12 +91,12 @@ impl Said {
         self.inward.drain(..bytes);
     }
 
-    /// Whether something is answered here.
+    /// True if there are answers of the front.
     pub(super) fn has_answers(&self) -> bool {
         !self.answers.is_empty()
     }
 
-    /// What is answered here; it is the caller's now.
+    /// Takes the front's answers, to be sent to the caller.
     pub(super) fn answers(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.answers)
     }

@@ -11,13 +11,13 @@ use std::os::unix::net::UnixStream;
 use terms::{Span, Time};
 use trust::{Identity, TrustGate};
 
-/// How long a handshake may take.
+/// The limit for a handshake.
 const GREETING: Span = Span::from_secs(10);
-/// How long the agent may take to give a seat.
+/// The limit for the agent's reply to a request for a seat.
 const SEATING: Span = Span::from_secs(10);
-/// How long a caller may read nothing of what is ready for it.
+/// The longest time for which a caller may leave ready output unread.
 const UNREAD: Span = Span::from_secs(30);
-/// How long the reason of a refusal waits until the caller has read it.
+/// The time that a refused caller has to read the reason.
 const LEAVING: Span = Span::from_secs(1);
 /// Most pieces of an answer that are encrypted before others have their turn, and the size of one, bytes.
 const PIECES: usize = 8;
@@ -41,11 +41,11 @@ pub(super) struct RemoteSession {
     unread: Option<Time>,
 }
 
-/// How far it has come.
+/// The stage of a session.
 pub(super) enum Stage {
     /// The handshake is not done.
     Greeting { until: Time },
-    /// It is somebody; the agent was asked for a seat.
+    /// The certificate is good; the agent was asked for a seat.
     Asked { identity: Identity, until: Time },
     /// This is its way into the agent.
     Inside { identity: Identity, inside: UnixStream },
@@ -53,7 +53,7 @@ pub(super) enum Stage {
     Leaving { until: Time },
 }
 
-/// What a turn brought.
+/// The result of a turn.
 pub(super) enum Turn {
     /// It stays.
     Stays,
@@ -65,7 +65,7 @@ pub(super) enum Turn {
     Gone,
 }
 
-/// What is waited for on a socket: to read, to write.
+/// The wanted events of a socket: readable, writable.
 pub(super) type Wants = (bool, bool);
 
 impl RemoteSession {
@@ -75,7 +75,7 @@ impl RemoteSession {
         RemoteSession { tcp, from, stage, tls, said, at_line, heard_all: false, said_all: false, unread: None }
     }
 
-    /// What is waited for outside, and inside.
+    /// The wanted events of the outer and of the inner socket.
     pub(super) fn wants(&self) -> (Wants, Wants) {
         let unsent = self.tls.wants_write();
         let outside = (!self.heard_all && self.said.takes_more(), unsent);
@@ -126,7 +126,7 @@ impl RemoteSession {
         Ok(if done { Turn::Gone } else { Turn::Stays })
     }
 
-    /// Whether it is known by now who it is.
+    /// The result of the handshake, if it is done: the caller's identity, or a refusal.
     fn greeted(&self, gate: &TrustGate) -> Turn {
         if self.tls.is_handshaking() {
             return if self.heard_all { Turn::Gone } else { Turn::Stays };
@@ -157,7 +157,7 @@ impl RemoteSession {
         self.stage = Stage::Leaving { until: now.saturating_add(LEAVING) };
     }
 
-    /// When its time is over, and why.
+    /// The deadline of the current stage, and the reason to give when it is over.
     pub(super) fn overdue(&self) -> (Time, &'static str) {
         let unread = self.unread.map_or(Time::FOREVER, |since| since.saturating_add(UNREAD));
         match self.stage {
@@ -274,7 +274,7 @@ impl RemoteSession {
         Ok(())
     }
 
-    /// What it still says is read and thrown away: a socket that is closed with bytes unread takes the reason back.
+    /// Reads and drops further input: closing a socket with unread bytes would discard the reason on its way.
     fn leave(&mut self) -> io::Result<Turn> {
         if self.tls.wants_write() {
             return Ok(Turn::Stays);
