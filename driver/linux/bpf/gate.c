@@ -6,9 +6,12 @@
 //
 //   kept    has the session of a reservation and, where messages have to be signed, an INTEGRITY (whose digest user
 //           space checks): no limit but the queue's own
-//   link    is between neighbours, of no session: Bundle, Ack, Srefresh, Hello, the answer to a challenge. Whoever sends
-//           under one address has at most half of the room, so that another's summaries still find some
-//   rest    all else: set-ups, errors about what nobody knows, challenges, what cannot be read
+//   link    is between neighbours, of no session: Bundle, Ack, Hello, the answer to a challenge
+//   rest    all else: set-ups, errors about unknown sessions, challenges, what cannot be read
+//   sums    summaries of refreshes (Srefresh, RFC 2961), which keep up all state of a neighbour. Their room is their own:
+//           acknowledgements of the same neighbour cannot take it
+//
+// Of link and sums one address takes at most half of the room, so that another's messages still find some.
 //
 // User space says which sessions are kept, by the hash below, and sets what was used back to zero when it has emptied the
 // sockets. What is in the maps is a hint alone: who is wrongly kept waits with the others in user space's classes.
@@ -21,6 +24,8 @@
 
 #define LINK 0
 #define REST 1
+#define SUMS 2
+#define KINDS 4 // a power of two, for the verifier
 
 #define PAGES 256 // of 4,096 counters of sessions, by their hash
 #define PAGE 4096
@@ -35,11 +40,11 @@
 
 struct settings {
     __u64 seed[2];
-    __u64 used[2]; // bytes of memory, about, since the sockets were empty
-    __u64 room[2];
-    __u64 dropped[2]; // messages
+    __u64 used[KINDS]; // bytes of memory, about, since the sockets were empty
+    __u64 room[KINDS];
+    __u64 dropped[KINDS]; // messages
     __u8 keyed[256]; // whether messages have to be signed, by the last byte of the interface's index
-    __u64 from[SOURCES]; // of what was used between neighbours
+    __u64 from[2][SOURCES]; // of what was used by link and by sums
 };
 
 struct {
@@ -116,7 +121,7 @@ static __always_inline int is_known(struct __sk_buff *skb, const struct settings
     return there && there->sessions[place & (PAGE - 1)];
 }
 
-// LINK, REST, or -1: kept.
+// LINK, REST, SUMS, or -1: kept.
 static __always_inline int kind_of(struct __sk_buff *skb, const struct settings *set)
 {
     __u8 head[8];
@@ -127,9 +132,10 @@ static __always_inline int kind_of(struct __sk_buff *skb, const struct settings 
     int open = !set->keyed[skb->ifindex & 255];
     __u8 type = head[1];
     int is_link = type == 12 || type == 13 || type == 15 || type == 20 || type == 26;
+    int link = type == 15 ? SUMS : LINK;
     at += 8;
     if (is_link && open)
-        return LINK;
+        return link;
     // The messages of a Bundle are signed each by itself: the first speaks for all here, user space looks at each.
     if (type == 12)
         at += 8;
@@ -141,7 +147,7 @@ static __always_inline int kind_of(struct __sk_buff *skb, const struct settings 
         if (object[2] == INTEGRITY)
             is_signed = 1;
         if (is_link && is_signed)
-            return LINK;
+            return link;
         if (object[2] == SESSION)
             return (open || is_signed) && is_known(skb, set, at + 4, object[3]) ? -1 : REST;
         if (length < 4)
@@ -173,17 +179,18 @@ int sluice_gate(struct __sk_buff *skb)
     int kind = kind_of(skb, set);
     if (kind < 0)
         return skb->len;
-    kind &= 1;
-    __u32 source = kind == LINK ? source_of(skb, set) & (SOURCES - 1) : 0;
-    if (set->used[kind] >= set->room[kind] || (kind == LINK && set->from[source] >= set->room[LINK] / 2)) {
+    kind &= KINDS - 1;
+    __u32 source = kind == REST ? 0 : source_of(skb, set) & (SOURCES - 1);
+    __u64 *from = kind == REST ? 0 : &set->from[kind == SUMS][source];
+    if (set->used[kind] >= set->room[kind] || (from && *from >= set->room[kind] / 2)) {
         __sync_fetch_and_add(&set->dropped[kind], 1);
         return 0;
     }
     // What a packet takes of a socket's queue is about this.
     __u64 takes = 2 * skb->len + 1024;
     __sync_fetch_and_add(&set->used[kind], takes);
-    if (kind == LINK)
-        __sync_fetch_and_add(&set->from[source], takes);
+    if (from)
+        __sync_fetch_and_add(from, takes);
     return skb->len;
 }
 

@@ -19,24 +19,25 @@ use terms::{Fault, IfIndex, Session};
 /// The compiled program.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/gate.o");
 
-/// `PAGES`, `PAGE` and `SOURCES` of `bpf/gate.c`.
+/// `PAGES`, `PAGE`, `SOURCES` and `KINDS` of `bpf/gate.c`.
 const PAGES: usize = 256;
 const PAGE: usize = 4096;
 const SOURCES: usize = 256;
+const KINDS: usize = 4;
 
-/// How much may wait of messages between neighbours and of the rest, bytes as the program counts them: a queue has room
-/// for four times as much, because some network cards take far more memory for a packet than it needs.
-const ROOM: [u64; 2] = [1 << 20, 2 << 20];
+/// The room of messages between neighbours, of the rest, and of summaries, in bytes as the program counts them. A queue
+/// has room for four times as much, because some network cards take far more memory for a packet than it needs.
+const ROOM: [u64; KINDS] = [512 << 10, 2 << 20, 512 << 10, 0];
 
 /// `struct settings`.
 #[repr(C)]
 struct Settings {
     seed: [AtomicU64; 2],
-    used: [AtomicU64; 2],
-    room: [AtomicU64; 2],
-    dropped: [AtomicU64; 2],
+    used: [AtomicU64; KINDS],
+    room: [AtomicU64; KINDS],
+    dropped: [AtomicU64; KINDS],
     keyed: [AtomicU8; 256],
-    from: [AtomicU64; SOURCES],
+    from: [[AtomicU64; SOURCES]; 2],
 }
 
 /// `struct page`.
@@ -121,13 +122,13 @@ impl IntakeFilter {
     /// The sockets have been emptied: there is room again.
     pub fn emptied(&self) {
         let set = self.settings();
-        set.used.iter().chain(&set.from).for_each(|used| used.store(0, Relaxed));
+        set.used.iter().chain(set.from.as_flattened()).for_each(|used| used.store(0, Relaxed));
     }
 
     /// What was dropped so far.
     pub fn dropped(&self) -> Dropped {
-        let [link, rest] = self.settings().dropped.each_ref().map(|count| count.load(Relaxed));
-        Dropped { link, rest }
+        let [link, rest, summaries, _] = self.settings().dropped.each_ref().map(|count| count.load(Relaxed));
+        Dropped { link: link + summaries, rest }
     }
 
     fn settings(&self) -> &Settings {

@@ -130,6 +130,17 @@ fn one_address_leaves_room_for_another() {
             (0..100).for_each(|_| from(&mut sender, other, dst, &summary));
             sender.flush(|failed| panic!("{failed}"));
             assert_eq!(came(&mut receiver, other), 100, "{other}: {:?}", gate.dropped());
+            // Acknowledgements of an address leave room for its own summaries.
+            gate.emptied();
+            let ack = message(MessageType::Ack, None, true);
+            (0..FLOOD / 2).for_each(|_| from(&mut sender, who, dst, &ack));
+            (0..100).for_each(|_| from(&mut sender, who, dst, &summary));
+            sender.flush(|failed| panic!("{failed}"));
+            let mut summaries = 0;
+            while receiver.fill().expect("receives") {
+                summaries += receiver.messages().filter(|message| message.bytes == summary).count();
+            }
+            assert_eq!(summaries, 100, "{who}: {:?}", gate.dropped());
         }
         gate.emptied();
         gate.sign(lo, true);
