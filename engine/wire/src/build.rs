@@ -1,6 +1,6 @@
-//! Writing messages: length and checksum are ours, the order of objects is the caller's.
+//! Writing messages: the builder sets length and checksum, the caller chooses the order of objects.
 //!
-//! A message that does not fit is an error ([`TooLong`]), never cut or wrapped (`FAULTS` P55). What is written is
+//! A message that does not fit is an error ([`TooLong`]), never cut or wrapped (`FAULTS` P55). The output is
 //! canonical: reserved fields are zero, so that decoding and writing again gives the same bytes.
 
 mod extensions;
@@ -17,7 +17,7 @@ use terms::{Adspec, Bytes, FlowSpec, Rate, SenderTemplate, Session, Span, Style,
 /// A message that does not fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooLong {
-    /// Bytes that there is room for.
+    /// The room, in bytes.
     pub limit: usize,
 }
 
@@ -29,18 +29,18 @@ impl core::fmt::Display for TooLong {
 
 impl core::error::Error for TooLong {}
 
-/// Where a message is written: a growing vector, or a caller's buffer.
+/// The destination of a message: a growing vector, or a caller's buffer.
 pub trait Space {
-    /// What is handed back at the end.
+    /// The result of the writing.
     type Done;
-    /// Appends; `Err` with the room there is in all.
+    /// Appends bytes.
     ///
     /// # Errors
-    /// [`TooLong`].
+    /// [`TooLong`], with the total room in bytes.
     fn put(&mut self, bytes: &[u8]) -> Result<(), TooLong>;
-    /// What has been written.
+    /// The bytes written so far.
     fn written(&mut self) -> &mut [u8];
-    /// The end.
+    /// Ends the writing.
     fn done(self) -> Self::Done;
 }
 
@@ -94,26 +94,26 @@ impl Space for Lent<'_> {
     }
 }
 
-/// A message being written. Objects come out in the order of the calls; STYLE and flow descriptors must be the last.
+/// A message under construction. Objects are written in the order of the calls; STYLE and flow descriptors come last.
 #[derive(Debug)]
 #[must_use]
 pub struct Builder<S = Vec<u8>> {
     space: S,
     sealed: bool,
-    /// Whether the session has generalised port identifiers (RFC 2207).
+    /// True if the session has generalised port identifiers (RFC 2207).
     gpi: bool,
     fault: Option<TooLong>,
 }
 
 impl Builder<Vec<u8>> {
-    /// Into a vector of its own. `send_ttl` is the IP TTL that the message will be sent with.
+    /// Writes into a vector of its own. `send_ttl` is the IP TTL that the message will be sent with.
     pub fn new(kind: MessageType, send_ttl: u8) -> Builder<Vec<u8>> {
         Builder::start(Vec::with_capacity(256), kind, send_ttl)
     }
 }
 
 impl<'b> Builder<Lent<'b>> {
-    /// Into a caller's buffer; [`Builder::finish`] gives the length. Only [`Builder::adspec_onward`] allocates.
+    /// Writes into a buffer; [`Builder::finish`] gives the length. Only [`Builder::adspec_onward`] allocates.
     pub fn within(buffer: &'b mut [u8], kind: MessageType, send_ttl: u8) -> Builder<Lent<'b>> {
         Builder::start(Lent { buffer, used: 0 }, kind, send_ttl)
     }
@@ -126,7 +126,7 @@ impl<S: Space> Builder<S> {
         builder
     }
 
-    /// Length and checksum in place.
+    /// Sets length and checksum, and returns the message.
     ///
     /// # Errors
     /// [`TooLong`] if anything did not fit.
@@ -163,7 +163,7 @@ impl<S: Space> Builder<S> {
         self.write(class::INTEGRITY, 1, &[&[flags, 0], &key, &sequence.to_be_bytes(), digest])
     }
 
-    /// Where the digest begins in a finished message.
+    /// The offset of the digest in a finished message.
     pub const DIGEST_AT: usize = COMMON_HEADER + HEADER + 16;
 
     /// SESSION without flags.
@@ -298,13 +298,13 @@ impl<S: Space> Builder<S> {
         self.adspec_and(adspec, &[])
     }
 
-    /// ADSPEC on its way: as [`Builder::adspec`], then the fragments of services that we do not know, as they arrived
-    /// but for the break bit, which is set because we do not do them (RFC 2210 section 3.3.4).
+    /// ADSPEC in transit: as [`Builder::adspec`], then the fragments of unknown services as they arrived, except for
+    /// the break bit: it is set because this node does not implement them (RFC 2210 section 3.3.4).
     pub fn adspec_onward(self, adspec: &Adspec, arrived: &AdspecObject<'_>) -> Self {
         self.adspec_and(adspec, &arrived.unknown_onward())
     }
 
-    /// ADSPEC, then fragments of services that we do not know, from [`AdspecObject::unknown_onward`].
+    /// ADSPEC, then fragments of unknown services, from [`AdspecObject::unknown_onward`].
     pub fn adspec_and(self, adspec: &Adspec, rest: &[u8]) -> Self {
         let general = general_fragment(adspec);
         let guaranteed = adspec.guaranteed.map(|g| guaranteed_fragment(&g));
@@ -323,7 +323,7 @@ impl<S: Space> Builder<S> {
         self.write(class::RESV_CONFIRM, form, &[addr.as_ref()])
     }
 
-    /// Another message's object, unchanged: what RFC 2205 section 3.10 forwards, POLICY_DATA, what an error quotes.
+    /// Another message's object, unchanged: one that RFC 2205 section 3.10 forwards, or that an error quotes.
     pub fn object(self, object: &Object<'_>) -> Self {
         self.write(object.class, object.ctype, &[object.body])
     }
@@ -396,7 +396,7 @@ const fn broken(bit: bool) -> u8 {
     if bit { 0x80 } else { 0 }
 }
 
-/// Only a peak may be infinite: elsewhere the largest rate that can be read back stands for what is above it.
+/// A finite rate: only a peak may be infinite, so elsewhere the largest readable rate stands for larger ones.
 fn finite(rate: Rate) -> u32 {
     float::from_demanded_rate(rate.min(Rate::from_bps(float::LARGEST)))
 }

@@ -26,7 +26,7 @@ pub fn sum(bytes: &[u8]) -> u64 {
     total.wrapping_add(tail)
 }
 
-/// Brings a sum down to 16 bits, carries added around.
+/// Folds a sum into 16 bits, with end-around carry.
 pub fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff).wrapping_add(sum >> 16);

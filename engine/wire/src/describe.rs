@@ -1,7 +1,7 @@
 //! A walk over a message for people and scripts: every object and every field by its RFC name, with typed values.
 //!
-//! It uses the very decoders of [`Message::parse`], so there is no second opinion on what the bytes say. A face turns
-//! the calls into JSON (or anything else); this crate knows no text format.
+//! It uses the same decoders as [`Message::parse`], so that both agree on the bytes. A client turns the calls
+//! into JSON (or anything else); this crate knows no text format.
 
 use crate::iana::{class, ctype, error, parameter, service};
 use crate::intserv::{self, Parameter, ServiceData};
@@ -18,11 +18,11 @@ use terms::Style;
 pub enum FieldValue<'a> {
     /// An unsigned integer.
     Number(u64),
-    /// A float as it is on the wire.
+    /// A float as on the wire.
     Float(f32),
     /// An address.
     Address(IpAddr),
-    /// Bytes without further meaning to us.
+    /// Bytes that this crate does not interpret.
     Bytes(&'a [u8]),
     /// Text.
     Text(&'a str),
@@ -30,7 +30,7 @@ pub enum FieldValue<'a> {
     Flag(bool),
 }
 
-/// What is told about a message, in order. Lists and records nest; each is closed by one [`Visitor::end`].
+/// A visitor of a message's parts, in order. Lists and records nest; each is closed by one [`Visitor::end`].
 pub trait Visitor {
     /// A named value of the current record.
     fn field(&mut self, name: &'static str, value: FieldValue<'_>);
@@ -44,8 +44,8 @@ pub trait Visitor {
     fn end(&mut self);
 }
 
-/// Tells a visitor everything about a message: `type`, the common header's fields, and the list `objects` of records
-/// with `class`, `class_num`, `ctype`, `length`, `offset` and the record `fields`.
+/// Visits everything in a message: `type`, the common header's fields, and the list `objects` of records with
+/// `class`, `class_num`, `ctype`, `length`, `offset` and the record `fields`.
 pub fn describe(message: &Message<'_>, to: &mut dyn Visitor) {
     let envelope = message.envelope();
     let header = envelope.header;
@@ -68,7 +68,7 @@ pub fn describe(message: &Message<'_>, to: &mut dyn Visitor) {
     to.end();
 }
 
-/// The list `messages`: each as it would be by itself, or what is wrong with it.
+/// The list `messages`: each sub-message as if it came alone, or its error.
 fn sub_messages(bundle: &Bundle<'_>, to: &mut dyn Visitor) {
     to.list("messages");
     for bytes in bundle.messages() {
@@ -86,7 +86,7 @@ fn sub_messages(bundle: &Bundle<'_>, to: &mut dyn Visitor) {
     to.end();
 }
 
-/// Tells a visitor about one object: the fields of its record.
+/// Visits one object: the fields of its record.
 pub fn describe_object(object: &Object<'_>, to: &mut dyn Visitor) {
     to.field("class", FieldValue::Text(class::name(object.class)));
     to.field("class_num", FieldValue::Number(u64::from(object.class)));
@@ -101,7 +101,7 @@ pub fn describe_object(object: &Object<'_>, to: &mut dyn Visitor) {
     to.end();
 }
 
-/// An object that we would refuse elsewhere, quoted in an error message or a tear: why, and what can be read of it.
+/// An object with an error, quoted in an error message or a tear: the reason, and its readable fields.
 fn quoted(object: &Object<'_>, why: &'static str, to: &mut dyn Visitor) {
     to.field("refused", FieldValue::Text(why));
     let integrated = matches!(object.class, class::FLOWSPEC | class::SENDER_TSPEC);
@@ -295,7 +295,7 @@ fn one_service(found: &ServiceData<'_>, to: &mut dyn Visitor) {
     }
 }
 
-/// Tells about a parameter that has names for its words; false if it has none.
+/// Visits a parameter that has names for its words; false if it has none.
 fn known_parameter(each: &Parameter<'_>, to: &mut dyn Visitor) -> bool {
     let float = |bytes: [u8; 4]| FieldValue::Float(f32::from_bits(u32::from_be_bytes(bytes)));
     let word = |bytes: [u8; 4]| FieldValue::Number(u64::from(u32::from_be_bytes(bytes)));
@@ -327,7 +327,7 @@ fn known_parameter(each: &Parameter<'_>, to: &mut dyn Visitor) -> bool {
     true
 }
 
-/// Hears nothing.
+/// A visitor that ignores everything.
 struct Nobody;
 
 impl Visitor for Nobody {

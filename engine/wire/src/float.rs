@@ -1,6 +1,6 @@
 //! IEEE 754 single floats of RFC 2210 to and from our integers, by their bits: no floating-point arithmetic anywhere.
 //!
-//! The rounding law of the house holds: what is **demanded** (Tspec, Rspec) rounds up, what is **supplied** (Adspec
+//! The rounding rule is the same everywhere: **demand** (Tspec, Rspec) rounds up, **supply** (Adspec
 //! bandwidth) rounds down, in both directions. The rules for odd values (`FAULTS` P35):
 //!
 //! | value | r, b, R | p | Adspec bandwidth |
@@ -14,7 +14,7 @@
 
 use terms::{Bytes, Rate};
 
-/// A float that means nothing as a rate or a size.
+/// A float that is no valid rate or size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadValue;
 
@@ -24,14 +24,14 @@ enum Round {
     Down,
 }
 
-/// What the bits of a float say.
+/// The value of a float's bits.
 enum Reading {
     Finite(u64),
     TooLarge,
     Infinite,
 }
 
-/// The largest integer (bit/s or bytes) that a float can say and that we read back: (2^24 - 1) x 2^40.
+/// The largest integer (bit/s or bytes) that a float can express and that we read back: (2^24 - 1) x 2^40.
 pub const LARGEST: u64 = ((1 << 24) - 1) << 40;
 
 /// log2 of bits per byte.
@@ -40,7 +40,7 @@ const BYTE: i32 = 3;
 /// A demanded rate: bytes/s on the wire, bit/s rounded up here.
 ///
 /// # Errors
-/// [`BadValue`] for NaN, infinities, negative numbers and what `u64` bit/s cannot hold.
+/// [`BadValue`] for NaN, infinities, negative numbers and values above `u64` bit/s.
 pub fn demanded_rate(bits: u32) -> Result<Rate, BadValue> {
     match read(bits, BYTE, Round::Up)? {
         Reading::Finite(bps) if bps < u64::MAX => Ok(Rate::from_bps(bps)),
@@ -73,7 +73,7 @@ pub fn supplied_rate(bits: u32) -> Result<Rate, BadValue> {
 /// A bucket depth: bytes, rounded up.
 ///
 /// # Errors
-/// [`BadValue`] for NaN, infinities, negative numbers and what `u64` cannot hold.
+/// [`BadValue`] for NaN, infinities, negative numbers and values above `u64`.
 pub fn demanded_bytes(bits: u32) -> Result<Bytes, BadValue> {
     match read(bits, 0, Round::Up)? {
         Reading::Finite(bytes) => Ok(Bytes::new(bytes)),

@@ -11,29 +11,29 @@ use terms::{FlowSpec, Style};
 /// A FLOWSPEC.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlowDescriptor<'a> {
-    /// As it came, to be sent back or on unchanged.
+    /// The object as it came, to be returned or forwarded unchanged.
     pub object: Object<'a>,
-    /// Service number; 0 where the object could not be read (error messages quote what was wrong).
+    /// The service number; 0 for an unreadable object (error messages quote the faulty one).
     pub service: u8,
-    /// The request; `None`: not a service we know (answer code 21, value 2), or not readable in an error message.
+    /// The request; `None`: an unknown service (answer code 21, value 2), or unreadable in an error message.
     pub spec: Option<FlowSpec>,
 }
 
 /// One flow descriptor of a message that may leave the FLOWSPEC out (ResvErr, ResvTear).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Descriptor<'a> {
-    /// Whose packets; `None`: everybody's (WF).
+    /// The sender; `None`: all senders (WF).
     pub filter: Option<FilterObject>,
-    /// How much.
+    /// The FLOWSPEC, if there is one.
     pub flow: Option<FlowDescriptor<'a>>,
 }
 
 /// One flow descriptor of a Resv or a ResvConf.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Reserved<'a> {
-    /// Whose packets; `None`: everybody's (WF).
+    /// The sender; `None`: all senders (WF).
     pub filter: Option<FilterObject>,
-    /// How much; in SE style the same for all, in FF style inherited where it was left out.
+    /// The FLOWSPEC; in SE style the same for all, in FF style inherited if it was left out.
     pub flow: FlowDescriptor<'a>,
 }
 
@@ -56,19 +56,19 @@ impl<'a> FlowDescriptor<'a> {
         Ok(FlowDescriptor { object: *object, service, spec })
     }
 
-    /// Of a message that quotes it: never refused.
+    /// A FLOWSPEC that a message quotes: never refused.
     pub(crate) fn quoted(object: &Object<'a>) -> FlowDescriptor<'a> {
         FlowDescriptor::decode(object).unwrap_or(FlowDescriptor { object: *object, service: 0, spec: None })
     }
 }
 
 impl<'a> Descriptors<'a> {
-    /// Over the objects that follow STYLE.
+    /// The flow descriptors in the objects after STYLE.
     pub(crate) fn new(objects: Objects<'a>, style: Style) -> Descriptors<'a> {
         Descriptors { objects, style, flow: None, wild: style == Style::Wf }
     }
 
-    /// Those that have a FLOWSPEC: all, in a message that must have one.
+    /// The descriptors with a FLOWSPEC: all of them, in a message that must have one.
     pub(crate) fn reserved(self) -> impl Iterator<Item = Reserved<'a>> + Clone {
         self.filter_map(|d| d.flow.map(|flow| Reserved { filter: d.filter, flow }))
     }
@@ -98,13 +98,13 @@ fn decode_filter<'a>(object: &Object<'a>) -> Result<Content<'a>, MalformedMessag
     if object.class == class::FILTER_SPEC { decode(object) } else { Ok(Content::Unknown) }
 }
 
-/// Holds a list to the BNF of its style while the objects go by.
+/// Checks a flow descriptor list against the BNF of its style, object by object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grammar {
     pub(crate) style: Style,
-    /// Whether a FLOWSPEC must be there (Resv, ResvConf).
+    /// True if a FLOWSPEC is mandatory (Resv, ResvConf).
     pub(crate) needs_flowspec: bool,
-    /// Whether a FILTER_SPEC must be there in FF and SE (all but ResvErr).
+    /// True if a FILTER_SPEC is mandatory in FF and SE (all but ResvErr).
     pub(crate) needs_filter: bool,
     flowspecs: usize,
     filters: usize,
@@ -116,7 +116,7 @@ impl Grammar {
         Grammar { style, needs_flowspec, needs_filter, flowspecs: 0, filters: 0, open: false }
     }
 
-    /// A FLOWSPEC comes.
+    /// Checks the next FLOWSPEC.
     pub(crate) fn flowspec(&mut self) -> Result<(), &'static str> {
         match self.style {
             Style::Ff if self.open => return Err("FLOWSPEC is not followed by a FILTER_SPEC"),
@@ -130,7 +130,7 @@ impl Grammar {
         Ok(())
     }
 
-    /// A FILTER_SPEC comes.
+    /// Checks the next FILTER_SPEC.
     pub(crate) fn filter(&mut self) -> Result<(), &'static str> {
         if self.style == Style::Wf {
             return Err("FILTER_SPEC in WF style");
@@ -143,7 +143,7 @@ impl Grammar {
         Ok(())
     }
 
-    /// The list ends.
+    /// Checks the end of the list.
     pub(crate) fn end(&self) -> Result<(), &'static str> {
         if self.flowspecs == 0 && self.needs_flowspec {
             return Err("no FLOWSPEC");

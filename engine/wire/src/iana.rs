@@ -1,7 +1,7 @@
 //! The registries: message types, class numbers, C-Types, error codes, service and parameter numbers, with their names.
 //!
 //! RFC 2205 appendices A and B; RFC 2210; RFC 2207 (GPI); RFC 2747 (integrity); RFC 2961 (refresh reduction);
-//! RFC 3209 (hello); RFC 5284 (user error). A name here does not mean that this crate decodes the thing.
+//! RFC 3209 (hello); RFC 5284 (user error). A name here does not mean that this crate decodes the item.
 
 /// IP protocol number of RSVP.
 pub const IPPROTO_RSVP: u8 = 46;
@@ -39,7 +39,7 @@ pub enum MessageType {
 }
 
 impl MessageType {
-    /// The type with this number, if it is one we know.
+    /// The type with this number, if it is known.
     pub const fn from_number(number: u8) -> Option<MessageType> {
         Some(match number {
             1 => MessageType::Path,
@@ -96,37 +96,37 @@ pub mod class {
     pub const INTEGRITY: u8 = 4;
     /// Refresh period.
     pub const TIME_VALUES: u8 = 5;
-    /// What went wrong, or what is confirmed.
+    /// An error, or a confirmation.
     pub const ERROR_SPEC: u8 = 6;
     /// Senders that a wildcard reservation is forwarded to.
     pub const SCOPE: u8 = 7;
     /// Reservation style.
     pub const STYLE: u8 = 8;
-    /// How much is asked.
+    /// The requested service and rate.
     pub const FLOWSPEC: u8 = 9;
-    /// Whose packets.
+    /// The sender whose packets use the reservation.
     pub const FILTER_SPEC: u8 = 10;
-    /// Which sender.
+    /// The address and port of a sender.
     pub const SENDER_TEMPLATE: u8 = 11;
-    /// What it sends.
+    /// The traffic that a sender announces.
     pub const SENDER_TSPEC: u8 = 12;
-    /// What the path can do.
+    /// The capabilities of the path.
     pub const ADSPEC: u8 = 13;
     /// RFC 2750.
     pub const POLICY_DATA: u8 = 14;
-    /// Who wants a confirmation.
+    /// The receiver that asks for a confirmation.
     pub const RESV_CONFIRM: u8 = 15;
-    /// RFC 3209: which life a neighbour is in.
+    /// RFC 3209: the instance number of a neighbour.
     pub const HELLO: u8 = 22;
-    /// RFC 2961: the name of a message.
+    /// RFC 2961: the identifier of a message.
     pub const MESSAGE_ID: u8 = 23;
     /// RFC 2961: MESSAGE_ID_ACK and MESSAGE_ID_NACK.
     pub const MESSAGE_ID_ACK: u8 = 24;
-    /// RFC 2961: what a summary refresh refreshes.
+    /// RFC 2961: the messages that a summary refresh repeats.
     pub const MESSAGE_ID_LIST: u8 = 25;
-    /// RFC 2747: what is to be signed.
+    /// RFC 2747: the cookie that must be signed.
     pub const CHALLENGE: u8 = 64;
-    /// RFC 5284: words for people.
+    /// RFC 5284: text for people.
     pub const USER_ERROR_SPEC: u8 = 194;
 
     /// The RFC's name, or `"UNKNOWN"`.

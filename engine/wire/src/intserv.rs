@@ -17,7 +17,7 @@ pub struct ServiceData<'a> {
     pub break_bit: bool,
     /// The parameters, headers included.
     pub body: &'a [u8],
-    /// Where the service header begins in the object's body.
+    /// The offset of the service header in the object's body.
     pub at: usize,
 }
 
@@ -45,10 +45,10 @@ pub struct Parameters<'a> {
     rest: &'a [u8],
 }
 
-/// Splits an object body into its services, every length checked against the others.
+/// Splits an object body into its services, with every length checked against the others.
 ///
 /// # Errors
-/// A silent [`MalformedMessage`]: lengths that lie are damage, not a value that the peer could mend.
+/// A silent [`MalformedMessage`]: wrong lengths are damage, not a value that the peer could correct.
 pub fn services<'a>(object: &Object<'a>) -> Result<Services<'a>, MalformedMessage> {
     let Some((&[version, _, hi, lo], rest)) = object.body.split_first_chunk::<4>() else {
         return Err(object.fault("no integrated-services header", 0));
@@ -126,13 +126,13 @@ impl<'a> Iterator for Parameters<'a> {
 }
 
 impl Parameter<'_> {
-    /// The value as one 32-bit word, if it is one.
+    /// The value as one 32-bit word, if it has that length.
     pub fn word(&self) -> Option<u32> {
         <[u8; 4]>::try_from(self.value).ok().map(u32::from_be_bytes)
     }
 }
 
-/// Which rule for `M` = 0 a Tspec is read by, and which Error Value its faults carry.
+/// The role of a Tspec, which decides the rule for `M` = 0 and the Error Value of its faults.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Sender,
@@ -149,7 +149,7 @@ impl Role {
 /// Decodes the body of a SENDER_TSPEC (RFC 2210 section 3.1).
 ///
 /// # Errors
-/// Lengths that lie: silent. Another service than the general one: code 21, value 2. Bad values: code 21, value 4.
+/// Wrong lengths: silent. Another service than the general one: code 21, value 2. Bad values: code 21, value 4.
 pub fn sender_tspec(object: &Object<'_>) -> Result<Tspec, MalformedMessage> {
     let service = only_service(object)?;
     if service.number != service::GENERAL {
@@ -167,7 +167,7 @@ pub fn sender_tspec(object: &Object<'_>) -> Result<Tspec, MalformedMessage> {
 /// Decodes the body of a FLOWSPEC (RFC 2210 section 3.2): the service number, and the request if we know the service.
 ///
 /// # Errors
-/// Lengths that lie: silent. Bad values, and the general service number (some daemons send it): code 21, value 3.
+/// Wrong lengths: silent. Bad values, and the general service number (some daemons send it): code 21, value 3.
 pub fn flowspec(object: &Object<'_>) -> Result<(u8, Option<FlowSpec>), MalformedMessage> {
     let service = only_service(object)?;
     let bad = |what| Role::Receiver.bad(object, what, service.at);

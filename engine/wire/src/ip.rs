@@ -1,5 +1,5 @@
-//! Just enough of IPv4 (RFC 791), IPv6 (RFC 8200) and UDP (RFC 768) to find an RSVP message in a packet, to tell flows
-//! apart, and to make the packets that tests and raw sockets send. Router Alert: RFC 2113 and RFC 2711.
+//! The parts of IPv4 (RFC 791), IPv6 (RFC 8200) and UDP (RFC 768) that are needed to find an RSVP message in a
+//! packet, to distinguish flows, and to make packets for tests and raw sockets. Router Alert: RFC 2113 and RFC 2711.
 
 mod udp;
 mod v4;
@@ -29,10 +29,10 @@ pub enum Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads the version and checks the headers; bytes after the packet's own length are not looked at.
+    /// Reads the version and checks the headers; bytes after the packet's own length are ignored.
     ///
     /// # Errors
-    /// [`MalformedMessage`]: headers whose lengths do not fit each other or the bytes.
+    /// [`MalformedMessage`]: header lengths that contradict each other or the bytes.
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, MalformedMessage> {
         match bytes.first().map(|b| b >> 4) {
             Some(4) => Ipv4::parse(bytes).map(Packet::V4),
@@ -82,7 +82,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Whether this is a part of a packet: the payload is then not a whole message.
+    /// True if this is a fragment: the payload is then not a whole message.
     pub fn is_fragment(&self) -> bool {
         match self {
             Packet::V4(p) => p.is_fragment(),
@@ -90,7 +90,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// What the packet carries.
+    /// The payload of the packet.
     pub fn payload(&self) -> &'a [u8] {
         match self {
             Packet::V4(p) => p.payload,
@@ -99,8 +99,8 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The packet that carries `payload` from `src` to `dst`: an IPv4 or IPv6 header by the family of `src`, with Router
-/// Alert if asked for, checksum in place.
+/// The packet that carries `payload` from `src` to `dst`: an IPv4 or IPv6 header by the family of `src`, with
+/// Router Alert if asked for, and a right checksum.
 ///
 /// # Errors
 /// [`TooLong`], and also for addresses of two families (there is no room for one in the other's header).
@@ -116,7 +116,7 @@ pub fn packet(
     append(&mut bytes, &Header { src, dst, protocol, ttl, tos: 0, router_alert }, payload).map(|()| bytes)
 }
 
-/// What [`append`] writes before a payload.
+/// The header that [`append`] writes before a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Source address.
@@ -129,14 +129,14 @@ pub struct Header {
     pub ttl: u8,
     /// Type of service or traffic class: DSCP and ECN.
     pub tos: u8,
-    /// Whether every router on the way shall look at it.
+    /// True if every router on the way must look at the packet.
     pub router_alert: bool,
 }
 
-/// Appends a packet to `bytes`, as [`packet`] makes it: a buffer that is used again allocates nothing.
+/// Appends a packet to `bytes`, as [`packet`] makes it: a reused buffer needs no allocation.
 ///
 /// # Errors
-/// As [`packet`]; `bytes` is then as it was.
+/// As [`packet`]; `bytes` is then unchanged.
 pub fn append(bytes: &mut Vec<u8>, header: &Header, payload: &[u8]) -> Result<(), TooLong> {
     match (header.src, header.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => v4::append(bytes, src, dst, header, payload),

@@ -2,9 +2,9 @@
 //! (draft-bergkvist-boomerang-spec-00), IPv4,
 //! IPv6 and UDP headers.
 //!
-//! **Parse, don't validate.** [`Message::parse`] looks at every byte once. What it returns holds decoded values and
-//! slices that are known to be good, so nothing after it can fail, panic or allocate. Whatever is wrong with the bytes
-//! is a [`MalformedMessage`], which says what, where, and which RSVP error (if any) the RFC wants sent back.
+//! **Parse, don't validate.** [`Message::parse`] looks at every byte once. It returns decoded values and
+//! checked slices, so that nothing after it can fail, panic or allocate. Any error in the bytes is a
+//! [`MalformedMessage`], with the error, its offset and the RSVP error (if any) that the RFC wants sent back.
 //!
 //! ```
 //! # use wire::{Builder, Message, MessageType, RsvpHop};

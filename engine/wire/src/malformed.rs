@@ -1,6 +1,6 @@
-//! What is wrong with a peer's bytes, and what RFC 2205 wants done about it.
+//! Errors in a peer's bytes, and the answer that RFC 2205 requires.
 
-/// The Error Code and Error Value that an ERROR_SPEC answering a rejected message carries (RFC 2205 appendix B).
+/// The Error Code and Error Value of the ERROR_SPEC for a rejected message (RFC 2205 appendix B).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ErrorReply {
     /// Error Code, see [`crate::iana::error`].
@@ -11,25 +11,25 @@ pub struct ErrorReply {
 
 /// Bytes that are not an acceptable message.
 ///
-/// Without an [`ErrorReply`] the message is dropped in silence. With one, a PathErr (for a Path) or a ResvErr (for a Resv)
-/// goes back; [`crate::Salvage`] finds whom it is for. Only Path and Resv messages are ever answered.
+/// Without an [`ErrorReply`] the message is dropped in silence. With one, a PathErr (for a Path) or a ResvErr (for a
+/// Resv) goes back; [`crate::Salvage`] finds its addressee. Only Path and Resv messages are ever answered.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct MalformedMessage {
-    /// What is wrong.
+    /// The error.
     pub what: &'static str,
-    /// Where, in bytes from the start of what was being read.
+    /// The offset of the error, in bytes from the start of the input.
     pub offset: usize,
-    /// What to send back; `None`: nothing.
+    /// The error to send back; `None`: none.
     pub answer: Option<ErrorReply>,
 }
 
 impl MalformedMessage {
-    /// A fault that nobody is told about.
+    /// A fault that is not answered.
     pub(crate) const fn silent(what: &'static str, offset: usize) -> MalformedMessage {
         MalformedMessage { what, offset, answer: None }
     }
 
-    /// A fault that the peer is told about.
+    /// A fault that is answered to the peer.
     pub(crate) const fn answered(what: &'static str, offset: usize, code: u8, value: u16) -> MalformedMessage {
         MalformedMessage { what, offset, answer: Some(ErrorReply { code, value }) }
     }

@@ -51,15 +51,15 @@ pub struct Header {
     pub kind: MessageType,
     /// Flags, 4 bits; 0x1: the neighbour can do refresh reduction (RFC 2961 section 2).
     pub flags: u8,
-    /// RSVP Checksum as sent: 0 is none (an interface may insist on one where there is no INTEGRITY), else it is right.
+    /// RSVP Checksum as sent: 0 means none (an interface may insist on one without INTEGRITY), else it is right.
     pub checksum: u16,
-    /// Send_TTL: the IP TTL the message was sent with; another TTL on arrival betrays a non-RSVP hop.
+    /// Send_TTL: the IP TTL at the sender; another TTL on arrival shows a non-RSVP hop.
     pub send_ttl: u8,
     /// RSVP Length in bytes.
     pub length: usize,
 }
 
-/// What every message has.
+/// The parts that every message has.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Envelope<'a> {
     /// The common header.
@@ -93,12 +93,12 @@ pub enum Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Checks `bytes` (an IP payload of protocol 46) from the first to the last. Bytes after RSVP Length are not looked
-    /// at. Never panics, never allocates; the work is bounded by the length and by [`crate::object::MAX_OBJECTS`].
+    /// Checks all of `bytes` (an IP payload of protocol 46). Bytes after RSVP Length are ignored. Never
+    /// panics, never allocates; the work is bounded by the length and by [`crate::object::MAX_OBJECTS`].
     ///
     /// # Errors
-    /// [`MalformedMessage`] says what is wrong, where, and whether the RFC wants a PathErr or ResvErr sent back: silence for
-    /// what is damaged or incomplete, code 13 or 14 for objects that we do not know, 6, 8 or 21 for bad values.
+    /// [`MalformedMessage`], with the error, its offset and any PathErr or ResvErr to send back: none for
+    /// damaged or incomplete bytes, code 13 or 14 for unknown objects, 6, 8 or 21 for bad values.
     pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, MalformedMessage> {
         let (header, objects) = envelope(bytes)?;
         let kind = header.kind;
@@ -131,7 +131,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// What every message has.
+    /// The parts that every message has.
     pub fn envelope(&self) -> &Envelope<'a> {
         match self {
             Message::Path(m) => &m.envelope,
@@ -155,7 +155,7 @@ impl<'a> Message<'a> {
         self.envelope().header.kind
     }
 
-    /// Whose state it is about; `None`: it is between two neighbours, not about one session.
+    /// The session of the message; `None` for a message between two neighbours.
     pub fn session(&self) -> Option<Session> {
         Some(match self {
             Message::Path(m) => m.session,
@@ -171,13 +171,13 @@ impl<'a> Message<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Objects of unknown classes 0xc0 to 0xff: to be sent on, unchanged, with whatever results from this message
-    /// (RFC 2205 section 3.10).
+    /// Objects of unknown classes 0xc0 to 0xff: to be forwarded unchanged with every message that results
+    /// from this one (RFC 2205 section 3.10).
     pub fn forwarded(&self) -> impl Iterator<Item = Object<'a>> + 'a {
         self.objects.filter(|o| o.class >= 0xc0 && o.class != class::USER_ERROR_SPEC)
     }
 
-    /// MESSAGE_ID_ACK and MESSAGE_ID_NACK objects: what became of messages of ours (RFC 2961 section 4.3).
+    /// MESSAGE_ID_ACK and MESSAGE_ID_NACK objects: the fate of our own messages (RFC 2961 section 4.3).
     pub fn acks(&self) -> impl Iterator<Item = MessageIdAck> + 'a {
         self.objects.filter_map(|o| match (o.class, decode(&o)) {
             (class::MESSAGE_ID_ACK, Ok(Content::MessageIdAck(ack))) => Some(ack),
@@ -185,7 +185,7 @@ impl<'a> Envelope<'a> {
         })
     }
 
-    /// How the request stands against others, if any POLICY_DATA says so (RFC 3181).
+    /// The priority of the request, if any POLICY_DATA has one (RFC 3181).
     pub fn preemption(&self) -> Option<PreemptionPriority> {
         self.policy_data().find_map(|o| match decode(&o) {
             Ok(Content::PolicyData(policy)) => policy.preemption(),
@@ -199,7 +199,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Checks the common header; what comes back are the bytes that RSVP Length covers, after the header.
+/// Checks the common header; returns it with the objects that RSVP Length covers.
 pub(crate) fn envelope(bytes: &[u8]) -> Result<(Header, Objects<'_>), MalformedMessage> {
     let Some(&[version, number, sum_hi, sum_lo, send_ttl, _, hi, lo]) = bytes.first_chunk::<COMMON_HEADER>() else {
         return Err(MalformedMessage::silent("shorter than the common header", 0));

@@ -2,7 +2,7 @@
 
 use crate::MalformedMessage;
 
-/// Most objects in one message, and most sub-objects in one object: bounds the work that any message can cause.
+/// The most objects in one message, and the most sub-objects in one object: bounds the work for any message.
 pub const MAX_OBJECTS: usize = 256;
 
 /// Bytes of an object header: Length (16), Class-Num (8), C-Type (8).
@@ -15,19 +15,19 @@ pub struct Object<'a> {
     pub class: u8,
     /// C-Type.
     pub ctype: u8,
-    /// What follows the header; its length is a multiple of four.
+    /// The bytes after the header; their length is a multiple of four.
     pub body: &'a [u8],
-    /// Where the object header begins, in bytes from the start of the message.
+    /// The offset of the object header, in bytes from the start of the message.
     pub offset: usize,
 }
 
 impl Object<'_> {
-    /// A fault `rel` bytes into the body that nobody is told about.
+    /// A fault `rel` bytes into the body, which is not answered.
     pub(crate) fn fault(&self, what: &'static str, rel: usize) -> MalformedMessage {
         MalformedMessage::silent(what, self.offset.saturating_add(HEADER).saturating_add(rel))
     }
 
-    /// A fault `rel` bytes into the body that is answered.
+    /// A fault `rel` bytes into the body, which is answered.
     pub(crate) fn answered(&self, what: &'static str, rel: usize, code: u8, value: u16) -> MalformedMessage {
         MalformedMessage::answered(what, self.offset.saturating_add(HEADER).saturating_add(rel), code, value)
     }
@@ -38,7 +38,7 @@ impl Object<'_> {
     }
 }
 
-/// The objects of a run of bytes, in order. Over bytes that were not checked it ends at the first header that is wrong.
+/// The objects in a run of bytes, in order. In unchecked bytes it ends at the first wrong header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Objects<'a> {
     rest: &'a [u8],
@@ -46,17 +46,17 @@ pub struct Objects<'a> {
 }
 
 impl<'a> Objects<'a> {
-    /// The objects in `bytes`, the first of which lies `offset` bytes into the message.
+    /// The objects in `bytes`, which start `offset` bytes into the message.
     pub(crate) const fn new(bytes: &'a [u8], offset: usize) -> Objects<'a> {
         Objects { rest: bytes, offset }
     }
 
-    /// The bytes not yet walked over.
+    /// The bytes after the walk's position.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// The next object, the end, or what is wrong with its header.
+    /// The next object; `None` at the end; an error for a wrong header.
     pub(crate) fn step(&mut self) -> Result<Option<Object<'a>>, MalformedMessage> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -82,7 +82,7 @@ impl<'a> Objects<'a> {
         Ok(Some(found))
     }
 
-    /// Checks every header to the end.
+    /// Checks all remaining headers.
     pub(crate) fn check(mut self) -> Result<(), MalformedMessage> {
         for _ in 0..MAX_OBJECTS {
             if self.step()?.is_none() {

@@ -1,6 +1,6 @@
-//! What each class holds: one decoder per class, all reached through [`decode`].
+//! The contents of each class: one decoder per class, all reached through [`decode`].
 //!
-//! A decoder sees an object whose header is right, checks the body once, and gives back values and checked slices.
+//! A decoder gets an object with a right header, checks the body once, and returns values and checked slices.
 
 mod address;
 mod adspec;
@@ -25,7 +25,7 @@ use crate::{MalformedMessage, intserv};
 use core::net::IpAddr;
 use terms::{Span, Style, Tspec};
 
-/// An object, decoded.
+/// A decoded object.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[allow(missing_docs)] // Each variant is its class; the types it holds are documented.
 pub enum Content<'a> {
@@ -50,15 +50,15 @@ pub enum Content<'a> {
     MessageIdList(MessageIdList<'a>),
     Hello(HelloObject),
     Challenge(Challenge<'a>),
-    /// A class or a C-Type that is not ours, and that RFC 2205 section 3.10 lets pass.
+    /// An unknown class or C-Type that RFC 2205 section 3.10 lets pass.
     Unknown,
 }
 
 /// Decodes one object.
 ///
 /// # Errors
-/// [`MalformedMessage`]: a body that its class does not allow; an unknown class below 0x80 (code 13); an unknown C-Type of
-/// a known class below 0x80 (code 14). Whether the answer may be sent depends on the message.
+/// [`MalformedMessage`]: a body that its class does not allow; an unknown class below 0x80 (code 13); an
+/// unknown C-Type of a known class below 0x80 (code 14). The message type decides about sending the answer.
 #[inline(always)] // Into a match over what it returns: passing the enum through memory cost as much as the decoding.
 pub fn decode<'a>(object: &Object<'a>) -> Result<Content<'a>, MalformedMessage> {
     Ok(match object.class {
@@ -91,12 +91,12 @@ pub fn decode<'a>(object: &Object<'a>) -> Result<Content<'a>, MalformedMessage> 
     })
 }
 
-/// The refusal for a C-Type that we do not know, RFC 2205 section 3.10.
+/// The refusal of an unknown C-Type, RFC 2205 section 3.10.
 fn unknown_ctype(object: &Object<'_>) -> MalformedMessage {
     MalformedMessage::answered("unknown C-Type", object.offset, code::UNKNOWN_CTYPE, object.class_and_ctype())
 }
 
-/// RFC 2205 section A.4. The value is as sent; whoever keeps state raises it to a second where it must.
+/// RFC 2205 section A.4. The value is as sent; the owner of the state raises it to a second if necessary.
 fn time_values(object: &Object<'_>) -> Result<Span, MalformedMessage> {
     if object.ctype != 1 {
         return Err(unknown_ctype(object));
@@ -107,7 +107,7 @@ fn time_values(object: &Object<'_>) -> Result<Span, MalformedMessage> {
     Ok(Span::from_millis(u64::from(u32::from_be_bytes([a, b, c, d]))))
 }
 
-/// RFC 2205 section A.7. Of the option vector the low five bits say the style; the rest is reserved and not looked at.
+/// RFC 2205 section A.7. The low five bits of the option vector are the style; the rest is reserved and ignored.
 fn style(object: &Object<'_>) -> Result<Style, MalformedMessage> {
     if object.ctype != 1 {
         return Err(unknown_ctype(object));

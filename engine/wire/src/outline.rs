@@ -1,7 +1,7 @@
-//! What must be known of a message before it is read: its type, its INTEGRITY, and whose it says it is.
+//! The parts of a message that are needed before it is decoded: its type, its INTEGRITY and its claimed sender.
 //!
-//! A receiver that wants messages signed looks here first (RFC 2747 section 4.2): nothing of an unsigned message is
-//! decoded beyond this, and nothing is answered.
+//! A receiver that requires signed messages starts here (RFC 2747 section 4.2): nothing else of an unsigned
+//! message is decoded, and nothing is answered.
 
 use crate::MalformedMessage;
 use crate::iana::{MessageType, class};
@@ -20,7 +20,7 @@ pub struct Outline<'a> {
 }
 
 impl<'a> Outline<'a> {
-    /// Looks at the common header and at the headers of objects as far as the RSVP_HOP.
+    /// Reads the common header, and the headers of objects as far as the RSVP_HOP.
     ///
     /// # Errors
     /// [`MalformedMessage`], never with an answer: the common header or an INTEGRITY at its place is wrong.
@@ -50,7 +50,7 @@ impl<'a> Outline<'a> {
         Ok(outline)
     }
 
-    /// The message in pieces as its digest is computed: checksum and digest are zero (RFC 2747 section 4.1). `None`: it
+    /// The message in pieces for its digest: checksum and digest are zero (RFC 2747 section 4.1). `None`: it
     /// has no INTEGRITY.
     pub fn signed_parts(&self, bytes: &'a [u8]) -> Option<[&'a [u8]; 5]> {
         const ZEROS: [u8; 64] = [0; 64];

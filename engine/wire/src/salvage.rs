@@ -1,4 +1,4 @@
-//! What can be saved of a refused message, so that its answer finds the way: whom to tell, about what.
+//! The readable parts of a refused message, which its answer needs: the addressee and the session.
 
 use crate::iana::{MessageType, class};
 use crate::message::envelope;
@@ -9,11 +9,11 @@ use terms::{Session, Style};
 /// The readable parts of a message that [`crate::Message::parse`] refused with an answer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Salvage<'a> {
-    /// Path is answered by PathErr, Resv by ResvErr, nothing else at all.
+    /// The type: Path is answered by PathErr, Resv by ResvErr, other types not at all.
     pub kind: MessageType,
     /// SESSION.
     pub session: Option<Session>,
-    /// RSVP_HOP: whom to answer.
+    /// RSVP_HOP: the addressee of the answer.
     pub hop: Option<RsvpHop>,
     /// SENDER_TEMPLATE.
     pub sender: Option<FilterObject>,
@@ -23,7 +23,7 @@ pub struct Salvage<'a> {
 }
 
 impl<'a> Salvage<'a> {
-    /// Reads what can be read; `None` if the header or an object header is wrong (nothing is answered then).
+    /// Reads the readable parts; `None` if the header or an object header is wrong (nothing is answered then).
     pub fn read(bytes: &'a [u8]) -> Option<Salvage<'a>> {
         let (header, objects) = envelope(bytes).ok()?;
         objects.check().ok()?;
@@ -40,12 +40,12 @@ impl<'a> Salvage<'a> {
         Some(Salvage { kind: header.kind, session, hop, sender, style, objects })
     }
 
-    /// The objects of one class, as they came: the sender descriptor or flow descriptor to quote in the answer.
+    /// The objects of one class, as they came: the sender descriptor or flow descriptor that the answer quotes.
     pub fn of_class(&self, class: u8) -> impl Iterator<Item = Object<'a>> + 'a {
         self.objects.filter(move |o| o.class == class)
     }
 
-    /// The first error flow descriptor of a Resv, or the sender descriptor of a Path, to be copied into the answer.
+    /// The first error flow descriptor of a Resv, or the sender descriptor of a Path, for the answer.
     pub fn quotable(&self) -> impl Iterator<Item = Object<'a>> + 'a {
         let wanted: &[u8] = match self.kind {
             MessageType::Path => &[class::SENDER_TEMPLATE, class::SENDER_TSPEC],

@@ -3,8 +3,8 @@
 use super::{Aggregate, BoomerangMessage, Opt, Qos, Rates, Selector, TravelDirection};
 use crate::describe::{FieldValue, Visitor};
 
-/// Tells a visitor every field: ICMP header, `container`, `reservation`, `qos`, the list `options`, and `remainder`: what
-/// nobody here understands.
+/// Visits every field: ICMP header, `container`, `reservation`, `qos`, the list `options`, and `remainder`,
+/// the bytes of options that could not be decoded.
 pub fn describe(message: &BoomerangMessage<'_>, to: &mut dyn Visitor) {
     let number = |n: u32| FieldValue::Number(u64::from(n));
     to.field("leg", FieldValue::Text(if message.leg == TravelDirection::Request { "request" } else { "reply" }));

@@ -5,7 +5,7 @@ use super::{OptionWalk, Selector, VERSION, at, flag, format, icmp, kind};
 use crate::{MalformedMessage, checksum, ip};
 use core::net::IpAddr;
 
-/// Address family of a message: that of the ICMP that carries it.
+/// The address family of a message, as its ICMP version shows it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum Family {
@@ -14,7 +14,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Of an address.
+    /// The family of an address.
     pub fn of(address: IpAddr) -> Family {
         if address.is_ipv4() { Family::V4 } else { Family::V6 }
     }
@@ -44,7 +44,7 @@ impl Family {
     }
 }
 
-/// Which way a message travels.
+/// The direction in which a message travels.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum TravelDirection {
     /// Out, as an echo request: forward rates are reserved.
@@ -53,12 +53,12 @@ pub enum TravelDirection {
     Reply,
 }
 
-/// A message, checked. Every field is as on the wire.
+/// A checked message. Every field is as on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BoomerangMessage<'a> {
     /// Address family.
     pub family: Family,
-    /// Out or back.
+    /// The direction: out or back.
     pub leg: TravelDirection,
     /// ICMP identifier.
     pub id: u16,
@@ -74,19 +74,19 @@ pub struct BoomerangMessage<'a> {
     pub padding: u16,
     /// 1: open; a product of primes: locked; 0: a node could not reserve.
     pub key: u64,
-    /// Whose packets.
+    /// The flow whose packets the reservation serves.
     pub classifier: Selector,
-    /// Which bits of that count.
+    /// The bits of the classifier that count.
     pub mask: Selector,
-    /// How much.
+    /// The rates that are asked for.
     pub qos: Qos<'a>,
-    /// What follows, options first.
+    /// The bytes after the QoS body, options first.
     pub tail: &'a [u8],
     /// The message's length, octets.
     pub length: usize,
 }
 
-/// The family and the way of a message that begins so, if it is one of ours.
+/// The family and the direction of a message with this header, if it is a Boomerang message.
 fn introduced(head: &[u8; 32]) -> Result<(Family, TravelDirection), MalformedMessage> {
     let wrong = |what, offset| Err(MalformedMessage::silent(what, offset));
     let (family, leg) = match head[0] {
@@ -115,11 +115,11 @@ fn introduced(head: &[u8; 32]) -> Result<(Family, TravelDirection), MalformedMes
 }
 
 impl<'a> BoomerangMessage<'a> {
-    /// Reads an ICMP or ICMPv6 message. With `ends`, source and destination of its packet, the checksum is verified;
-    /// without, an ICMPv6 message's cannot be.
+    /// Reads an ICMP or ICMPv6 message. With `ends`, the source and destination of its packet, the checksum
+    /// is verified; without them, an ICMPv6 checksum is not.
     ///
     /// # Errors
-    /// [`MalformedMessage`], always to be passed over in silence: whatever is not a Boomerang message is somebody's ping.
+    /// [`MalformedMessage`], always without an answer: anything but a Boomerang message is an ordinary ping.
     pub fn parse(bytes: &'a [u8], ends: Option<(IpAddr, IpAddr)>) -> Result<BoomerangMessage<'a>, MalformedMessage> {
         let wrong = |what, offset| Err(MalformedMessage::silent(what, offset));
         let Some((head, rest)) = bytes.split_first_chunk::<32>() else {
@@ -156,22 +156,22 @@ impl<'a> BoomerangMessage<'a> {
         })
     }
 
-    /// Whether a node before could not reserve.
+    /// True if a node before this one could not reserve.
     pub fn is_nack(&self) -> bool {
         self.flags & flag::NACK != 0
     }
 
-    /// Whether the far end must not answer.
+    /// True if the far end must not answer.
     pub fn is_no_echo(&self) -> bool {
         self.flags & flag::NO_ECHO != 0
     }
 
-    /// The options, up to the first that nobody here can measure.
+    /// The options, up to the first of unknown length.
     pub fn options(&self) -> OptionWalk<'a> {
         OptionWalk::new(self.family, self.tail, self.length.saturating_sub(self.tail.len()))
     }
 
-    /// Where the QoS body's pairs begin, from the first byte of the ICMP message.
+    /// The offset of the QoS body's pairs, from the first byte of the ICMP message.
     pub fn rates_at(&self) -> usize {
         at::SELECTORS.saturating_add(self.family.selector().saturating_mul(2)).saturating_add(self.qos.offset())
     }

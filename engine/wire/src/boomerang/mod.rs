@@ -1,10 +1,10 @@
 //! Boomerang on the wire: a reservation inside an ICMP echo (draft-bergkvist-boomerang-spec-00, June 1999).
 //!
 //! The initiating node sends an ICMP echo request with a Container, a Reservation and perhaps options behind the ICMP
-//! header. Any host that answers ping sends the same bytes back, which is all that the far end has to do. Every aware
-//! node on the way reserves and rewrites a few fields in place; none originates anything. 92 octets in IPv4, IP header
-//! included; 160 in IPv6, where the same lies in ICMPv6 echo messages (the draft gives IPv6 classifiers but no ICMPv6
-//! text).
+//! header. Any host that answers ping sends the same bytes back, and the far end needs to do no more. Every
+//! aware node on the way reserves and rewrites a few fields in place; none originates anything. A message has
+//! 92 octets in IPv4, IP header included, and 160 in IPv6, in ICMPv6 echo messages (the draft gives IPv6
+//! classifiers but no ICMPv6 text).
 //!
 //! ```text
 //! ICMP echo   type, code, checksum | identifier, sequence number
@@ -13,9 +13,9 @@
 //! options     type, flags | body                                        (none, or as many as there are)
 //! ```
 //!
-//! [`BoomerangMessage::parse`] reads an ICMP message, [`ProbePacket::parse`] an IP packet; [`Rewrite`] changes a packet in place and keeps
-//! its checksums right by difference (RFC 1624); [`BoomerangRequest`] writes one. What the draft leaves open is decided in
-//! `docs/boomerang.md`.
+//! [`BoomerangMessage::parse`] reads an ICMP message, [`ProbePacket::parse`] an IP packet; [`Rewrite`]
+//! changes a packet in place and updates its checksums by difference (RFC 1624); [`BoomerangRequest`] writes
+//! a message. Points that the draft leaves open are decided in `docs/boomerang.md`.
 
 pub mod describe;
 mod message;
@@ -78,11 +78,11 @@ pub mod option_type {
     pub const UID: u16 = 0x0001;
     /// RESV_AGGREGATION.
     pub const AGGREGATION: u16 = 0x0002;
-    /// From here on an option's flags are the length of its body, so that it can be passed over unknown.
+    /// The first option type whose flags are the length of its body, so that an unknown one can be skipped.
     pub const OURS: u16 = 0x8000;
-    /// Who asks, proven (HMAC-SHA-256).
+    /// Proof of the initiating node (HMAC-SHA-256).
     pub const AUTH: u16 = 0x8001;
-    /// How many aware nodes the message has met.
+    /// The count of aware nodes that the message has passed.
     pub const HOPS: u16 = 0x8002;
 }
 
@@ -102,7 +102,7 @@ pub mod icmp {
     pub const REPLY_V6: u8 = 129;
 }
 
-/// Where the fields lie, from the first byte of the ICMP message.
+/// Offsets of the fields, from the first byte of the ICMP message.
 pub(crate) mod at {
     pub const CHECKSUM: usize = 2;
     pub const MAGIC: usize = 8;

@@ -1,7 +1,7 @@
 //! Options: the draft's two, whose sizes follow from type and family, and ours, which carry their length.
 //!
-//! An option of the draft's range that is not known has no length, so the walk ends there; what follows is carried
-//! along and not understood. Of two options of one type the first counts.
+//! An unknown option of the draft's range has no length, so the walk ends there, and the rest is forwarded
+//! without being decoded. Of two options of one type the first counts.
 
 use super::selector::address;
 use super::{Family, Selector, option_type as kind};
@@ -17,56 +17,56 @@ pub struct Uid {
     pub credential: u64,
 }
 
-/// RESV_AGGREGATION: a node before has gathered this session into another, which is all that nodes after it hold.
-/// In IPv6 (which the draft leaves out) the same with longer addresses.
+/// RESV_AGGREGATION: an earlier node has added this session to an aggregate, which is all that later nodes
+/// hold. In IPv6 (which the draft leaves out) it is the same with longer addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Aggregate {
-    /// The node that gathers.
+    /// The address of the aggregating node.
     pub address: IpAddr,
     /// Its transaction id.
     pub transaction: u32,
-    /// Whose packets.
+    /// The flow of the aggregate.
     pub classifier: Selector,
-    /// Which bits of that count.
+    /// The bits of the classifier that count.
     pub mask: Selector,
-    /// How much for all of them, forward, bit/s.
+    /// The rate of the aggregate, forward, in bit/s.
     pub rate: u32,
 }
 
-/// How many aware nodes a message has met (ours). Each counts itself in the leg that the message is on.
+/// The number of aware nodes that a message has passed (ours). Each node counts itself in the message's direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Hops {
-    /// On the way out.
+    /// The number on the way out.
     pub forward: u16,
-    /// On the way back.
+    /// The number on the way back.
     pub reverse: u16,
 }
 
-/// Who asks, proven (ours): what was asked as the initiating node said it, under a digest that every node can check and
-/// none rewrites; and a digest over what nodes rewrite, which each checks and makes anew.
+/// AUTH (ours), the proof of the initiating node: the request's values under a digest that every node can check and
+/// none rewrites, and a digest over the fields that nodes rewrite, which each node checks and makes anew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AuthOption {
-    /// Which key.
+    /// The number of the key.
     pub key_id: u32,
-    /// Rises with every message of an initiating node.
+    /// The sequence number; it rises with every message of an initiating node.
     pub sequence: u64,
-    /// The forward rate as it was asked, bit/s.
+    /// The requested forward rate, in bit/s.
     pub forward: u32,
-    /// The reverse rate as it was asked, bit/s.
+    /// The requested reverse rate, in bit/s.
     pub reverse: u32,
-    /// The refresh interval as it was asked, s.
+    /// The requested refresh interval, in seconds.
     pub refresh: u8,
     /// HMAC-SHA-256 by the initiating node.
     pub origin: [u8; 32],
-    /// HMAC-SHA-256 cut to half by the last node that rewrote the message.
+    /// HMAC-SHA-256, cut to half, by the last node that rewrote the message.
     pub hop: [u8; 16],
 }
 
 /// Octets of AUTH's body.
 pub(crate) const AUTH_BODY: usize = 72;
-/// Where the hop digest lies in it.
+/// The offset of the hop digest in that body.
 pub(crate) const HOP_DIGEST: usize = 56;
-/// How far before it the origin digest lies.
+/// The distance from the origin digest to the hop digest.
 pub(crate) const ORIGIN_DIGEST: usize = 32;
 const HOPS_BODY: usize = 4;
 
@@ -79,7 +79,7 @@ impl Aggregate {
     }
 }
 
-/// An option, decoded.
+/// A decoded option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opt<'a> {
     /// Boomerang_UID.
@@ -90,17 +90,17 @@ pub enum Opt<'a> {
     Auth(AuthOption),
     /// HOPS.
     Hops(Hops),
-    /// One with a length, of a type that is not known: passed over.
+    /// An option with a length, of unknown type: skipped.
     Unknown {
-        /// Its type.
+        /// The type.
         kind: u16,
-        /// Its body.
+        /// The body.
         body: &'a [u8],
     },
 }
 
 impl Opt<'_> {
-    /// Its type.
+    /// The option's type.
     pub fn kind(&self) -> u16 {
         match self {
             Opt::Uid(_) => kind::UID,
@@ -111,7 +111,7 @@ impl Opt<'_> {
         }
     }
 
-    /// Appends it, header included.
+    /// Appends the option, header included.
     pub fn write(&self, to: &mut Vec<u8>) {
         let mut body = Vec::new();
         match self {
@@ -165,12 +165,12 @@ impl<'a> OptionWalk<'a> {
         OptionWalk { family, rest: tail, at }
     }
 
-    /// What the walk has not come to.
+    /// The bytes that the walk has not reached.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// What the walk could not understand when it ended: carried along.
+    /// The bytes that were left when the walk ended: forwarded without being decoded.
     pub fn remainder(mut self) -> &'a [u8] {
         while self.next().is_some() {}
         self.rest
@@ -178,7 +178,7 @@ impl<'a> OptionWalk<'a> {
 }
 
 impl<'a> Iterator for OptionWalk<'a> {
-    /// Where its body begins, from the first byte of the ICMP message, and the option.
+    /// The offset of the option's body from the first byte of the ICMP message, and the option.
     type Item = (usize, Opt<'a>);
 
     fn next(&mut self) -> Option<(usize, Opt<'a>)> {

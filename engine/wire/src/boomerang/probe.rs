@@ -15,20 +15,20 @@ pub struct ProbePacket<'a> {
     pub dst: IpAddr,
     /// TTL or hop limit.
     pub ttl: u8,
-    /// The IP packet's own length, octets: what lies behind it is not part of it.
+    /// The IP packet's own length, in octets: bytes after it are not part of it.
     pub total: usize,
-    /// Where the ICMP message begins in the packet.
+    /// The offset of the ICMP message in the packet.
     pub at: usize,
     /// The message.
     pub message: BoomerangMessage<'a>,
 }
 
 impl<'a> ProbePacket<'a> {
-    /// Reads a packet: whole, not a fragment, checksums right.
+    /// Reads a packet: a whole one, not a fragment, with right checksums.
     ///
     /// # Errors
-    /// [`MalformedMessage`]: not a Boomerang message, or one that nobody can act upon. Such a packet is somebody's ping and
-    /// goes on its way untouched.
+    /// [`MalformedMessage`]: not a Boomerang message, or one with errors. Such a packet is an ordinary ping
+    /// and is forwarded untouched.
     pub fn parse(bytes: &'a [u8]) -> Result<ProbePacket<'a>, MalformedMessage> {
         let packet = Packet::parse(bytes)?;
         let family = Family::of(packet.dst());
@@ -53,7 +53,7 @@ impl<'a> ProbePacket<'a> {
         Ok(ProbePacket { src, dst, ttl: packet.ttl(), total, at: total.saturating_sub(payload.len()), message })
     }
 
-    /// The initiating node's address: it sent the request, and the reply is on its way there.
+    /// The initiating node's address: the source of a request, the destination of a reply.
     pub fn initiator(&self) -> IpAddr {
         match self.message.leg {
             TravelDirection::Request => self.src,
@@ -61,7 +61,7 @@ impl<'a> ProbePacket<'a> {
         }
     }
 
-    /// The far end's address; of a message to a group, the group's.
+    /// The far end's address; for a message to a group, the group's.
     pub fn far_end(&self) -> IpAddr {
         match self.message.leg {
             TravelDirection::Request => self.dst,
@@ -70,7 +70,7 @@ impl<'a> ProbePacket<'a> {
     }
 }
 
-/// Whether a packet is an ICMP echo with the magic: what a node's catching filter asks, before any check.
+/// True for an ICMP echo with the magic, as a node's packet filter tests it before any check.
 pub fn is_boomerang(bytes: &[u8]) -> bool {
     let Ok(packet) = Packet::parse(bytes) else { return false };
     let payload = packet.payload();
@@ -82,7 +82,7 @@ pub fn is_boomerang(bytes: &[u8]) -> bool {
     echo && !packet.is_fragment() && payload.get(8..12) == Some(&MAGIC.to_be_bytes())
 }
 
-/// Total length by the header.
+/// The total length from the IP header.
 fn length(bytes: &[u8]) -> Option<usize> {
     let field = |at: usize| bytes.get(at..)?.first_chunk::<2>().map(|b| usize::from(u16::from_be_bytes(*b)));
     match bytes.first()? >> 4 {

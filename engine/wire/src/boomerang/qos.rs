@@ -5,14 +5,14 @@ use crate::MalformedMessage;
 /// A forward and a reverse rate, bit/s. Zero reserves nothing in that direction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Rates {
-    /// Away from the initiating node.
+    /// The rate away from the initiating node.
     pub forward: u32,
-    /// Towards it.
+    /// The rate toward the initiating node.
     pub reverse: u32,
 }
 
 impl Rates {
-    /// Whether nothing is asked for: the session is released.
+    /// True if nothing is asked for: the session is released.
     pub fn is_zero(&self) -> bool {
         *self == Rates::default()
     }
@@ -22,29 +22,29 @@ impl Rates {
         Rates { forward: u32::from_be_bytes([f3, f2, f1, f0]), reverse: u32::from_be_bytes([r3, r2, r1, r0]) }
     }
 
-    /// As it is on the wire.
+    /// The octets on the wire.
     pub fn octets(&self) -> [u8; 8] {
         let ([f3, f2, f1, f0], [r3, r2, r1, r0]) = (self.forward.to_be_bytes(), self.reverse.to_be_bytes());
         [f3, f2, f1, f0, r3, r2, r1, r0]
     }
 }
 
-/// The QoS body of a message, checked.
+/// The checked QoS body of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Qos<'a> {
     /// QOSFMT_BITRATE.
     Bitrate(Rates),
-    /// QOSFMT_DOWNGRADE: what would do, best first; neither rate ever rises along the vector.
+    /// QOSFMT_DOWNGRADE: the acceptable rates, best first; neither rate ever rises along the vector.
     Downgrade {
         /// No meaning in the draft; carried along.
         policy: u16,
-        /// Eight octets a pair; at least one pair.
+        /// The pairs, eight octets each; at least one.
         vector: &'a [u8],
     },
 }
 
 impl<'a> Qos<'a> {
-    /// What is asked for now: the only pair, or the first of the vector.
+    /// The current request: the only pair, or the first of the vector.
     pub fn asked(&self) -> Rates {
         self.at(0).unwrap_or_default()
     }
@@ -57,7 +57,7 @@ impl<'a> Qos<'a> {
         }
     }
 
-    /// How many pairs there are; at least one.
+    /// The number of pairs; at least one.
     pub fn count(&self) -> usize {
         match self {
             Qos::Bitrate(_) => 1,
@@ -70,7 +70,7 @@ impl<'a> Qos<'a> {
         (0..self.count()).filter_map(move |index| self.at(index))
     }
 
-    /// Where the pairs begin, from the first byte of the body.
+    /// The offset of the pairs from the first byte of the body.
     pub(crate) fn offset(&self) -> usize {
         match self {
             Qos::Bitrate(_) => 0,
@@ -78,7 +78,7 @@ impl<'a> Qos<'a> {
         }
     }
 
-    /// Reads a body of the form that `format`'s high half names; and what follows it. `at` is where it lies.
+    /// Reads a body of the form in `format`'s high half, and returns the bytes after it. `at` is the body's offset.
     pub(crate) fn read(form: u8, bytes: &'a [u8], at: usize) -> Result<(Qos<'a>, &'a [u8]), MalformedMessage> {
         let cut = MalformedMessage::silent("Boomerang QoS body is cut off", at);
         match form {

@@ -9,29 +9,29 @@ use alloc::vec::Vec;
 /// A message as its initiating node writes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BoomerangRequest<'a> {
-    /// Out or back: hosts that answer ping make the second from the first.
+    /// The direction. A host that answers ping turns a request into a reply.
     pub leg: TravelDirection,
     /// ICMP identifier.
     pub id: u16,
     /// ICMP sequence number.
     pub sequence: u16,
-    /// Number of this exchange.
+    /// The number of this exchange.
     pub transaction: u32,
     /// [`super::flag`]s.
     pub flags: u16,
-    /// Seconds to the next message.
+    /// Seconds until the next message.
     pub refresh: u8,
-    /// 1, or what came back.
+    /// 1, or the KEY of the last reply.
     pub key: u64,
-    /// Whose packets.
+    /// The flow whose packets the reservation serves.
     pub classifier: Selector,
-    /// Which bits of that count; [`Selector::exact`] for one five-tuple.
+    /// The bits of the classifier that count; [`Selector::exact`] for one five-tuple.
     pub mask: Selector,
-    /// One pair: BITRATE; several: DOWNGRADE, best first.
+    /// The rates: one pair is BITRATE; several are DOWNGRADE, best first.
     pub rates: &'a [Rates],
-    /// Of a DOWNGRADE.
+    /// The policy field of a DOWNGRADE.
     pub policy: u16,
-    /// In this order.
+    /// The options, in this order.
     pub options: &'a [Opt<'a>],
 }
 

@@ -1,11 +1,11 @@
-//! Changing a message in place, in its packet: a few fields, and the checksum by difference (RFC 1624, equation 3).
+//! Rewriting a message in place: a few fields, and the checksum by difference (RFC 1624, equation 3).
 //!
-//! A node never makes a message longer by this, and touches nothing that it did not mean to.
+//! A rewrite never makes a message longer, and it touches no other bytes.
 
 use super::option::{HOP_DIGEST, ORIGIN_DIGEST};
 use super::{Family, Opt, ProbePacket, Rates, TravelDirection, at, flag, icmp};
 
-/// A packet under change, and where its parts lie.
+/// A packet that is rewritten, with the offsets of its parts.
 #[derive(Debug)]
 pub struct Rewrite<'a> {
     packet: &'a mut [u8],
@@ -17,7 +17,7 @@ pub struct Rewrite<'a> {
 }
 
 impl<'a> Rewrite<'a> {
-    /// Of a packet that [`ProbePacket::parse`] accepted; nothing if it does not.
+    /// Wraps a packet that [`ProbePacket::parse`] accepts; `None` for any other.
     pub fn new(packet: &'a mut [u8]) -> Option<Rewrite<'a>> {
         let probe = ProbePacket::parse(packet).ok()?;
         let places = Places::of(&probe);
@@ -48,7 +48,7 @@ impl<'a> Rewrite<'a> {
         self.put_all(self.rates.saturating_add(index.saturating_mul(8)), &octets);
     }
 
-    /// Counts this node, in the leg that the message is on, if there is a HOPS option; it stays at the largest number.
+    /// Adds one to this direction's count in the HOPS option, if there is one; the count stops at its largest value.
     pub fn count(&mut self) {
         let Some(hops) = self.hops else { return };
         let place = match self.leg {
@@ -59,14 +59,14 @@ impl<'a> Rewrite<'a> {
         self.put(place, counted);
     }
 
-    /// Writes AUTH's hop digest, if there is that option.
+    /// Writes AUTH's hop digest, if the message has that option.
     pub fn hop_digest(&mut self, digest: &[u8; 16]) {
         if let Some(place) = self.digest {
             self.put_all(place, digest);
         }
     }
 
-    /// Writes AUTH's origin digest, if there is that option: the initiating node alone does.
+    /// Writes AUTH's origin digest, if the message has that option. Only the initiating node does so.
     pub fn origin_digest(&mut self, digest: &[u8; 32]) {
         if let Some(place) = self.digest {
             self.put_all(place.saturating_sub(ORIGIN_DIGEST), digest);
@@ -89,7 +89,7 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// Writes a word of the ICMP message, at an even place, and keeps its checksum right.
+    /// Writes a word of the ICMP message at an even offset, and updates the checksum.
     fn put(&mut self, place: usize, new: u16) {
         let old = self.word(place);
         if old == new {
@@ -105,7 +105,7 @@ impl<'a> Rewrite<'a> {
     }
 }
 
-/// Where the parts of a parsed message lie: taken before its packet is written to.
+/// The offsets of a parsed message's parts, kept while its packet is rewritten.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
     at: usize,
@@ -117,7 +117,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Of a message.
+    /// The offsets of a message's parts.
     pub fn of(probe: &ProbePacket<'_>) -> Places {
         let message = &probe.message;
         let (mut hops, mut digest) = (None, None);
@@ -134,12 +134,12 @@ impl Places {
         Places { at: probe.at, total: probe.total, rates: message.rates_at(), leg: message.leg, hops, digest }
     }
 
-    /// Where AUTH's hop digest lies, from the first byte of the ICMP message.
+    /// The offset of AUTH's hop digest from the first byte of the ICMP message.
     pub fn digest(&self) -> Option<usize> {
         self.digest
     }
 
-    /// In the packet that they were taken of.
+    /// Pairs the offsets with the packet that they belong to.
     pub fn within(self, packet: &mut [u8]) -> Rewrite<'_> {
         let Places { at, total, rates, leg, hops, digest } = self;
         let end = total.min(packet.len());
@@ -147,8 +147,8 @@ impl Places {
     }
 }
 
-/// One hop further: TTL or hop limit less one, IPv4's checksum right again. `false`, and nothing changed, if the packet
-/// must not go further.
+/// Forwards by one hop: lowers TTL or hop limit by one and updates IPv4's checksum. `false`, and the packet
+/// is unchanged, if it must not be forwarded.
 #[must_use]
 pub fn forwarded(packet: &mut [u8]) -> bool {
     match packet {
@@ -167,8 +167,8 @@ pub fn forwarded(packet: &mut [u8]) -> bool {
     }
 }
 
-/// Makes the reply of a request, as a host that answers ping does: ends exchanged, type of the reply, a new TTL of 64.
-/// `false`, and nothing changed, if it is not a request.
+/// Turns a request into its reply, as a host that answers ping does: exchanged ends, reply type, a new TTL of
+/// 64. `false`, and the packet is unchanged, if it is not a request.
 #[must_use]
 pub fn answered(packet: &mut [u8]) -> bool {
     let Ok(probe) = ProbePacket::parse(packet) else { return false };
@@ -201,7 +201,7 @@ pub fn answered(packet: &mut [u8]) -> bool {
     true
 }
 
-/// What a new packet starts with.
+/// The TTL of a new packet.
 const TTL: u8 = 64;
 
 /// The checksum after one word changed: `~(~sum + ~old + new)`, RFC 1624 equation 3, which never makes the wrong zero.

@@ -1,4 +1,4 @@
-//! Classifier and Mask: whose packets a reservation is for, and which bits of that count.
+//! Classifier and Mask: the packets that a reservation serves, and the bits that count.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,9 +12,9 @@ use terms::{FlowKey, Wild};
 /// direction have ends and ports exchanged ([`Selector::turned`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Selector {
-    /// Source address of the forward flow.
+    /// The source address of the forward flow.
     pub src: IpAddr,
-    /// Its destination address; of the same family.
+    /// The destination address of the forward flow; of the same family.
     pub dst: IpAddr,
     /// Source port.
     pub src_port: u16,
@@ -29,13 +29,13 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// The packets of one five-tuple; EF is asked for.
+    /// The Classifier of one five-tuple, with EF.
     pub fn of(flow: &FlowKey) -> Selector {
         let &FlowKey { src, dst, protocol, src_port, dst_port, .. } = flow;
         Selector { src, dst, src_port, dst_port, protocol, tos: EF, flags: 0 }
     }
 
-    /// The Mask of a whole five-tuple: every bit that tells sessions apart counts.
+    /// The Mask of a whole five-tuple: every bit that distinguishes sessions counts.
     pub fn exact(family: Family) -> Selector {
         let (src, dst) = match family {
             Family::V4 => (IpAddr::V4(Ipv4Addr::BROADCAST), IpAddr::V4(Ipv4Addr::BROADCAST)),
@@ -47,13 +47,13 @@ impl Selector {
         Selector { src, dst, src_port: u16::MAX, dst_port: u16::MAX, protocol: u8::MAX, tos: 0, flags: 0 }
     }
 
-    /// Whether, as a Mask, it names one five-tuple.
+    /// True if this selector, as a Mask, selects one five-tuple.
     pub fn is_exact(&self) -> bool {
         let exact = Selector::exact(if self.src.is_ipv4() { Family::V4 } else { Family::V6 });
         Selector { tos: 0, flags: 0, ..*self } == exact
     }
 
-    /// What of a Classifier counts under a Mask, without TOS and flags.
+    /// The bits of a Classifier that count under a Mask, without TOS and flags.
     pub fn under(&self, mask: &Selector) -> Selector {
         Selector {
             src: both(self.src, mask.src),
@@ -66,7 +66,7 @@ impl Selector {
         }
     }
 
-    /// The other direction: ends and ports exchanged. Also of a Mask.
+    /// The selector of the other direction: ends and ports exchanged. Works for a Mask too.
     pub fn turned(&self) -> Selector {
         Selector { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port, ..*self }
     }
@@ -77,13 +77,13 @@ impl Selector {
         FlowKey { src, dst, protocol, src_port, dst_port, wild: Wild::NONE }
     }
 
-    /// As a Mask: how many of the last bits of the addresses do not count. `None`: it is no prefix of either.
+    /// For a Mask: the number of trailing address bits that do not count. `None`: an address mask is no prefix.
     pub fn wild(&self) -> Option<Wild> {
         Some(Wild { src: wild_of(self.src)?, dst: wild_of(self.dst)? })
     }
 
-    /// All packets under a mask, as a data plane names them: prefixes of addresses, or any sender where nothing but the
-    /// source is left out. What a mask that is no prefix leaves is told by the mask alone.
+    /// The flow key of all packets under a mask: prefixes of addresses, or any sender if only the source is
+    /// left out. For a mask that is no prefix, the mask itself distinguishes the flows.
     pub fn flow_under(&self, mask: &Selector) -> FlowKey {
         let flow = self.under(mask).flow();
         let all = if mask.src.is_ipv4() { 32 } else { 128 };
@@ -94,7 +94,7 @@ impl Selector {
         }
     }
 
-    /// Reads one; nothing unless the length is that of the family.
+    /// Reads a selector; `None` unless the length is that of the family.
     pub(crate) fn read(family: Family, bytes: &[u8]) -> Option<Selector> {
         let (src, rest) = address(family, bytes)?;
         let (dst, rest) = address(family, rest)?;
@@ -120,7 +120,7 @@ impl Selector {
 /// Expedited forwarding, 101110 with ECN 00.
 const EF: u8 = 0xb8;
 
-/// An address of the family, and what follows it.
+/// Reads an address of the family; returns it with the bytes after it.
 pub(crate) fn address(family: Family, bytes: &[u8]) -> Option<(IpAddr, &[u8])> {
     match family {
         Family::V4 => bytes.split_first_chunk::<4>().map(|(a, rest)| (IpAddr::from(*a), rest)),
@@ -128,7 +128,7 @@ pub(crate) fn address(family: Family, bytes: &[u8]) -> Option<(IpAddr, &[u8])> {
     }
 }
 
-/// How many bits a mask's address leaves out at its end; `None` if others as well.
+/// The number of trailing bits that an address mask leaves out; `None` if it is no prefix.
 fn wild_of(mask: IpAddr) -> Option<u8> {
     let (bits, width) = match mask {
         IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, 32u32),
@@ -139,7 +139,7 @@ fn wild_of(mask: IpAddr) -> Option<u8> {
     u8::try_from(width.checked_sub(ones)?).ok().filter(|_| rest == 0)
 }
 
-/// The bits of `a` that `mask` has; `a` if they are of two families, which a parsed message never holds.
+/// The bits of `a` that are set in `mask`; `a` if the families differ, which a parsed message excludes.
 fn both(a: IpAddr, mask: IpAddr) -> IpAddr {
     match (a, mask) {
         (IpAddr::V4(a), IpAddr::V4(m)) => IpAddr::V4(a & m),

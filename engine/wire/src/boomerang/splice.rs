@@ -1,12 +1,12 @@
-//! Putting an option into a message, and taking one out: the only changes of length that a node makes, and only where it is
-//! configured to gather sessions (RESV_AGGREGATION).
+//! Adding an option to a message and removing one: the only changes of length that a node makes, and only if
+//! it is configured to aggregate sessions (RESV_AGGREGATION).
 
 use super::{Family, Opt, ProbePacket, at};
 use crate::{checksum, ip};
 use alloc::vec::Vec;
 
-/// The packet with an option before all others, so that one of unknown length cannot hide it. Nothing if it is not a
-/// message, or would be too long.
+/// The packet with an option before all others, so that one of unknown length cannot hide it. `None` if it is
+/// not a message, or would be too long.
 pub fn with_option(packet: &[u8], option: &Opt<'_>) -> Option<Vec<u8>> {
     let probe = ProbePacket::parse(packet).ok()?;
     let place = probe.total.checked_sub(probe.message.tail.len())?;
@@ -16,7 +16,7 @@ pub fn with_option(packet: &[u8], option: &Opt<'_>) -> Option<Vec<u8>> {
     sealed(&probe, spliced)
 }
 
-/// The packet without the first option of a type. Nothing if there is none.
+/// The packet without the first option of a type; `None` if there is none.
 pub fn without_option(packet: &[u8], kind: u16) -> Option<Vec<u8>> {
     let probe = ProbePacket::parse(packet).ok()?;
     let mut options = probe.message.options();
@@ -31,7 +31,7 @@ pub fn without_option(packet: &[u8], kind: u16) -> Option<Vec<u8>> {
     None
 }
 
-/// Lengths and checksums right again.
+/// The packet with updated lengths and checksums.
 fn sealed(probe: &ProbePacket<'_>, mut packet: Vec<u8>) -> Option<Vec<u8>> {
     let (family, length) = (probe.message.family, packet.len());
     let (field, said) = match family {

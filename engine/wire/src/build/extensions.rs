@@ -1,5 +1,5 @@
-//! Writing what came after RFC 2205: refresh reduction (RFC 2961), Hello (RFC 3209), the challenge handshake
-//! (RFC 2747), policy elements (RFC 2750, RFC 3181).
+//! Writing the extensions after RFC 2205: refresh reduction (RFC 2961), Hello (RFC 3209), the challenge
+//! handshake (RFC 2747), policy elements (RFC 2750, RFC 3181).
 
 use super::{Builder, Space};
 use crate::iana::{class, ctype};
@@ -46,7 +46,7 @@ impl<S: Space> Builder<S> {
         self.write(class::CHALLENGE, 1, &[&[0, 0], &key, challenge.cookie])
     }
 
-    /// A whole message inside a Bundle (RFC 2961 section 3.2), as it is.
+    /// A whole message inside a Bundle (RFC 2961 section 3.2), unchanged.
     pub fn sub_message(mut self, message: &[u8]) -> Self {
         self.put(message);
         self

@@ -14,12 +14,12 @@ pub struct Udp<'a> {
     pub dst_port: u16,
     /// Checksum as sent; 0: none.
     pub checksum: u16,
-    /// What follows the header, up to Length.
+    /// The bytes after the header, up to Length.
     pub payload: &'a [u8],
 }
 
 impl<'a> Udp<'a> {
-    /// Checks the lengths. The checksum is not looked at: it needs the IP header's addresses.
+    /// Checks the lengths. The checksum is not checked, because it needs the IP header's addresses.
     ///
     /// # Errors
     /// [`MalformedMessage`].

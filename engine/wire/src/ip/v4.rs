@@ -23,11 +23,11 @@ pub struct Ipv4<'a> {
     pub id: u16,
     /// Flags (3 bits) and fragment offset (13 bits, in units of 8 bytes).
     pub fragment: u16,
-    /// Whether the header checksum is right (captures of packets on their way out often lack it).
+    /// True if the header checksum is right (captures of outgoing packets often lack it).
     pub checksum_ok: bool,
     /// Options, checked.
     pub options: &'a [u8],
-    /// What follows the header, up to Total Length.
+    /// The bytes after the header, up to Total Length.
     pub payload: &'a [u8],
 }
 
@@ -75,12 +75,12 @@ impl<'a> Ipv4<'a> {
         packet.walk_options().map(|_| packet)
     }
 
-    /// Whether this is a part of a packet.
+    /// True if this is a fragment.
     pub fn is_fragment(&self) -> bool {
         self.fragment & 0x3fff != 0
     }
 
-    /// Value of the Router Alert option, if there is one; 0 is what RFC 2113 defines.
+    /// The value of the Router Alert option, if there is one; RFC 2113 defines 0.
     pub fn router_alert(&self) -> Option<u16> {
         self.walk_options().ok().flatten()
     }

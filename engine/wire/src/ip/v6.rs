@@ -23,9 +23,9 @@ pub struct Ipv6<'a> {
     pub flow_label: u32,
     /// Value of the Router Alert option in the hop-by-hop header.
     pub router_alert: Option<u16>,
-    /// Whether a fragment header says that this is a part of a packet.
+    /// True if a fragment header is present.
     pub fragment: bool,
-    /// What follows the last extension header.
+    /// The bytes after the last extension header.
     pub payload: &'a [u8],
 }
 
@@ -33,7 +33,7 @@ const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION: u8 = 60;
-/// Most extension headers in one packet.
+/// The most extension headers in one packet.
 const MAX_EXTENSIONS: usize = 8;
 
 impl<'a> Ipv6<'a> {
@@ -74,7 +74,7 @@ impl<'a> Ipv6<'a> {
         Err(MalformedMessage::silent("too many IPv6 extension headers", 40))
     }
 
-    /// Takes one extension header off; false if there is none.
+    /// Removes one extension header; false if there is none.
     fn step(&mut self, at: usize) -> Result<bool, MalformedMessage> {
         if !matches!(self.protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION) {
             return Ok(false);
@@ -104,7 +104,7 @@ fn addresses(head: &[u8; 40]) -> Option<(Ipv6Addr, Ipv6Addr)> {
     Some((src.into(), dst.into()))
 }
 
-/// Walks the options of a hop-by-hop header for Router Alert.
+/// Searches the options of a hop-by-hop header for Router Alert.
 fn options(mut rest: &[u8], at: usize) -> Result<Option<u16>, MalformedMessage> {
     let mut alert = None;
     while let Some((&kind, after)) = rest.split_first() {

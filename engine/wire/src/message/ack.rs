@@ -5,7 +5,7 @@ use super::found::Found;
 use crate::MalformedMessage;
 use crate::iana::class;
 
-/// Acknowledgements that no other message was there to carry.
+/// Acknowledgements without another message to carry them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ack<'a> {
     /// Header, INTEGRITY, all objects; the acknowledgements are in [`Envelope::acks`].

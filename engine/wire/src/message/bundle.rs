@@ -1,4 +1,4 @@
-//! Bundle: RFC 2961 section 3. Whole messages in one, each checked by itself when its turn comes.
+//! Bundle: RFC 2961 section 3. Whole messages in one, each checked separately.
 
 use super::{COMMON_HEADER, Envelope, Header};
 use crate::MalformedMessage;
@@ -15,7 +15,7 @@ pub struct Bundle<'a> {
 }
 
 impl<'a> Bundle<'a> {
-    /// Checks the sub-messages' headers as far as it takes to tell them apart.
+    /// Checks the sub-messages' headers as far as needed to separate them.
     pub(super) fn new(header: Header, body: &'a [u8]) -> Result<Bundle<'a>, MalformedMessage> {
         let mut rest = body;
         if rest.is_empty() {

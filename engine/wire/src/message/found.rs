@@ -1,5 +1,5 @@
-//! One pass over a message's objects: each decoded once, those that must be single kept once, the flow descriptor list
-//! held to its grammar. What a message type needs of it is in that type's own file.
+//! One pass over a message's objects: each is decoded once, single objects are kept once, and the flow
+//! descriptor list is checked against its grammar. Each message type takes its own part in its own file.
 
 use super::{Envelope, Header};
 use crate::MalformedMessage;
@@ -74,7 +74,7 @@ impl<'a> Found<'a> {
         Ok(found)
     }
 
-    /// Takes one object; `rest` is what follows it.
+    /// Takes one object; `rest` is the objects after it.
     fn take(&mut self, object: &Object<'a>, rest: Objects<'a>) -> Result<(), MalformedMessage> {
         let content = match decode(object) {
             Ok(content) => content,
@@ -145,18 +145,18 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Whether the message quotes flow and traffic specs of another one.
+    /// True if the message quotes flow and traffic specs of another one.
     fn quotes(&self) -> bool {
         !matches!(self.header.kind, MessageType::Path | MessageType::Resv | MessageType::ResvConf)
     }
 
-    /// Whether the message ends in a flow descriptor list.
+    /// True if the message ends in a flow descriptor list.
     fn has_list(&self) -> bool {
         use MessageType::{Resv, ResvConf, ResvErr, ResvTear};
         matches!(self.header.kind, Resv | ResvErr | ResvTear | ResvConf)
     }
 
-    /// One address family in all of a message (`FAULTS` P31).
+    /// Checks that all addresses in a message have one family (`FAULTS` P31).
     fn check_addresses(&self) -> Result<(), MalformedMessage> {
         let Some(SessionObject { session, .. }) = self.session else { return Ok(()) };
         let v4 = session.dst.is_ipv4();
@@ -213,13 +213,13 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Classes that RSVP hands on without reading them (RFC 2205 section 3.10).
+/// True for classes that RSVP forwards unread (RFC 2205 section 3.10).
 fn is_opaque(class: u8) -> bool {
     matches!(class, class::FLOWSPEC | class::SENDER_TSPEC | class::ADSPEC | class::POLICY_DATA)
 }
 
-/// Same family as the session, and no source port where there is no destination port (RFC 2205 section 3.2), unless the
-/// message quotes another one: the port may be the very thing that was wrong.
+/// Checks that the sender has the session's family, and no source port without a destination port (RFC 2205
+/// section 3.2), unless the message quotes another one: the port may be the error itself.
 fn check_sender(session: &Session, sender: &FilterObject, offset: usize, quoted: bool) -> Result<(), MalformedMessage> {
     if sender.src().is_ipv4() != session.dst.is_ipv4() {
         return Err(MalformedMessage::silent("address family is not the session's", offset));

@@ -5,7 +5,7 @@ use super::found::Found;
 use crate::MalformedMessage;
 use crate::objects::HelloObject;
 
-/// A neighbour says that it lives, and which life it is.
+/// A neighbour's sign of life, with its instance number.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Hello<'a> {
     /// Header, INTEGRITY, all objects.

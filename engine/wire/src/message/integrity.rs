@@ -5,7 +5,7 @@ use super::found::Found;
 use crate::MalformedMessage;
 use crate::objects::{Challenge, Integrity};
 
-/// A receiver asks a sender to prove that its sequence number is fresh. It carries no INTEGRITY.
+/// A receiver's request that a sender prove a fresh sequence number. It carries no INTEGRITY.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct IntegrityChallenge<'a> {
     /// Header, all objects.
@@ -19,9 +19,9 @@ pub struct IntegrityChallenge<'a> {
 pub struct IntegrityResponse<'a> {
     /// Header, INTEGRITY, all objects.
     pub envelope: Envelope<'a>,
-    /// INTEGRITY, with the sequence number that is asked for. Its digest has **not** been checked.
+    /// INTEGRITY, with the requested sequence number. Its digest has **not** been checked.
     pub integrity: Integrity<'a>,
-    /// CHALLENGE, as it was asked.
+    /// CHALLENGE, as in the request.
     pub challenge: Challenge<'a>,
 }
 

@@ -6,7 +6,7 @@ use crate::MalformedMessage;
 use crate::objects::{AdspecObject, FilterObject, RsvpHop};
 use terms::{Session, Span, Tspec};
 
-/// A sender says where it sends and what.
+/// A sender's announcement of its destination and traffic.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Path<'a> {
     /// Header, INTEGRITY, all objects.

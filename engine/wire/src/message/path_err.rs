@@ -6,7 +6,7 @@ use crate::MalformedMessage;
 use crate::objects::{ErrorSpec, FilterObject, UserError};
 use terms::{Session, Tspec};
 
-/// A Path could not be processed: told upstream, hop by hop, to the sender. No state changes on the way.
+/// An error about a Path, sent upstream hop by hop to the sender. No state changes on the way.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PathErr<'a> {
     /// Header, INTEGRITY, all objects.
@@ -17,7 +17,7 @@ pub struct PathErr<'a> {
     pub error: ErrorSpec,
     /// SENDER_TEMPLATE.
     pub sender: Option<FilterObject>,
-    /// SENDER_TSPEC, if readable: it may be what was wrong.
+    /// SENDER_TSPEC, if readable: it may be the error.
     pub tspec: Option<Tspec>,
     /// USER_ERROR_SPEC: the node's own words.
     pub user_error: Option<UserError<'a>>,

@@ -6,7 +6,7 @@ use crate::MalformedMessage;
 use crate::objects::{FilterObject, RsvpHop};
 use terms::Session;
 
-/// A sender stops. SENDER_TSPEC and ADSPEC, if there, mean nothing.
+/// The end of a sender's path state. SENDER_TSPEC and ADSPEC, if there, mean nothing.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PathTear<'a> {
     /// Header, INTEGRITY, all objects.

@@ -8,18 +8,18 @@ use crate::objects::{RsvpHop, Scope};
 use core::net::IpAddr;
 use terms::{Session, Span, Style};
 
-/// Receivers ask.
+/// A reservation request from the receivers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Resv<'a> {
     /// Header, INTEGRITY, all objects.
     pub envelope: Envelope<'a>,
     /// SESSION.
     pub session: Session,
-    /// RSVP_HOP: the next hop, which sent this.
+    /// RSVP_HOP: the next hop, which sent this message.
     pub hop: RsvpHop,
     /// TIME_VALUES: its refresh period, as sent.
     pub refresh: Span,
-    /// RESV_CONFIRM: the receiver that wants to be told.
+    /// RESV_CONFIRM: the receiver that asks for a confirmation.
     pub confirm: Option<IpAddr>,
     /// SCOPE.
     pub scope: Option<Scope<'a>>,

@@ -8,7 +8,7 @@ use crate::objects::ErrorSpec;
 use core::net::IpAddr;
 use terms::{Session, Style};
 
-/// A reservation is in place, as far as one can tell.
+/// A confirmation that a reservation is in place, as far as the sending node knows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ResvConf<'a> {
     /// Header, INTEGRITY, all objects.
@@ -36,7 +36,7 @@ impl<'a> ResvConf<'a> {
         })
     }
 
-    /// What is confirmed.
+    /// The confirmed flow descriptors.
     pub fn flows(&self) -> impl Iterator<Item = Reserved<'a>> + Clone + 'a {
         self.list.reserved()
     }

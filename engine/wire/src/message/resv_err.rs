@@ -7,14 +7,14 @@ use crate::flows::Descriptors;
 use crate::objects::{ErrorSpec, RsvpHop, Scope, UserError};
 use terms::{Session, Style};
 
-/// A Resv could not be granted: told downstream to the receivers whose requests are part of it.
+/// A refusal of a Resv, sent downstream to the receivers whose requests are part of it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ResvErr<'a> {
     /// Header, INTEGRITY, all objects.
     pub envelope: Envelope<'a>,
     /// SESSION.
     pub session: Session,
-    /// RSVP_HOP: the previous hop, which sent this.
+    /// RSVP_HOP: the previous hop, which sent this message.
     pub hop: RsvpHop,
     /// ERROR_SPEC.
     pub error: ErrorSpec,
@@ -41,7 +41,7 @@ impl<'a> ResvErr<'a> {
         })
     }
 
-    /// The error flow descriptor: one per filter; for WF one without a filter. The flowspec is the one that was refused.
+    /// The error flow descriptor: one per filter; for WF one without a filter. Its flowspec was refused.
     pub fn flows(&self) -> Descriptors<'a> {
         self.list
     }

@@ -7,14 +7,14 @@ use crate::flows::Descriptors;
 use crate::objects::{RsvpHop, Scope};
 use terms::{Session, Style};
 
-/// A reservation ends. FLOWSPECs, if there, mean nothing.
+/// The end of a reservation. FLOWSPECs, if there, mean nothing.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ResvTear<'a> {
     /// Header, INTEGRITY, all objects.
     pub envelope: Envelope<'a>,
     /// SESSION.
     pub session: Session,
-    /// RSVP_HOP: the next hop, which sent this.
+    /// RSVP_HOP: the next hop, which sent this message.
     pub hop: RsvpHop,
     /// SCOPE.
     pub scope: Option<Scope<'a>>,

@@ -1,4 +1,4 @@
-//! Srefresh: RFC 2961 section 5. State is refreshed by the names of the messages that made it.
+//! Srefresh: RFC 2961 section 5. It refreshes state by the identifiers of the messages that made it.
 
 use super::Envelope;
 use super::found::Found;

@@ -1,8 +1,8 @@
 //! Objects that hold addresses: SESSION, RSVP_HOP, SCOPE, FILTER_SPEC, SENDER_TEMPLATE, RESV_CONFIRM
 //! (RFC 2205 sections A.1, A.2, A.6, A.9, A.10, A.14; with generalised port identifiers RFC 2207 section 3).
 //!
-//! A sender and a hop must be a host's address, a destination anything but nowhere, this very host or everybody
-//! (`FAULTS` P32): nothing else can be reserved for or answered.
+//! A sender and a hop must be a host's address; a destination must not be unspecified, loopback or broadcast
+//! (`FAULTS` P32): no other address can have a reservation or an answer.
 
 use super::unknown_ctype;
 use crate::MalformedMessage;
@@ -20,7 +20,7 @@ pub struct SessionObject {
     pub flags: u8,
 }
 
-/// RSVP_HOP: who sent this message, and by which of its interfaces.
+/// RSVP_HOP: the node that sent this message, and its interface.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RsvpHop {
     /// The neighbour's address on the link.
@@ -29,7 +29,7 @@ pub struct RsvpHop {
     pub lih: u32,
 }
 
-/// FILTER_SPEC or SENDER_TEMPLATE: which sender of the session.
+/// FILTER_SPEC or SENDER_TEMPLATE: a sender of the session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FilterObject {
     /// By address and port (C-Types 1 and 2).
@@ -40,12 +40,12 @@ pub enum FilterObject {
     FlowLabel {
         /// The sender.
         src: Ipv6Addr,
-        /// The flow label, 20 bits; the reserved bits before it are not looked at.
+        /// The flow label, 20 bits; the reserved bits before it are ignored.
         label: u32,
     },
 }
 
-/// SCOPE: the senders that a wildcard Resv is to reach. Addresses may repeat; none is looked at.
+/// SCOPE: the senders that a wildcard Resv must reach. Addresses may repeat; none is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Scope<'a> {
     /// C-Type 1.
@@ -126,7 +126,7 @@ impl FilterObject {
         }
     }
 
-    /// Address and port (or its generalised identifier), unless the sender is named by flow label.
+    /// The address and port (or its generalised identifier), unless a flow label names the sender.
     pub fn ports(&self) -> Option<SenderTemplate> {
         match self {
             FilterObject::Ports(template) | FilterObject::Gpi(template) => Some(*template),
@@ -152,7 +152,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// How many addresses.
+    /// The number of addresses.
     pub fn len(&self) -> usize {
         match self {
             Scope::V4(bytes) => bytes.len() >> 2,
@@ -160,7 +160,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Whether nobody is in it: the message is then to be forwarded nowhere (RFC 2205 section 3.4).
+    /// True if the list is empty: the message must then not be forwarded (RFC 2205 section 3.4).
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -176,7 +176,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// RESV_CONFIRM: who wants to know. It is a host's address, because we send there.
+/// RESV_CONFIRM: the receiver that asks for a confirmation. It is a host's address, because we send there.
 pub(super) fn confirm(object: &Object<'_>) -> Result<IpAddr, MalformedMessage> {
     let (addr, rest) = split_address(object)?;
     if !rest.is_empty() {
@@ -188,7 +188,7 @@ pub(super) fn confirm(object: &Object<'_>) -> Result<IpAddr, MalformedMessage> {
     Ok(addr)
 }
 
-/// The address at the head of a body whose C-Type says the family.
+/// The address at the start of a body; the C-Type gives its family.
 pub(super) fn split_address<'a>(object: &Object<'a>) -> Result<(IpAddr, &'a [u8]), MalformedMessage> {
     match object.ctype {
         ctype::IPV4 => split_v4(object),
@@ -215,8 +215,8 @@ fn is_host(addr: IpAddr) -> bool {
     !(is_nobody(addr) || addr.is_multicast())
 }
 
-/// Nowhere, this very host, everybody, or an IPv4 address in the clothes of IPv6 (RFC 4291 section 2.5.5.2: never on a
-/// wire).
+/// True for an unspecified, loopback or broadcast address, and for an IPv4-mapped IPv6 address (RFC 4291
+/// section 2.5.5.2: never on a wire).
 fn is_nobody(addr: IpAddr) -> bool {
     let odd = match addr {
         IpAddr::V4(v4) => v4 == Ipv4Addr::BROADCAST,

@@ -8,17 +8,17 @@ use crate::{MalformedMessage, float};
 use alloc::vec::Vec;
 use terms::{Adspec, GuaranteedTerms, Span};
 
-/// An ADSPEC: the fragments we know as terms, and all of them as they came.
+/// An ADSPEC: the fragments of known services as terms, and all fragments as they came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AdspecObject<'a> {
-    /// General parameters, guaranteed service, controlled load. Where a service's fragment narrows the path's bandwidth
+    /// General parameters, guaranteed service, controlled load. If a service's fragment narrows the path's bandwidth
     /// or MTU for itself, the narrower value counts for all (safe, and one number instead of three).
     pub terms: Adspec,
     /// Every fragment, in order.
     pub fragments: Services<'a>,
 }
 
-/// MINIMUM_PATH_LATENCY that nobody could determine (RFC 2215 section 3.3).
+/// The value of a MINIMUM_PATH_LATENCY that could not be determined (RFC 2215 section 3.3).
 pub(crate) const INDETERMINATE: u32 = u32::MAX;
 
 impl<'a> AdspecObject<'a> {
@@ -55,8 +55,8 @@ impl<'a> AdspecObject<'a> {
         Ok(AdspecObject { terms: found, fragments })
     }
 
-    /// The fragments of services that we do not know, as they go on: as they came but for the break bit, which is set
-    /// because we do not do them (RFC 2210 section 3.3.4).
+    /// The fragments of unknown services, to be forwarded as they came, except for the break bit: it is set
+    /// because this node does not implement them (RFC 2210 section 3.3.4).
     pub fn unknown_onward(&self) -> Vec<u8> {
         let mut rest = Vec::new();
         for f in self.fragments {
@@ -79,7 +79,7 @@ fn word(object: &Object<'_>, fragment: &ServiceData<'_>, parameter: &Parameter<'
     parameter.word().ok_or_else(|| object.fault("ADSPEC parameter is not one word", fragment.at))
 }
 
-/// RFC 2210 section 3.3.2: all four, each once, in any order; other parameters pass.
+/// RFC 2210 section 3.3.2: all four parameters, each once, in any order; other parameters are ignored.
 fn general_terms(object: &Object<'_>, fragment: &ServiceData<'_>) -> Result<Adspec, MalformedMessage> {
     let (mut hops, mut bandwidth, mut latency, mut mtu) = (None, None, None, None);
     for found in fragment.parameters() {
@@ -105,7 +105,7 @@ fn general_terms(object: &Object<'_>, fragment: &ServiceData<'_>) -> Result<Adsp
     Ok(Adspec { break_bit, is_hops, bandwidth, min_latency, path_mtu, guaranteed: None, controlled_load: None })
 }
 
-/// RFC 2210 section 3.3.3. A fragment whose break bit is set may lack its terms: nobody can use them.
+/// RFC 2210 section 3.3.3. A fragment with the break bit may lack its terms, because they are useless.
 fn guaranteed_terms(object: &Object<'_>, fragment: &ServiceData<'_>) -> Result<GuaranteedTerms, MalformedMessage> {
     let (mut c_tot, mut d_tot, mut c_sum, mut d_sum) = (None, None, None, None);
     for found in fragment.parameters() {
@@ -130,7 +130,7 @@ fn guaranteed_terms(object: &Object<'_>, fragment: &ServiceData<'_>) -> Result<G
     }
 }
 
-/// Service-specific values of general parameters (RFC 2210 section 3.3.3): the narrower wins.
+/// Service-specific values of general parameters (RFC 2210 section 3.3.3): the narrower value counts.
 fn narrow(object: &Object<'_>, fragment: &ServiceData<'_>, terms: &mut Adspec) -> Result<(), MalformedMessage> {
     for found in fragment.parameters() {
         match found.number {

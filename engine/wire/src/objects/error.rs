@@ -1,4 +1,4 @@
-//! What went wrong: ERROR_SPEC (RFC 2205 section A.5) and USER_ERROR_SPEC (RFC 5284), the refusing node's own words.
+//! Errors: ERROR_SPEC (RFC 2205 section A.5) and USER_ERROR_SPEC (RFC 5284), the refusing node's own text.
 
 use super::address::split_address;
 use crate::MalformedMessage;
@@ -22,13 +22,13 @@ pub struct ErrorSpec {
 /// USER_ERROR_SPEC: text for people, beside an ERROR_SPEC.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct UserError<'a> {
-    /// Whose numbers `sub_org` and `value` are: a private enterprise number, 0 if nobody's.
+    /// The private enterprise number of the organisation that defines `sub_org` and `value`; 0 if none does.
     pub enterprise: u32,
     /// A part of that organisation, or 0.
     pub sub_org: u8,
     /// The organisation's own error value.
     pub value: u16,
-    /// The words: UTF-8 up to the first byte that is not, at most 255 bytes, without the padding.
+    /// The text: UTF-8 up to the first invalid byte, at most 255 bytes, without the padding.
     pub text: &'a str,
 }
 
@@ -41,12 +41,12 @@ impl ErrorSpec {
         Ok(ErrorSpec { node, flags, code, value: u16::from_be_bytes([hi, lo]) })
     }
 
-    /// The old reservation is still there.
+    /// True if the old reservation is still in place.
     pub fn in_place(&self) -> bool {
         self.flags & error::IN_PLACE != 0
     }
 
-    /// Another receiver's request is to blame.
+    /// True if another receiver's request caused the error.
     pub fn not_guilty(&self) -> bool {
         self.flags & error::NOT_GUILTY != 0
     }
@@ -56,7 +56,7 @@ impl<'a> UserError<'a> {
     /// Longest text, in bytes: its length field has eight bits.
     pub const MAX_TEXT: usize = 255;
 
-    /// As much of `text` as one object carries, cut between two characters.
+    /// The part of `text` that one object can carry, cut between two characters.
     pub fn fitting(text: &str) -> &str {
         let mut end = text.len().min(UserError::MAX_TEXT);
         while !text.is_char_boundary(end) {

@@ -5,18 +5,18 @@ use crate::MalformedMessage;
 use crate::iana::ctype;
 use crate::object::Object;
 
-/// HELLO: two neighbours tell each other which life each is in.
+/// HELLO: two neighbours exchange their instance numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HelloObject {
-    /// Whether it is a REQUEST, to be answered by an ACK.
+    /// True for a REQUEST, which needs an ACK.
     pub request: bool,
-    /// Src_Instance: another one means that the sender has started anew. Never zero from a sender that keeps the rules.
+    /// Src_Instance: a new value means that the sender has restarted. Never zero from a conforming sender.
     pub src_instance: u32,
-    /// Dst_Instance: the receiver's instance as the sender last heard it; zero if it has not.
+    /// Dst_Instance: the receiver's instance as the sender last received it; zero if it has not.
     pub dst_instance: u32,
 }
 
-/// CHALLENGE: what a receiver of INTEGRITY wants to have signed, to learn a sender's sequence number.
+/// CHALLENGE: a cookie that a receiver of INTEGRITY wants signed, to learn a sender's sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Challenge<'a> {
     /// Key Identifier, 48 bits.

@@ -6,21 +6,21 @@ use crate::iana::ctype;
 use crate::object::Object;
 use core::net::IpAddr;
 
-/// MESSAGE_ID: which message of its sender this is.
+/// MESSAGE_ID: the identifier of a message at its sender.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MessageId {
     /// Flags as sent; see [`MessageId::ack_desired`].
     pub flags: u8,
-    /// Epoch, 24 bits: another one means that the sender has started anew.
+    /// The epoch, 24 bits: a new value means that the sender has restarted.
     pub epoch: u32,
-    /// Message_Identifier: larger for whatever was said later in the same epoch.
+    /// Message_Identifier: larger for a later message of the same epoch.
     pub id: u32,
 }
 
-/// MESSAGE_ID_ACK or MESSAGE_ID_NACK: what became of a message of ours.
+/// MESSAGE_ID_ACK or MESSAGE_ID_NACK: the fate of one of our messages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct MessageIdAck {
-    /// Whether it is a NACK: a summary refresh named a message that its receiver has no state for.
+    /// True for a NACK: a summary refresh named a message without state at its receiver.
     pub nack: bool,
     /// Flags as sent.
     pub flags: u8,
@@ -30,10 +30,10 @@ pub struct MessageIdAck {
     pub id: u32,
 }
 
-/// What each entry of a MESSAGE_ID_LIST names besides the Message_Identifier.
+/// The fields of a MESSAGE_ID_LIST entry beside the Message_Identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ListKind {
-    /// Nothing more (C-Type 1).
+    /// No further field (C-Type 1).
     Plain,
     /// The source address of the message (C-Types 2 and 3): recognised.
     Source,
@@ -41,14 +41,14 @@ pub enum ListKind {
     Multicast,
 }
 
-/// MESSAGE_ID_LIST: the state that is to be refreshed, by the messages that made it.
+/// MESSAGE_ID_LIST: the state to refresh, by the messages that made it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct MessageIdList<'a> {
-    /// What the entries hold.
+    /// The fields of the entries.
     pub kind: ListKind,
     /// Flags as sent.
     pub flags: u8,
-    /// Epoch of all its identifiers.
+    /// The epoch of all identifiers.
     pub epoch: u32,
     /// The entries, each [`MessageIdList::entry_bytes`] long, the identifier first.
     pub entries: &'a [u8],
@@ -67,7 +67,7 @@ impl MessageId {
         Ok(MessageId { flags, epoch, id })
     }
 
-    /// Whether the sender wants an acknowledgement.
+    /// True if the sender wants an acknowledgement.
     pub fn ack_desired(&self) -> bool {
         self.flags & ACK_DESIRED != 0
     }
@@ -104,17 +104,17 @@ impl<'a> MessageIdList<'a> {
         Ok(MessageIdList { kind, flags, epoch: u32::from_be_bytes([0, a, b, c]), entries, entry })
     }
 
-    /// Bytes of one entry.
+    /// The number of bytes in one entry.
     pub fn entry_bytes(&self) -> usize {
         self.entry
     }
 
-    /// How many entries.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len().checked_div(self.entry).unwrap_or(0)
     }
 
-    /// Whether there is none.
+    /// True if there is no entry.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -128,8 +128,8 @@ impl<'a> MessageIdList<'a> {
 }
 
 impl<'a> MessageIdList<'a> {
-    /// The entries of a list for multicast sessions: the identifier, the source, and (C-Types 4 and 5) the destination.
-    /// None of a plain list.
+    /// The entries of a list for multicast sessions: the identifier, the source, and (C-Types 4 and 5) the
+    /// destination. Empty for a plain list.
     pub fn sources(&self) -> impl Iterator<Item = (u32, IpAddr, Option<IpAddr>)> + Clone + use<'a> {
         let (kind, wide) = (self.kind, matches!(self.entry, 20 | 36));
         self.entries.chunks_exact(self.entry.max(4)).filter_map(move |entry| {

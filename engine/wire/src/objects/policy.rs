@@ -18,7 +18,7 @@ pub struct PolicyData<'a> {
 pub struct Element<'a> {
     /// P-type.
     pub kind: u16,
-    /// What follows its header.
+    /// The bytes after the element's header.
     pub data: &'a [u8],
 }
 
@@ -28,7 +28,7 @@ pub struct Elements<'a> {
     rest: &'a [u8],
 }
 
-/// INTEGRITY: the fields; whether the digest is right is for whoever has the key.
+/// INTEGRITY: its fields. The digest can only be verified with the key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Integrity<'a> {
     /// Flags as sent; see [`Integrity::handshake`].
@@ -39,7 +39,7 @@ pub struct Integrity<'a> {
     pub sequence: u64,
     /// Keyed Message Digest.
     pub digest: &'a [u8],
-    /// Where the digest begins, in bytes from the start of the message: zeroed while the digest is computed.
+    /// The offset of the digest, in bytes from the start of the message: it counts as zeros in the computation.
     pub digest_at: usize,
 }
 

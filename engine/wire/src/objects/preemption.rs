@@ -3,20 +3,20 @@
 use super::policy::{Element, PolicyData};
 use crate::iana::policy;
 
-/// How the priorities of merged reservations combine.
+/// The rule for combining the priorities of merged reservations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MergeStrategy {
-    /// Take the priority of the highest QoS (1).
+    /// The priority of the highest QoS (1).
     HighestQos,
-    /// Take the highest priority (2).
+    /// The highest priority (2).
     HighestPriority,
-    /// Force an error where they differ (3).
+    /// An error if they differ (3).
     Error,
     /// Another value, as sent.
     Other(u8),
 }
 
-/// PREEMPTION_PRI: who may displace whom. Larger numbers are stronger.
+/// PREEMPTION_PRI: the priority in pre-emption. Larger numbers are stronger.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PreemptionPriority {
     /// Flags as sent; 0x01: modified on the way, 0x02: not to be modified.
@@ -25,9 +25,9 @@ pub struct PreemptionPriority {
     pub strategy: MergeStrategy,
     /// Error code: 0 none, 1 pre-emption (the flow was displaced), 2 heterogeneous.
     pub error: u8,
-    /// Preemption Priority: against the defending priority of what is there.
+    /// Preemption Priority: of a new flow, against the defending priority of admitted flows.
     pub preemption: u16,
-    /// Defending Priority: against the preemption priority of what comes.
+    /// Defending Priority: of an admitted flow, against the preemption priority of new flows.
     pub defending: u16,
 }
 
