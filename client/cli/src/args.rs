@@ -22,7 +22,7 @@ use terms::Span;
 #[derive(Parser, Debug)]
 #[command(name = "sluice", version, propagate_version = true, after_help = EXAMPLES)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -73,37 +73,37 @@ pub enum Command {
     Broker(BrokerArgs),
     /// Reserve network, processor, disk or licences, now or for later: all or nothing
     Reserve(Box<ReserveArgs>),
-    /// What would be granted; nothing is held
+    /// Ask for the amount and time that would be granted; nothing is held
     Enquire(Box<EnquireArgs>),
-    /// Which rule of the policy would decide, and why; nothing is asked for
+    /// Show the rule of the policy that would decide, and its reason; nothing is requested
     May(Box<MayArgs>),
     /// Change a reservation, also while it runs
     Modify(ModifyArgs),
     /// Say whose packets or processes a reservation is for
     Bind(BindArgs),
-    /// Book what is held
+    /// Book a reservation that is held
     Commit(HandleArgs),
     /// Give reservations back
     Cancel(HandleArgs),
     /// Reservations, and the history of one
     List(ListArgs),
-    /// How full resources are, drawn in the terminal
+    /// Draw how full each resource is, in the terminal
     Calendar(CalendarArgs),
-    /// Who asked what, what was decided, and by which rule
+    /// Show the decisions: caller, request, outcome and rule
     Audit(AuditArgs),
     /// Certificates for brokers, agents and those who reserve: make, list, revoke
     Ca(CaArgs),
-    /// A file to another machine over a reserved flow, at whatever rate the book grants at the moment
+    /// Send a file to another machine over a reserved flow, at the rate that the bookings allow
     Copy(Box<CopyArgs>),
-    /// A command with a share of the processors or a disk, reserved before it starts and given back when it ends
+    /// Run a command with a share of the processors or a disk, reserved from its start to its end
     Run(RunArgs),
-    /// The same nodes in simulated time, from a scenario file; needs no root
+    /// Simulate the same nodes from a scenario file; needs no root
     #[command(subcommand)]
     Sim(SimCommand),
     /// Traffic conditioning by a queue tree, on captures; needs no root
     #[command(subcommand)]
     Plane(PlaneCommand),
-    /// Where a reservation's time goes: RSVP and Boomerang message by message, step by step, under load
+    /// Measure where a reservation spends its time: RSVP and Boomerang, by message and by step, under load
     Profile(ProfileArgs),
     /// Reserve by RSVP, and look at its state
     #[command(subcommand)]
@@ -111,11 +111,11 @@ pub enum Command {
     /// Boomerang: reservations inside ICMP echo, both directions in one round trip
     #[command(subcommand)]
     Boomerang(BoomerangCommand),
-    /// What this kernel can and cannot do, and what is used instead
+    /// Show which features this kernel has, and the substitutes for missing ones
     Doctor(DoctorArgs),
     /// Every interface and reservation: asked / admitted / installed / measured
     Status(StatusArgs),
-    /// Events as they happen
+    /// Show events as they happen
     Watch(WatchArgs),
     /// Print shell completion
     Completions {
@@ -198,7 +198,7 @@ pub enum ProtocolName {
                         sluice lab run video --quick --json       fewer points; one JSON object on the last line\n  \
                         sluice lab report                         one page of everything that was found: out/lab/report.html")]
 pub enum LabCommand {
-    /// What can be run
+    /// List the experiments
     List {
         /// Print one JSON object
         #[arg(long)]
@@ -212,10 +212,10 @@ pub enum LabCommand {
     #[command(after_help = "Examples:\n  sluice lab report                     from what earlier runs left\n  \
                             sluice lab report --run               runs first what was never run, in its quick form")]
     Report(LabReportArgs),
-    /// How long a reservation over two routers takes, beside the round-trip time
+    /// The time that a reservation over two routers takes, beside the round-trip time
     #[command(after_help = "Example:\n  sluice lab setup-time --count 100 --json")]
     SetupTime {
-        /// How many reservations are made
+        /// The number of reservations
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         count: u32,
         /// Print one JSON object
@@ -230,7 +230,7 @@ pub enum LabCommand {
     },
     /// kill -9 of a router's agent in the middle of a reserved stream under flood
     KillRouter {
-        /// How long the router has no agent
+        /// The time without an agent on the router
         #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "10s")]
         down: Span,
         /// RSVP's refresh period R
@@ -259,7 +259,7 @@ pub struct LabRunArgs {
     /// Fewer points, fewer seeds: seconds
     #[arg(long)]
     pub quick: bool,
-    /// How many independent runs each cell is the mean of [default: the experiment's own]
+    /// Independent runs for the mean in each cell [default: the experiment's own]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub seeds: Option<u64>,
     /// End with one JSON object on a line of its own
@@ -365,7 +365,7 @@ pub struct AgentRunArgs {
     /// The configuration file
     #[arg(long, value_name = "FILE", default_value = "/etc/sluice/agent.toml")]
     pub config: PathBuf,
-    /// How much is logged, instead of what the file says: error, warn, info or debug
+    /// The log level, instead of the file's: error, warn, info or debug
     #[arg(long, value_name = "LEVEL")]
     pub log: Option<agent_service::Level>,
     /// Look for mistakes in the file, its keys, policy and certificates, and stop; nothing is changed
@@ -376,7 +376,7 @@ pub struct AgentRunArgs {
 /// `sluice status`.
 #[derive(Args, Debug)]
 pub struct StatusArgs {
-    /// Which agent.
+    /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
     /// Measure over this long before answering
@@ -394,11 +394,11 @@ pub struct StatusArgs {
                         sluice watch --broker https://broker.example.org:8443    of all its agents; goes on when it comes back"
 )]
 pub struct WatchArgs {
-    /// Which agent, or which broker.
+    /// The agent or the broker.
     #[command(flatten)]
     pub book: BookArgs,
-    /// Begin with what happened to reservations after event N (0: with the oldest that is kept), and go on from there; of a broker:
-    /// after this place, maui:17,glenwood:5, which each event has
+    /// Begin with the events of reservations after event N (0: with the oldest that is kept), and go on from
+    /// there; of a broker: after this place, such as maui:17,glenwood:5, which each event has
     #[arg(long, value_name = "N")]
     pub after: Option<String>,
     /// Stop after this long

@@ -22,7 +22,7 @@ use trust::Files;
 /// Read where they are, if nothing else is said.
 const BROKER_FILE: &str = "/etc/sluice/broker.toml";
 const AGENT_FILE: &str = "/etc/sluice/agent.toml";
-/// How long an agent inside may take to start or stop.
+/// The limit for an inside agent to start or stop.
 const AGENT_PATIENCE: Duration = Duration::from_secs(20);
 
 /// `sluice broker`.
@@ -46,7 +46,7 @@ pub struct BrokerArgs {
     /// Listen here with mutual TLS, instead of where the file says; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Vec<SocketAddr>,
-    /// Who we are to callers and to agents on other machines, instead of what the file says.
+    /// Our certificates for callers and for agents on other machines, instead of the file's.
     #[command(flatten)]
     pub papers: PapersArgs,
     /// Certificates that are good no more; read again whenever it changes
@@ -55,7 +55,7 @@ pub struct BrokerArgs {
     /// The broker's Unix socket, instead of what the file says
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// Where webhooks are kept, instead of what the file says
+    /// The folder of webhooks, instead of the file's
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
     /// Listen on the loopback without TLS
@@ -130,7 +130,7 @@ fn config(args: &BrokerArgs) -> Result<BrokerConfig, Complaint> {
     Ok(config)
 }
 
-/// Who we are, if the command line says so.
+/// Our certificates, if the command line names them.
 fn files(args: &BrokerArgs) -> Result<Option<Files>, Complaint> {
     let PapersArgs { ca, certificate, certificate_key } = args.papers.clone();
     match (ca, certificate, certificate_key) {
@@ -218,7 +218,7 @@ struct Inside {
     child: Child,
 }
 
-/// How it ended, once it has.
+/// The exit status of the inside agent, once it has ended.
 type Ended = watch::Receiver<Option<ExitStatus>>;
 
 /// Starts this machine's own agent, if it is what the broker asks and none runs.

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use terms::{Span, Time};
 use trust::{Authority, CertificateRequest, CertificateRole, Identity};
 
-/// Where the authority of this machine lives unless said otherwise.
+/// The default folder of this machine's authority.
 const DIR: &str = "/etc/sluice/trust";
 
 /// `sluice ca`.
@@ -26,7 +26,7 @@ const DIR: &str = "/etc/sluice/trust";
                   ca.key stays where it is: who has it is the authority."
 )]
 pub struct CaArgs {
-    /// What else.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Option<CaCommand>,
     /// The folder; made if it is not there
@@ -38,22 +38,22 @@ pub struct CaArgs {
     /// A host name or address of the broker; may be repeated [default: localhost, its addresses, and this host's name]
     #[arg(long, value_name = "HOST")]
     pub broker: Vec<String>,
-    /// Somebody who reserves, and sees what is theirs; may be repeated
+    /// A requester, who reserves and sees their own reservations; may be repeated
     #[arg(long, value_name = "NAME")]
     pub requester: Vec<String>,
-    /// Somebody who sees and changes everything; may be repeated [default: root]
+    /// An operator, who sees and changes everything; may be repeated [default: root]
     #[arg(long, value_name = "NAME")]
     pub operator: Vec<String>,
-    /// Somebody who sees everything and changes nothing; may be repeated
+    /// An auditor, who sees everything and changes nothing; may be repeated
     #[arg(long, value_name = "NAME")]
     pub auditor: Vec<String>,
     /// An agent and a host name or address of it; may be repeated
     #[arg(long, value_name = "NAME=HOST")]
     pub agent: Vec<String>,
-    /// A group of somebody named here, as in alice=physics; may be repeated. Policies write it @physics
+    /// A group of one of those named here, as in alice=physics; may be repeated. Policies write it @physics
     #[arg(long, value_name = "NAME=GROUP")]
     pub group: Vec<String>,
-    /// How long the new certificates are good
+    /// The lifetime of the new certificates
     #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "365d")]
     pub life: Span,
     /// Print one JSON object
@@ -128,7 +128,7 @@ fn has_groups(authority: &Authority, request: &CertificateRequest) -> Result<(),
     Err(Complaint::usage(what))
 }
 
-/// What the arguments ask for.
+/// The certificates that the arguments ask for.
 fn wanted(args: &CaArgs) -> Result<Vec<CertificateRequest>, Complaint> {
     let request = |role, name: &str, hosts| CertificateRequest {
         role,
@@ -169,7 +169,7 @@ fn wanted(args: &CaArgs) -> Result<Vec<CertificateRequest>, Complaint> {
     Ok(wanted)
 }
 
-/// How this machine is called from itself, and by its name.
+/// The names of this machine: the loopback's, and its host name.
 fn own_names() -> Vec<String> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is said when something does not work: what, where, what to do; and the exit status.
+//! Failures for the person at the terminal: the fault, its place and the remedy; and the exit status.
 
 use std::fmt;
 

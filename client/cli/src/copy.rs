@@ -35,7 +35,7 @@ pub struct CopyArgs {
     /// The file to send
     #[arg(required_unless_present = "receive")]
     pub source: Option<PathBuf>,
-    /// Where `sluice copy --receive` runs: HOST, HOST:PORT
+    /// The host that runs `sluice copy --receive`: HOST, HOST:PORT
     #[arg(required_unless_present = "receive")]
     pub to: Option<String>,
     /// Receive into this folder instead of sending
@@ -44,43 +44,43 @@ pub struct CopyArgs {
     /// With --receive: count and compare only, write nothing
     #[arg(long, requires = "receive")]
     pub discard: bool,
-    /// With --receive: where to listen
+    /// With --receive: the address to listen at
     #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:5300", requires = "receive")]
     pub listen: SocketAddr,
-    /// What the file is called there [default: as here]
+    /// The name of the file there [default: as here]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// What to reserve of: net/IFACE, where the agent sends the file out [default: the agent's only one, or the one of the route there]
+    /// The resource, net/IFACE, by which the file leaves [default: the agent's only one, or the route's]
     #[arg(long, value_name = "NET")]
     pub resource: Option<String>,
-    /// A rate of its own; without it, and without --by, the transfer is in the background
+    /// A reserved rate; without it, and without --by, the transfer is in the background
     #[arg(long, value_parser = parse_rate, conflicts_with_all = ["by", "reservation"])]
     pub rate: Option<Rate>,
-    /// With --rate: or at least this
+    /// With --rate: the least rate that will do
     #[arg(long, value_parser = parse_rate, requires = "rate")]
     pub at_least: Option<Rate>,
-    /// All of it by then: 2026-11-21T20:00:00Z, or now+30min
+    /// The deadline for all of it: 2026-11-21T20:00:00Z, or now+30min
     #[arg(long, value_name = "WHEN", conflicts_with = "reservation")]
     pub by: Option<String>,
-    /// The most that it can use
+    /// The highest rate that it can use
     #[arg(long, value_parser = parse_rate, conflicts_with_all = ["rate", "reservation"])]
     pub most: Option<Rate>,
-    /// In the background: its share against others
+    /// In the background: the weight against others
     #[arg(long, default_value_t = 1, conflicts_with_all = ["rate", "by", "reservation"])]
     pub weight: u32,
-    /// In the background: with less it would rather wait
+    /// In the background: the least rate; below it the transfer waits
     #[arg(long, value_parser = parse_rate, default_value = "64kbit", conflicts_with_all = ["rate", "by", "reservation"])]
     pub floor: Rate,
-    /// How long its reservation lasts at most [default: as long as the transfer goes on]
+    /// The longest duration of its reservation [default: as long as the transfer goes on]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_span, conflicts_with_all = ["by", "reservation"])]
     pub lasts: Option<Span>,
-    /// Use this reservation, which is there already, and leave it there
+    /// Use this existing reservation, and leave it there
     #[arg(long, value_name = "HANDLE")]
     pub reservation: Option<String>,
-    /// The longest round trip on the way: the edge's burst is made of it
+    /// The longest round-trip time on the way: the edge's burst is derived from it
     #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "100ms")]
     pub rtt: Span,
-    /// How often a connection that broke is made again
+    /// The number of times that a broken connection is made again
     #[arg(long, default_value_t = 10)]
     pub retries: u32,
     /// End with one JSON object on a line of its own
@@ -94,13 +94,13 @@ pub struct CopyArgs {
     pub agent: AgentArgs,
 }
 
-/// Where a receiver listens if nothing is said.
+/// The default port of a receiver.
 const PORT: u16 = 5300;
 /// SIGHUP, SIGINT, SIGTERM.
 const ENDING: [i32; 3] = [1, 2, 15];
-/// How soon a signal is noticed.
+/// The longest delay before a signal is noticed.
 const LOOK: Duration = Duration::from_millis(50);
-/// From one attempt to connect to the next.
+/// The time from one attempt to connect to the next.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Sends or receives.
@@ -219,7 +219,7 @@ fn address(text: &str) -> Result<SocketAddr, Complaint> {
     found.next().ok_or_else(|| unknown("it has no address".into()))
 }
 
-/// What was granted, in a line.
+/// The granted reservation, in a line.
 fn granted(doc: &ReservationDoc) -> String {
     let Some(part) = doc.parts.iter().find(|part| part.resource.starts_with("net/")) else {
         return format!("reservation {}", doc.handle);

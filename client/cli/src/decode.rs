@@ -108,12 +108,12 @@ pub fn bytes(line: &str) -> Result<Vec<u8>, usize> {
     if half.is_some() { Err(text.len()) } else { Ok(bytes) }
 }
 
-/// What a message says.
+/// The contents of a message, as a line of JSON.
 fn message(bytes: &[u8]) -> String {
     said(bytes, 0).finish()
 }
 
-/// What a message says, `base` bytes into what was given; or what is wrong with it.
+/// The contents of a message that begins at offset `base` of the input, or its first error.
 pub fn said(bytes: &[u8], base: usize) -> Json {
     let fault = match Message::parse(bytes) {
         Ok(message) => {
@@ -134,7 +134,7 @@ pub fn said(bytes: &[u8], base: usize) -> Json {
     json
 }
 
-/// Whether an IP packet may carry RSVP, as far as can be seen: whole packets of other protocols do not.
+/// True if an IP packet may carry RSVP: whole packets of other protocols do not.
 fn may_be_rsvp(bytes: &[u8]) -> bool {
     match Packet::parse(bytes) {
         Ok(packet) => packet.protocol() == IPPROTO_RSVP,
@@ -146,7 +146,7 @@ fn may_be_rsvp(bytes: &[u8]) -> bool {
     }
 }
 
-/// What the message in an IP packet says, with the packet's own header and its place in the capture.
+/// The contents of the message in an IP packet, with the packet's own header and its place in the capture.
 fn packet(bytes: &[u8], record: Option<&CapturedPacket<'_>>) -> String {
     let mut json = match Packet::parse(bytes) {
         Ok(packet) => {

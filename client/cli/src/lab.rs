@@ -196,7 +196,7 @@ fn experiment(command: &LabCommand, patience: &Patience) -> Result<ExitCode, Err
     }
 }
 
-/// What a busy machine may add to a time.
+/// The time that a busy machine may add to a measurement, ms.
 const MACHINE_SLACK_MS: f64 = 500.0;
 
 /// Prints what was found. Exit status 1: something that must hold did not.

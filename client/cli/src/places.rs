@@ -1,5 +1,5 @@
-//! Which agent is meant: `--socket` with a path or with `tls://HOST:PORT`, `--node` of a testbed, or this machine's own; or
-//! which broker: `--broker`.
+//! The choice of the agent: `--socket` with a path or with `tls://HOST:PORT`, `--node` of a testbed, or this
+//! machine's own; or of the broker: `--broker`.
 
 use crate::complain::Complaint;
 use broker_service::client::BrokerEndpoint;
@@ -10,7 +10,7 @@ use rpc::place::{Endpoint, Papers};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How an agent is named on the command line.
+/// The arguments that name an agent.
 #[derive(Args, Clone, Debug)]
 pub struct AgentArgs {
     /// The agent's socket, or tls://HOST:PORT of one on another machine [env: SLUICE_SOCKET]
@@ -19,12 +19,12 @@ pub struct AgentArgs {
     /// A node of a testbed made by `sluice up`: NODE, or TESTBED/NODE where several are up
     #[arg(long, short = 'n', value_name = "NODE")]
     pub node: Option<String>,
-    /// Who we are to an agent on another machine.
+    /// Our certificates for an agent on another machine.
     #[command(flatten)]
     pub papers: PapersArgs,
 }
 
-/// Who we are off this machine.
+/// Our certificates for other machines.
 #[derive(Args, Clone, Default, Debug)]
 pub struct PapersArgs {
     /// For tls:// and https://: the authority's certificate
@@ -65,10 +65,10 @@ fn from_environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-/// Whose book is meant: an agent's, or that of a broker over several.
+/// The arguments that name an agent, or a broker over several.
 #[derive(Args, Clone, Debug)]
 pub struct BookArgs {
-    /// Which agent.
+    /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
     /// A broker: unix:PATH, https://HOST:PORT or http://127.0.0.1:PORT [env: SLUICE_BROKER]
@@ -77,8 +77,8 @@ pub struct BookArgs {
 }
 
 impl BookArgs {
-    /// The broker that is meant, if it is one: what the command line says goes before the environment. `path`: only a broker can
-    /// do what is asked, so that without a word it is this machine's own.
+    /// The broker that is meant, if it is one. The command line takes precedence over the environment.
+    /// `path`: only a broker can do this, so that the default is this machine's own.
     pub fn broker(&self, path: bool) -> Result<Option<BrokerEndpoint>, Complaint> {
         let text = match &self.broker {
             None if self.agent.is_said() => return Ok(None),
@@ -109,17 +109,17 @@ impl AgentArgs {
         }
     }
 
-    /// Whether it is on another machine.
+    /// True if the agent is on another machine.
     pub fn is_remote(&self) -> bool {
         self.node.is_none() && self.written().is_some_and(|text| Endpoint::is_remote(&text))
     }
 
-    /// What `--socket` says, or the environment where the command line names nobody.
+    /// The value of `--socket`, or else of the environment.
     fn written(&self) -> Option<String> {
         self.socket.clone().or_else(|| from_environment("SLUICE_SOCKET"))
     }
 
-    /// Whether the command line says which agent.
+    /// True if the command line names an agent.
     fn is_said(&self) -> bool {
         self.socket.is_some() || self.node.is_some()
     }

@@ -67,7 +67,7 @@ pub struct BenchArgs {
     /// the most
     #[arg(long, value_name = "NETWORK")]
     pub behind: Option<Ipv4Addr>,
-    /// Which protocol
+    /// The protocol
     #[arg(long, value_enum, default_value = "rsvp")]
     pub protocol: Spoken,
     /// The most sessions that are tried

@@ -33,7 +33,7 @@ pub struct RunArgs {
     /// Of a disk: NAME=RATE, such as data=40mbps (bytes a second); can be given several times
     #[arg(long, value_name = "NAME=RATE", value_parser = disk)]
     pub disk: Vec<(String, u64)>,
-    /// What the reservation is called
+    /// A label for the reservation
     #[arg(long, default_value = "")]
     pub label: String,
     /// Say what is reserved, and what was got in the end
@@ -51,11 +51,11 @@ fn disk(text: &str) -> Result<(String, u64), String> {
     Ok((name.to_owned(), units::parse_rate(rate)?.as_bps() / 8))
 }
 
-/// How long the reservation lasts unless it is made longer.
+/// The term of the reservation, unless it is renewed.
 const LEASE: Span = Span::from_secs(300);
-/// How often that is done.
+/// The interval between renewals.
 const RENEW: Duration = Duration::from_secs(100);
-/// How long the agent may take to carry a binding out.
+/// The limit for the agent to carry out a binding.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
 const SIGINT: i32 = 2;

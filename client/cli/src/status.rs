@@ -31,7 +31,7 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode, Complaint> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is said as JSON: the agent's status, and the bookings whose window is open.
+/// The JSON output: the agent's status, and the bookings whose window is open.
 #[derive(Serialize)]
 struct WithBookings {
     #[serde(flatten)]

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// How many faults the short form has.
+/// The number of faults in the short form.
 const QUICK: u64 = 40;
 
 /// `sluice torture`.
@@ -62,7 +62,7 @@ pub struct LoadArgs {
 #[command(after_help = "Example:\n  sluice torture crash --cycles 200\n\n\
                         Prints what was found, and exits with status 1 if anything was.")]
 pub struct CrashArgs {
-    /// How often the agent is killed
+    /// The number of times that the agent is killed
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub cycles: u64,
     /// The seed of chance

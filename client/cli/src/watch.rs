@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// How long a broker that went away is left alone.
+/// The pause before a lost broker is tried again.
 const AWAY: Duration = Duration::from_secs(1);
 
 /// Streams events until the time is over or the agent goes; a broker that goes is waited for.
@@ -58,12 +58,12 @@ fn of_agent(args: &WatchArgs) -> Result<ExitCode, Complaint> {
     }
 }
 
-/// When it is over.
+/// The end of the watch, if it has one.
 fn ends(args: &WatchArgs) -> Option<Instant> {
     args.patience.map(|span| Instant::now() + Duration::from_nanos(span.as_nanos()))
 }
 
-/// What a broker tells, or that it went away.
+/// An item of a broker's stream, or the loss of the broker.
 enum Told {
     Heard(String, StreamItem),
     Gone(broker::Error),
@@ -117,7 +117,7 @@ fn said(error: broker::Error, args: &WatchArgs) -> Complaint {
     }
 }
 
-/// Ends when the stream or whoever listens does.
+/// Passes the stream on until it ends or the receiver is gone.
 fn tell(mut listener: Listener, to: &Sender<Told>) {
     loop {
         let told = match listener.hear() {

@@ -1,4 +1,4 @@
-//! The arguments of the book's commands.
+//! The arguments of the commands about bookings.
 
 use super::times::Repeat;
 use crate::places::{AgentArgs, BookArgs};
@@ -7,68 +7,68 @@ use rpc::may::Signal;
 use std::net::SocketAddr;
 use terms::{Bytes, Span};
 
-/// What is asked for: of `sluice reserve` and `sluice enquire`.
+/// A request of `sluice reserve`, `sluice enquire` or `sluice may`.
 #[derive(Args, Debug)]
 pub struct WantArgs {
-    /// Whose book.
+    /// The agent or the broker.
     #[command(flatten)]
     pub book: BookArgs,
-    /// How much of what: net/eth1=3mbit, cpu=0.5, disk/data=20mbps, licence/solver=2; with a least amount: net/eth1=30mbit:10mbit;
-    /// of a broker: maui/net/eth1=3mbit
+    /// Resources with amounts: net/eth1=3mbit, cpu=0.5, disk/data=20mbps, licence/solver=2; with a least
+    /// amount: net/eth1=30mbit:10mbit; of a broker: maui/net/eth1=3mbit
     #[arg(value_name = "RESOURCE=AMOUNT", required_unless_present_any = ["forward", "reverse", "to"])]
     pub parts: Vec<String>,
-    /// Between two hosts, --from ADDR --to ADDR: so much goes there; with a least rate: 6mbit:2mbit
+    /// Between two hosts, --from ADDR --to ADDR: the forward rate; with a least rate: 6mbit:2mbit
     #[arg(long, value_name = "RATE", requires = "to")]
     pub forward: Option<String>,
-    /// Between two hosts: so much comes back
+    /// Between two hosts: the reverse rate
     #[arg(long, value_name = "RATE", requires = "to")]
     pub reverse: Option<String>,
-    /// When: 14:00..15:30, now..+2h, "friday 08:00..10:00"; open at its end: now..
+    /// The window: 14:00..15:30, now..+2h, "friday 08:00..10:00"; open at its end: now..
     #[arg(long, short = 'w', value_name = "FROM..UNTIL", conflicts_with = "duration")]
     pub window: Option<String>,
-    /// From when [default: now]; with an address: from which host, as --source
+    /// The start [default: now]; an address here is the sending host, as with --source
     #[arg(long, value_name = "WHEN|ADDR[:PORT]")]
     pub from: Vec<String>,
-    /// For how long: 10m, 2h; or ever
+    /// The duration: 10m, 2h; or ever
     #[arg(long = "for", value_name = "TIME", value_parser = lasting)]
     pub duration: Option<Lasting>,
-    /// As early as it fits, not before --from, over by --by
+    /// The earliest window that fits: not before --from, over by --by
     #[arg(long, requires = "duration", conflicts_with = "window")]
     pub earliest: bool,
-    /// So much moved by --by, at a constant or stepped rate; AMOUNT is then the most that it can use
+    /// The volume to move by --by, at a constant or stepped rate; AMOUNT is then the highest usable rate
     #[arg(long, value_name = "SIZE", requires = "by", conflicts_with_all = ["window", "duration", "earliest"])]
     pub volume: Option<String>,
     /// The deadline
     #[arg(long, value_name = "WHEN")]
     pub by: Option<String>,
-    /// The same time of day again
+    /// Repeat the window at the same time of day
     #[arg(long, value_enum, requires = "window", conflicts_with_all = ["volume", "earliest"])]
     pub repeat: Option<Repeat>,
-    /// So often
+    /// The number of windows
     #[arg(long, value_name = "N", requires = "repeat")]
     pub times: Option<usize>,
-    /// Until then
+    /// The end of the repetition
     #[arg(long, value_name = "WHEN", requires = "repeat")]
     pub until: Option<String>,
-    /// Windows of a recurrence need not all fit: those that do are reserved
+    /// Reserve those windows of a recurrence that fit, even if others do not
     #[arg(long, requires = "repeat")]
     pub some: bool,
-    /// Share what foreground leaves, with this weight against other background
+    /// Use what foreground bookings leave, with this weight against other background bookings
     #[arg(long, value_name = "WEIGHT")]
     pub background: Option<u32>,
-    /// With less than this it is suspended, and told so
+    /// The least amount: below it the booking is suspended, and its owner is told
     #[arg(long, value_name = "AMOUNT", requires = "background")]
     pub floor: Option<String>,
-    /// The least size of its packets, IP header included: what headers cost is counted from it [default: 1000b]
+    /// The least size of its packets, IP header included: it sets the cost of headers [default: 1000b]
     #[arg(long, value_name = "SIZE", value_parser = rpc::units::parse_bytes)]
     pub packet: Option<Bytes>,
-    /// The longest round-trip time: its burst is what it sends in so long [default: 100ms]
+    /// The longest round-trip time: the burst is what the sender sends in this time [default: 100ms]
     #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span)]
     pub rtt: Option<Span>,
     /// The time zone [default: the system's]
     #[arg(long, value_name = "ZONE")]
     pub zone: Option<String>,
-    /// What you call it
+    /// A label of your choice
     #[arg(long, default_value = "")]
     pub label: String,
     /// Print one JSON object
@@ -89,19 +89,19 @@ pub struct WantArgs {
                         sluice reserve --from 10.0.0.1:4000 --to 10.0.2.2:5004 --protocol udp --forward 6mbit:2mbit -w 14:00..15:00\n  \
                         sluice reserve --from 10.0.0.1 --to 10.0.2.2 --volume 200gb --by \"friday 08:00\"")]
 pub struct ReserveArgs {
-    /// What.
+    /// The request.
     #[command(flatten)]
     pub want: WantArgs,
-    /// Only hold it for so long: book it with `sluice commit`
+    /// Only hold the reservation for this time: book it with `sluice commit`
     #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span)]
     pub hold: Option<Span>,
-    /// The same key with the same request has one effect, however often it is sent
+    /// A key for this request: repeats of it with the same key have one effect in all
     #[arg(long, default_value = "")]
     pub key: String,
-    /// What it belongs to
+    /// The group of the reservation
     #[arg(long, default_value = "")]
     pub group: String,
-    /// For whom.
+    /// The packets or processes.
     #[command(flatten)]
     pub whose: WhoseArgs,
 }
@@ -113,10 +113,10 @@ pub struct ReserveArgs {
                   sluice enquire --from 10.0.0.1 --to 10.0.2.2 --for 1h        between two hosts: how much could there be?"
 )]
 pub struct EnquireArgs {
-    /// What.
+    /// The request.
     #[command(flatten)]
     pub want: WantArgs,
-    /// Between whom.
+    /// The packets.
     #[command(flatten)]
     pub packets: PacketArgs,
 }
@@ -133,29 +133,29 @@ pub struct EnquireArgs {
                   Everybody may ask about themselves; about others operators, auditors, and whom the policy's `auditors` name.\n\
                   Exit status 1: some of it would be refused. Whether there is room is what `sluice enquire` asks.")]
 pub struct MayArgs {
-    /// Whom: the name of a certificate, uid:1000 of a user of the agent's machine, or me
+    /// The caller: the name of a certificate, uid:1000 of a user of the agent's machine, or me
     pub who: String,
-    /// A group that they are in: of their certificate, or gid:27
+    /// A group of the caller: of their certificate, or gid:27
     #[arg(long, value_name = "GROUP")]
     pub member: Vec<String>,
-    /// Not what is booked, but what is signalled: send or receive by RSVP, or boomerang
+    /// Ask about signalling instead of a booking: send or receive by RSVP, or boomerang
     #[arg(long, value_name = "HOW", conflicts_with_all = ["parts", "window", "duration", "volume", "background"], requires = "to")]
     pub signal: Option<Signal>,
-    /// At this pre-emption priority (RFC 3181)
+    /// The pre-emption priority (RFC 3181)
     #[arg(long, value_name = "N", requires = "signal")]
     pub priority: Option<u16>,
-    /// Of a broker's agents, at which it is signalled
+    /// The agent of a broker at which it is signalled
     #[arg(long, value_name = "AGENT", requires = "signal")]
     pub at: Option<String>,
-    /// What.
+    /// The request.
     #[command(flatten)]
     pub want: WantArgs,
-    /// Between whom.
+    /// The packets.
     #[command(flatten)]
     pub packets: PacketArgs,
 }
 
-/// Which packets.
+/// The packets of a flow.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct PacketArgs {
     /// Packets to here: ADDRESS or ADDRESS:PORT
@@ -169,10 +169,10 @@ pub struct PacketArgs {
     pub protocol: Option<u8>,
 }
 
-/// Whose packets or processes a part is for.
+/// The packets or processes that a part serves.
 #[derive(Args, Clone, Debug, Default)]
 pub struct WhoseArgs {
-    /// Which packets.
+    /// The packets.
     #[command(flatten)]
     pub packets: PacketArgs,
     /// All threads of this process
@@ -195,16 +195,16 @@ pub struct End {
     pub port: Option<u16>,
 }
 
-/// For how long.
+/// A duration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lasting {
-    /// So long.
+    /// This time.
     Span(Span),
     /// Until it is given back.
     Ever,
 }
 
-/// Reads `2h`, or `ever`.
+/// Reads a duration: `2h`, or `ever`.
 pub fn lasting(text: &str) -> Result<Lasting, String> {
     match text {
         "ever" | "forever" => Ok(Lasting::Ever),
@@ -212,7 +212,7 @@ pub fn lasting(text: &str) -> Result<Lasting, String> {
     }
 }
 
-/// Reads one.
+/// Reads an address with or without a port.
 pub fn end(text: &str) -> Result<End, String> {
     if let Ok(address) = text.parse() {
         return Ok(End { address, port: None });
@@ -230,27 +230,27 @@ pub fn end(text: &str) -> Result<End, String> {
                         If the new does not fit, the old stays."
 )]
 pub struct ModifyArgs {
-    /// Whose book.
+    /// The agent or the broker.
     #[command(flatten)]
     pub book: BookArgs,
-    /// Which
+    /// The reservation's handle
     pub handle: String,
     /// The new amount of part --part, in its unit
     #[arg(long)]
     pub amount: Option<String>,
-    /// Which part, from 0
+    /// The number of the part, from 0
     #[arg(long, default_value_t = 0)]
     pub part: usize,
-    /// Between two hosts: so much goes there
+    /// Between two hosts: the forward rate
     #[arg(long, value_name = "RATE", conflicts_with = "amount")]
     pub forward: Option<String>,
-    /// Between two hosts: so much comes back
+    /// Between two hosts: the reverse rate
     #[arg(long, value_name = "RATE", conflicts_with = "amount")]
     pub reverse: Option<String>,
     /// A new start
     #[arg(long, value_name = "WHEN")]
     pub start: Option<String>,
-    /// A new end; +1h: so much later than now planned; "forever": open
+    /// A new end; +1h: this much later than the present end; "forever": open
     #[arg(long, value_name = "WHEN")]
     pub end: Option<String>,
     /// Another label
@@ -270,18 +270,18 @@ pub struct ModifyArgs {
                         sluice bind HANDLE --part 1 --pid 4711\n  sluice bind HANDLE --nobody\n  \
                         A reservation between two hosts is bound at every agent on the way, both directions.")]
 pub struct BindArgs {
-    /// Whose book.
+    /// The agent or the broker.
     #[command(flatten)]
     pub book: BookArgs,
-    /// Which
+    /// The reservation's handle
     pub handle: String,
-    /// Which part, from 0 [default: 0, or all that are between two hosts]
+    /// The number of the part, from 0 [default: 0, or all parts between two hosts]
     #[arg(long)]
     pub part: Option<usize>,
-    /// For nobody any more
+    /// Remove the binding
     #[arg(long, conflicts_with_all = ["to", "source", "pid", "tid", "cgroup"])]
     pub nobody: bool,
-    /// For whom.
+    /// The packets or processes.
     #[command(flatten)]
     pub whose: WhoseArgs,
     /// Print one JSON object
@@ -292,10 +292,10 @@ pub struct BindArgs {
 /// `sluice cancel` and `sluice commit`.
 #[derive(Args, Debug)]
 pub struct HandleArgs {
-    /// Whose book.
+    /// The agent or the broker.
     #[command(flatten)]
     pub book: BookArgs,
-    /// Which
+    /// The handles of reservations
     #[arg(required = true)]
     pub handles: Vec<String>,
     /// Print JSON, one object a line
@@ -310,30 +310,30 @@ pub struct HandleArgs {
                         sluice list --resource net/eth1 --window \"friday 00:00..24:00\" --json"
 )]
 pub struct ListArgs {
-    /// Whose book.
+    /// The agent or the broker.
     #[command(flatten)]
     pub book: BookArgs,
-    /// One of them, with its history
+    /// The handle of one reservation, to show its history too
     pub handle: Option<String>,
-    /// Of this owner
+    /// Only reservations of this owner
     #[arg(long)]
     pub owner: Option<String>,
-    /// Of this group
+    /// Only reservations of this group
     #[arg(long)]
     pub group: Option<String>,
-    /// With this label
+    /// Only reservations with this label
     #[arg(long)]
     pub label: Option<String>,
-    /// With a part of this resource
+    /// Only reservations with a part of this resource
     #[arg(long)]
     pub resource: Option<String>,
-    /// In this state: held, booked, active, suspended, ended, cancelled, expired
+    /// Only reservations in this state: held, booked, active, suspended, ended, cancelled, expired
     #[arg(long = "state", value_name = "STATE")]
     pub states: Vec<String>,
-    /// With a window that meets this one: 14:00..15:30, "friday 00:00..24:00"
+    /// Only reservations with a window that meets this one: 14:00..15:30, "friday 00:00..24:00"
     #[arg(long, short = 'w', value_name = "FROM..UNTIL")]
     pub window: Option<String>,
-    /// Also what is over
+    /// Also reservations that are over
     #[arg(long, conflicts_with = "states")]
     pub all: bool,
     /// Print one JSON object
@@ -349,22 +349,22 @@ pub struct ListArgs {
                         sluice audit --follow --json          one object a line, as they are made\n\n\
                         Root and the agent's own user may read it, and whom the policy names: auditors = [\"uid:1000\"]")]
 pub struct AuditArgs {
-    /// Which agent.
+    /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// About this reservation
+    /// Only decisions about this reservation
     #[arg(long)]
     pub handle: Option<String>,
-    /// Asked by this caller: uid:1000, alice
+    /// Only decisions about requests of this caller: uid:1000, alice
     #[arg(long, alias = "owner", value_name = "NAME")]
     pub who: Option<String>,
-    /// Made at this time or later; a time of day alone is when it was last that
+    /// Only decisions made at this time or later; a time of day alone means its last occurrence
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
-    /// Only the last so many of them [default: 50, or all with --since, --handle or --who]
+    /// Only the last N decisions [default: 50, or all with --since, --handle or --who]
     #[arg(long, value_name = "N")]
     pub last: Option<usize>,
-    /// Go on, as they are made
+    /// Go on, and show new decisions as they are made
     #[arg(long)]
     pub follow: bool,
     /// The time zone [default: the system's]
@@ -380,12 +380,12 @@ pub struct AuditArgs {
 #[command(after_help = "Examples:\n  sluice calendar                            every resource, the next 24 hours\n  \
                         sluice calendar net/eth1 --window \"monday 08:00..friday 18:00\"")]
 pub struct CalendarArgs {
-    /// Whose book.
+    /// The agent or the broker.
     #[command(flatten)]
     pub book: BookArgs,
-    /// Of these resources [default: all]
+    /// Only these resources [default: all]
     pub resources: Vec<String>,
-    /// From when to when
+    /// The window to show
     #[arg(long, short = 'w', value_name = "FROM..UNTIL", default_value = "now..+24h")]
     pub window: String,
     /// The time zone [default: the system's]

@@ -1,4 +1,4 @@
-//! From arguments to the book's documents.
+//! Conversion of arguments to the documents of requests.
 
 use super::args::{End, Lasting, PacketArgs, WantArgs, WhoseArgs, end};
 use super::booking_client::BookingOrder;
@@ -44,7 +44,7 @@ pub fn begins<'a>(want: &'a WantArgs, packets: &PacketArgs) -> Result<(Option<&'
     Ok((when, source))
 }
 
-/// What is asked between two hosts, if it is.
+/// The request between two hosts, if there is one.
 fn path(want: &WantArgs, packets: &PacketArgs, source: Option<End>) -> Result<Option<PathWish>, Complaint> {
     let rates = want.forward.is_some() || want.reverse.is_some();
     let alone = want.parts.is_empty() && packets.to.is_some();
@@ -97,7 +97,7 @@ fn rtt(want: &WantArgs) -> Option<f64> {
     want.rtt.map(|rtt| rtt.as_nanos() as f64 / 1e6)
 }
 
-/// What of single resources, and when.
+/// The request for single resources, with its windows.
 fn windows(want: &WantArgs, from: Option<&String>, calendar: &Calendar) -> Result<AskDoc, Complaint> {
     let bad = Complaint::usage;
     let time = |text: Option<&String>| text.map(|text| calendar.time(text)).transpose().map_err(bad);
@@ -191,7 +191,7 @@ pub fn amount_of(kind: ResourceKind, text: &str) -> Result<f64, String> {
     }
 }
 
-/// Whose, if anybody was named.
+/// The binding that the arguments name, if any.
 pub fn whose(args: &WhoseArgs) -> Option<BindingDoc> {
     let all =
         [args.pid.map(BindingDoc::Pid), args.tid.map(BindingDoc::Tid), args.cgroup.clone().map(BindingDoc::Cgroup)];

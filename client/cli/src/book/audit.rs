@@ -1,4 +1,4 @@
-//! `sluice audit`: the decisions that the book took, page by page, each proved against the one before it by the agent.
+//! `sluice audit`: the decisions about bookings, page by page; the agent proves each against the one before.
 
 use super::args::AuditArgs;
 use super::{here, print_json, unexpected};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Without a question, so many.
 const USUAL: usize = 50;
-/// How often it is looked whether there are new ones.
+/// The interval between queries for new decisions.
 const FOLLOW: Duration = Duration::from_millis(500);
 
 /// `sluice audit`.
@@ -109,7 +109,7 @@ fn print(row: &AuditRow, calendar: &Calendar, json: bool) -> Result<(), Complain
     Ok(())
 }
 
-/// What no rule is about is denied.
+/// The name of a deciding rule; a request without a matching rule is denied.
 fn named(rule: &str) -> &str {
     if rule.is_empty() { "no rule" } else { rule }
 }

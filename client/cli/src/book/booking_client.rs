@@ -1,4 +1,4 @@
-//! Whom the commands of the book speak to: an agent, or a broker over several. What is asked and shown is the same.
+//! The partner of the booking commands: an agent, or a broker over several. Requests and output are the same.
 
 use super::kept::{EventView, ListedReservation};
 use super::show;
@@ -15,7 +15,7 @@ use serde::Serialize;
 /// A request: of single resources, of network between two hosts, or of both.
 #[derive(Clone, Debug, Default)]
 pub struct BookingOrder {
-    /// What an agent is asked.
+    /// The request to an agent.
     pub ask: AskDoc,
     /// Between two hosts: a broker's.
     pub path: Option<PathWish>,
@@ -33,7 +33,7 @@ impl BookingOrder {
     }
 }
 
-/// What is to change.
+/// A change of a reservation.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Changed {
     /// At an agent.
@@ -42,7 +42,7 @@ pub struct Changed {
     pub rates: (Option<u64>, Option<u64>),
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub enum BookingError {
     /// It was refused.
@@ -89,7 +89,7 @@ impl BookingError {
     }
 }
 
-/// What would be granted.
+/// The answer to an enquiry.
 #[derive(Debug)]
 pub enum EnquiryReply {
     /// By an agent.
@@ -174,7 +174,7 @@ impl BookingClient {
         }
     }
 
-    /// What would be granted.
+    /// Asks for the amount and time that would be granted.
     pub fn enquire(&mut self, asked: BookingOrder) -> Told<EnquiryReply> {
         match self {
             BookingClient::Agent(client) => match client.call(Request::BookEnquire(asked.ask))? {
@@ -185,7 +185,7 @@ impl BookingClient {
         }
     }
 
-    /// What policy would say; `who`: to somebody else, of these groups.
+    /// Asks for the decision of policy; `who`: about another caller, of these groups.
     pub fn may(&mut self, who: Option<(&str, &[String])>, ask: AskDoc) -> Told<MayDoc> {
         match self {
             BookingClient::Agent(client) => would(client, who, ask, None),
@@ -321,7 +321,7 @@ impl BookingClient {
         }
     }
 
-    /// What happened to one.
+    /// The events of a reservation.
     pub fn history(&mut self, handle: &str) -> Told<Vec<EventView>> {
         match self {
             BookingClient::Agent(client) => {
@@ -345,7 +345,7 @@ impl BookingClient {
         }
     }
 
-    /// What there is, and what of it is free over this window.
+    /// The resources, with their free amounts over this window.
     pub fn resources(&mut self, window: WindowDoc) -> Told<Vec<ResourceRow>> {
         match self {
             BookingClient::Agent(client) => match client.call(Request::resources(Some(window)))? {
@@ -367,7 +367,7 @@ fn missing(away: &[String]) {
     }
 }
 
-/// What an agent's policy would say.
+/// The decision of an agent's policy.
 fn would(client: &mut Client, who: Option<(&str, &[String])>, ask: AskDoc, signal: Option<SignalDoc>) -> Told<MayDoc> {
     let doc = |(name, groups): (&str, &[String])| CallerDoc {
         name: name.to_owned(),

@@ -64,7 +64,7 @@ fn picture(rows: &[ResourceRow], start: Instant, end: Instant, calendar: &Calend
     text + &format!("{:<indent$}{}\n", "", axis(calendar, start, end, columns))
 }
 
-/// What is free, as columns of what is taken.
+/// Draws the used share of a resource as columns, from its free amounts.
 fn draw(free: &[StepDoc], capacity: f64, start: Time, end: Time, columns: usize) -> String {
     let whole = end.since(start).as_nanos().max(1);
     let edge = |column: usize| start.as_nanos() + (u128::from(whole) * column as u128 / columns as u128) as u64;

@@ -50,7 +50,7 @@ impl ListedReservation {
         }
     }
 
-    /// What of it an agent's has as well.
+    /// The reservation in the form of an agent's document.
     pub fn doc(&self) -> ReservationDoc {
         match self {
             ListedReservation::Agent(doc) => doc.clone(),
@@ -70,7 +70,7 @@ impl ListedReservation {
         }
     }
 
-    /// Whether a part is one of what is between two hosts.
+    /// True if a part belongs to the path between two hosts.
     pub fn is_of_path(&self, part: usize) -> bool {
         match self {
             ListedReservation::Agent(_) => false,
@@ -101,7 +101,7 @@ pub enum EventView {
 }
 
 impl EventView {
-    /// When.
+    /// The time of the event.
     pub fn at(&self) -> rpc::book::Instant {
         match self {
             EventView::Agent(event) => event.at,

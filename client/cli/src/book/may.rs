@@ -1,4 +1,4 @@
-//! `sluice may`: which rule of the policy would decide, and why.
+//! `sluice may`: the rule of the policy that would decide, and its reason.
 
 use super::args::MayArgs;
 use super::booking_client::{BookingClient, BookingOrder};
@@ -10,7 +10,7 @@ use rpc::units;
 use std::fmt::Write;
 use std::process::ExitCode;
 
-/// The word for whoever asks.
+/// The word for the caller itself.
 const ME: &str = "me";
 
 /// `sluice may`: exit status 1 if some of it would be refused.
@@ -41,7 +41,7 @@ pub fn may(args: &MayArgs) -> Result<ExitCode, Complaint> {
     Ok(if said.allowed() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// What would be booked.
+/// The booking in question.
 fn booked(args: &MayArgs, calendar: &Calendar) -> Result<BookingOrder, Complaint> {
     let asked = ask::asked(&args.want, &args.packets, calendar)?;
     if asked.path.is_some() || asked.ask.parts.is_empty() {
@@ -53,7 +53,7 @@ fn booked(args: &MayArgs, calendar: &Calendar) -> Result<BookingOrder, Complaint
     Ok(asked)
 }
 
-/// What would be signalled, if that is what is asked about.
+/// The signalled request in question, if there is one.
 fn signal(args: &MayArgs) -> Result<Option<SignalDoc>, Complaint> {
     let (Some(how), Some(to)) = (args.signal, args.packets.to) else { return Ok(None) };
     let rate = |text: &Option<String>| {

@@ -1,4 +1,4 @@
-//! The commands of the book: reserve, enquire, modify, bind, commit, cancel, list, calendar, audit.
+//! The commands about bookings: reserve, enquire, modify, bind, commit, cancel, list, calendar, audit.
 
 pub mod args;
 mod ask;
@@ -54,7 +54,7 @@ fn print(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whose the packets are: an address of `--from` is that of `--source`.
+/// The packets, with an address of `--from` as their source if `--source` is missing.
 fn from_as_source(want: &WantArgs, packets: PacketArgs) -> PacketArgs {
     let source = packets.source.or_else(|| want.from.iter().find_map(|text| args::end(text).ok()));
     PacketArgs { source, ..packets }

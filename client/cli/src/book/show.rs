@@ -1,4 +1,4 @@
-//! The book for people: reservations, what would be granted, refusals with their alternatives, events.
+//! Bookings as text for people: reservations, answers to enquiries, refusals with their alternatives, events.
 
 use super::times::Calendar;
 use crate::complain::Complaint;
@@ -24,7 +24,7 @@ pub fn amount(unit: &str, amount: f64) -> String {
     }
 }
 
-/// The same of what could be had, rounded down: whoever asks for what is written here gets it.
+/// The same for a free amount, rounded down: a request for the amount shown will fit.
 pub fn at_most(unit: &str, value: f64) -> String {
     let digits = |value: f64, scale: f64, places: i32| {
         let fine = scale / 10f64.powi(places);
@@ -69,7 +69,7 @@ fn unit_of(resource: &str) -> &'static str {
     rpc::book::shown::unit(kind_of(resource))
 }
 
-/// What was measured, in words.
+/// The measured use, in words.
 fn measured(part: &PartRow) -> String {
     let Some(seen) = &part.measured else { return "not measured".to_owned() };
     let shown = |value: f64| amount(&part.unit, value);
@@ -112,7 +112,7 @@ pub fn reservation(doc: &ReservationDoc, calendar: &Calendar) -> String {
     text
 }
 
-/// Whose packets or processes, in a word.
+/// The bound packets or processes, in a word.
 fn whose(binding: Option<&BindingDoc>) -> String {
     match binding {
         None => "-".to_owned(),
@@ -197,7 +197,7 @@ pub fn table(rows: &[ReservationDoc], calendar: &Calendar) -> TextTable {
     table
 }
 
-/// What would be granted.
+/// The answer of an agent to an enquiry.
 pub fn enquired(doc: &EnquiredDoc, resources: &[String], calendar: &Calendar) -> String {
     let mut text = String::new();
     for (n, resource) in resources.iter().enumerate() {
@@ -216,7 +216,7 @@ pub fn enquired(doc: &EnquiredDoc, resources: &[String], calendar: &Calendar) ->
     text
 }
 
-/// What a broker's agents would grant.
+/// The answer of a broker to an enquiry.
 pub fn enquired_of(doc: &Enquiry, calendar: &Calendar) -> String {
     let mut text = String::new();
     for (way, most) in [("forward", doc.forward), ("reverse", doc.reverse)] {
@@ -241,7 +241,7 @@ pub fn enquired_of(doc: &Enquiry, calendar: &Calendar) -> String {
     text
 }
 
-/// Why not, and what would be possible.
+/// A refusal and its alternatives.
 pub fn refused(refusal: &RefusalDoc, resources: &[String], calendar: &Calendar) -> String {
     refused_with(refusal, resources, calendar, &|_| None)
 }
@@ -263,7 +263,7 @@ fn refused_with(refusal: &RefusalDoc, resources: &[String], calendar: &Calendar,
     text
 }
 
-/// Which resource, when, and how much is free, as people read it; any other reason in the book's own words.
+/// The resource, the time and the free amount, as people read it; any other reason in the agent's own words.
 fn reason(refusal: &RefusalDoc, calendar: &Calendar) -> String {
     let (Some(resource), Some(asked), Some(free), Some(start)) =
         (&refusal.resource, refusal.asked, refusal.free, refusal.start)
@@ -276,7 +276,7 @@ fn reason(refusal: &RefusalDoc, calendar: &Calendar) -> String {
     format!("{resource}: asked {asked}, free {free} from {} to {end}", calendar.show(start))
 }
 
-/// What is typed to take an alternative, where that can be said.
+/// The command that takes an alternative, if one can.
 pub type Commands<'a> = &'a dyn Fn(&AlternativeDoc) -> Option<String>;
 
 /// A refusal, with its alternatives; on standard output as JSON where that was asked for.

@@ -1,4 +1,4 @@
-//! The command that takes an alternative: what was typed, with the window or the amount that was offered.
+//! The command that takes an alternative: the typed command, with the offered window or amount.
 
 use super::show::kind_of;
 use super::times::Calendar;
@@ -8,12 +8,12 @@ use terms::book::ResourceKind;
 /// Options of `sluice reserve` that stand alone.
 const FLAGS: [&str; 3] = ["--earliest", "--some", "--json"];
 
-/// What was typed, without the program's name.
+/// The typed command, without the program's name.
 pub fn typed() -> Vec<String> {
     std::env::args().skip(1).collect()
 }
 
-/// What would be typed instead; `None`: no command says it. `path`: it is between two hosts.
+/// The command that takes the alternative; `None`: no command can. `path`: it is between two hosts.
 pub fn command(typed: &[String], offered: &AlternativeDoc, path: bool, calendar: &Calendar) -> Option<String> {
     let steps: Vec<&StepDoc> = offered.parts.iter().map(|part| part.first()).collect::<Option<_>>()?;
     if offered.parts.iter().any(|part| part.len() != 1) || steps.is_empty() {

@@ -9,7 +9,7 @@ use rpc::book::{Instant, WindowDoc};
 /// Most windows of a recurrence.
 pub const MOST_WINDOWS: usize = 1024;
 
-/// What is wrong with a time: a sentence for the person who wrote it.
+/// The mistake in a time: a sentence for the person who wrote it.
 pub type BadTime = String;
 
 /// Here and now.
@@ -21,15 +21,15 @@ pub struct Calendar {
 /// A window as it was written; no start: from now on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Written {
-    /// From when; `None`: now.
+    /// The start; `None`: now.
     pub start: Option<Instant>,
-    /// Until when; `None`: open.
+    /// The end; `None`: open.
     pub end: Option<Instant>,
-    /// When it begins by the clock, though that may have passed: what is repeated begins then.
+    /// The written start, even if it is in the past: a repetition begins there.
     pub begins: Instant,
 }
 
-/// How often.
+/// The interval of a repetition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Repeat {
     /// Each day

@@ -16,15 +16,15 @@ pub enum BoomerangCommand {
     /// Give a reservation back
     #[command(after_help = "Example:\n  sluice boomerang release 1 --node swissvale")]
     Release(ReleaseArgs),
-    /// What this node keeps up, and what it holds for others: asked / admitted / installed / measured
+    /// Sessions of this node, and those that it holds for others: asked / admitted / installed / measured
     #[command(after_help = SESSIONS)]
     Sessions(SessionsArgs),
-    /// Messages that the agent handles, as they come and go, decoded
+    /// Show the messages that the agent handles, as they come and go, decoded
     #[command(
         after_help = "What the kernel's fast path decides by itself does not come to the agent and is not shown."
     )]
     Trace(TraceArgs),
-    /// Print what captured messages say, one JSON object a line (needs no agent)
+    /// Decode captured messages, one JSON object a line (needs no agent)
     #[command(
         after_help = "Examples:\n  echo 0800...  | sluice boomerang decode --hex        one ICMP message in hex a line\n  \
                       echo 4500...  | sluice boomerang decode --hex --ip   one whole IP packet in hex a line\n\n\
@@ -60,16 +60,16 @@ Exit status: 0 reserved, 1 refused or not answered, 130 interrupted.";
 /// `sluice boomerang reserve`.
 #[derive(Args, Debug)]
 pub struct ReserveArgs {
-    /// Which agent.
+    /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// Where the forward packets go: a host, or a prefix for all packets to a site
+    /// The destination of the forward packets: a host, or a prefix for all packets to a site
     #[arg(long, value_name = "ADDR[/LENGTH][:PORT]", value_parser = parse_end)]
     pub to: End,
-    /// Where they come from [default: our address on the way, port as --to; of prefixes any port]
+    /// Their source [default: our address on the way, port as --to; of prefixes any port]
     #[arg(long, value_name = "ADDR[/LENGTH][:PORT]", value_parser = parse_end)]
     pub from: Option<End>,
-    /// Who answers the ping [default: where the packets go]; with a prefix in --to a host there
+    /// The host that answers the ping [default: the destination]; with a prefix in --to a host there
     #[arg(long, value_name = "ADDR")]
     pub far_end: Option<IpAddr>,
     /// IP protocol: udp, tcp, or a number [default: udp; of prefixes any]
@@ -81,10 +81,10 @@ pub struct ReserveArgs {
     /// Rate towards here
     #[arg(long, value_name = "RATE", value_parser = parse_bps, default_value = "0bit")]
     pub reverse: u32,
-    /// What would do as well, if that is not to be had (DOWNGRADE); again for more
+    /// Lower rates that would do as well (DOWNGRADE); again for more
     #[arg(long = "or", value_name = "FORWARD[:REVERSE]", value_parser = parse_pair)]
     pub or: Vec<(u32, Option<u32>)>,
-    /// Take what there is when a node refuses, if it is at least this
+    /// If a node refuses, take the rates that it has, if they are at least these
     #[arg(long, value_name = "FORWARD[:REVERSE]", value_parser = parse_pair)]
     pub at_least: Option<(u32, Option<u32>)>,
     /// All packets between the two addresses, whatever their ports
@@ -93,7 +93,7 @@ pub struct ReserveArgs {
     /// Time between refreshes, whole seconds
     #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "3s")]
     pub refresh: Span,
-    /// Prove with this key who asks
+    /// Authenticate the request with this key
     #[arg(long, value_name = "KEY")]
     pub auth: Option<u32>,
     /// User ID and credential of the option Boomerang_UID
@@ -102,13 +102,13 @@ pub struct ReserveArgs {
     /// Set IPv4's Router Alert
     #[arg(long)]
     pub router_alert: bool,
-    /// Change what this session has, instead of making another
+    /// Change the rates of this session, instead of making another
     #[arg(long, value_name = "NUMBER")]
     pub number: Option<u64>,
-    /// Stay, show what happens, and give it back at the end
+    /// Stay, show events, and give the reservation back at the end
     #[arg(long)]
     pub stay: bool,
-    /// Without an answer after this long give up and give back; with --stay: stay so long
+    /// Without an answer after this time give up and give back; with --stay: the time to stay
     #[arg(long = "for", value_name = "TIME", value_parser = rpc::units::parse_span)]
     pub patience: Option<Span>,
     /// Print one JSON object a line
@@ -119,7 +119,7 @@ pub struct ReserveArgs {
 /// `sluice boomerang release`.
 #[derive(Args, Debug)]
 pub struct ReleaseArgs {
-    /// Which agent.
+    /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
     /// Its number, as `reserve` and `sessions` show it
@@ -129,13 +129,13 @@ pub struct ReleaseArgs {
 /// `sluice boomerang sessions`.
 #[derive(Args, Debug)]
 pub struct SessionsArgs {
-    /// Which agent.
+    /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// Measure over this time; 0s: what was measured since somebody asked last
+    /// The measuring time; 0s: what was measured since the last query
     #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "1s")]
     pub over: Span,
-    /// Show at most so many of each list; how many more there are is said
+    /// Show at most this many rows of each list, and the number of those left out
     #[arg(long, value_name = "COUNT", default_value = "1000")]
     pub most: usize,
     /// Print JSON
@@ -146,7 +146,7 @@ pub struct SessionsArgs {
 /// `sluice boomerang trace`.
 #[derive(Args, Debug)]
 pub struct TraceArgs {
-    /// Which agent.
+    /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
     /// Stop after so many messages
@@ -155,7 +155,7 @@ pub struct TraceArgs {
     /// Stop after this long [default: until interrupted]
     #[arg(long = "for", value_name = "TIME", value_parser = rpc::units::parse_span)]
     pub patience: Option<Span>,
-    /// Print everything that a message says, one JSON object a line
+    /// Print all fields of a message, one JSON object a line
     #[arg(long)]
     pub json: bool,
 }

@@ -49,7 +49,7 @@ fn message(bytes: &[u8]) -> Json {
     }
 }
 
-/// What the message in an IP packet says, with the packet's own header.
+/// The contents of the message in an IP packet, with the packet's own header.
 pub fn packet(bytes: &[u8]) -> Json {
     match ProbePacket::parse(bytes) {
         Ok(probe) => {

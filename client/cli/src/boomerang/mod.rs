@@ -77,16 +77,16 @@ fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
 
 /// SIGHUP, SIGINT, SIGTERM.
 const ENDING: [i32; 3] = [1, 2, 15];
-/// How soon a signal is noticed.
+/// The longest delay before a signal is noticed.
 const LOOK: Duration = Duration::from_millis(100);
-/// What the asked agent itself refuses is heard within this.
+/// The time in which the agent's own refusal arrives.
 const AT_ONCE: Duration = Duration::from_millis(200);
 
 fn patience(args: &ReserveArgs) -> Option<Duration> {
     args.patience.map(|span| Duration::from_nanos(span.as_nanos()))
 }
 
-/// Who has not been answered yet does not leave something behind that nobody knows of.
+/// Releases a session without an answer, so that none is left that its requester does not know of.
 fn give_back(client: &mut Client, number: Option<u64>) -> Result<(), Complaint> {
     match number.map(|number| client.call(Request::BoomerangRelease { number })) {
         // It was over already.
@@ -106,7 +106,7 @@ fn out_of_patience(args: &ReserveArgs, client: &mut Client, number: Option<u64>)
     }))
 }
 
-/// Nobody answers for a group: what can be said is that it was told.
+/// A group sends no answers: the result says only that it was told.
 fn group_is_told(args: &ReserveArgs, session: Option<&BoomerangSession>) -> Result<ExitCode, Complaint> {
     let Some(session) = session else { return Ok(ExitCode::from(1)) };
     if args.json {
@@ -151,7 +151,7 @@ fn ask(args: &ReserveArgs) -> Result<BoomerangAsk, Complaint> {
     })
 }
 
-/// Whose packets, and which bits of that count.
+/// The packets, and the mask of the bits that count.
 fn whose(args: &ReserveArgs) -> (ClassifierDoc, Option<MaskDoc>) {
     let to = args.to;
     if !to.at.is_host() || args.from.is_some_and(|from| !from.at.is_host()) {

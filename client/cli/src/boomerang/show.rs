@@ -71,7 +71,7 @@ fn pair(rates: &RatesDoc) -> String {
     format!("{}/{}", rate(rates.forward_bps), rate(rates.reverse_bps))
 }
 
-/// What this node keeps up.
+/// The sessions that this node refreshes.
 fn sessions(doc: &BoomerangDoc) -> TextTable {
     let mut table = TextTable::new(&[
         ("session", Align::Right),
@@ -99,7 +99,7 @@ fn sessions(doc: &BoomerangDoc) -> TextTable {
     table
 }
 
-/// What it holds.
+/// The reservations that it holds.
 fn blocks(doc: &BoomerangDoc) -> TextTable {
     let mut table = TextTable::new(&[
         ("flow", Align::Left),

@@ -7,7 +7,7 @@ pub struct Json {
     text: String,
     /// The closing bracket of each open record or list.
     open: Vec<char>,
-    /// Whether a value stands before the next one.
+    /// True if the next value needs a comma before it.
     comma: bool,
 }
 

@@ -38,7 +38,7 @@ pub fn run(path: &Path, args: &DoctorArgs) -> Result<ExitCode, Complaint> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks on a terminal; where nobody can answer, it is refused.
+/// Asks on a terminal; without a terminal the answer is a refusal.
 fn agreed(path: &Path, span: Duration) -> Result<bool, Complaint> {
     let what = format!("this keeps the disk of {} busy for about {} s", path.display(), span.as_secs());
     if !std::io::stdin().is_terminal() {

@@ -10,7 +10,7 @@ use terms::{Bytes, Rate, Span};
 /// `sluice rsvp ...`.
 #[derive(Subcommand, Debug)]
 pub enum RsvpCommand {
-    /// Say what a local application sends (Path messages go out until it ends)
+    /// Announce the traffic of a local application (Path messages go out until the command ends)
     #[command(
         after_help = "Example:\n  sluice rsvp send --to 10.0.2.2:5004 --from 10.0.0.1:5004 --rate 3.2mbit --burst 64kb"
     )]
@@ -21,25 +21,25 @@ pub enum RsvpCommand {
     /// Senders and reservations on behalf of hosts that do not signal; the agent keeps them
     #[command(subcommand)]
     Static(StaticCommand),
-    /// Where RSVP is spoken, and what is allocated there
+    /// Interfaces that speak RSVP, with their allocations
     #[command(visible_alias = "interfaces")]
     Interface(ShowArgs),
-    /// Who speaks it with us
+    /// Neighbours that speak RSVP
     #[command(visible_aliases = ["neighbors", "neighbour", "neighbours"])]
     Neighbor(ShowArgs),
     /// Sessions known to the agent
     #[command(visible_alias = "session")]
     Sessions(ShowArgs),
-    /// Path states: who sends, from where
+    /// Path states: senders and their previous hops
     #[command(visible_alias = "senders")]
     Sender(ShowArgs),
-    /// What we ask of previous hops
+    /// Reservation requests to previous hops
     #[command(visible_alias = "requests")]
     Request(ShowArgs),
     /// Reservation states: asked / admitted / installed / measured
     #[command(visible_alias = "reservations")]
     Reservation(ShowArgs),
-    /// What ledger and kernel hold on each outgoing interface
+    /// Reservations in the ledger and in the kernel, by outgoing interface
     Installed(ShowArgs),
     /// Messages by type, and drops by reason
     Counters(ShowArgs),
@@ -56,7 +56,7 @@ pub enum RsvpCommand {
                       The agent never waits for the reader: what is too much is left out, and counted."
     )]
     Trace(TraceArgs),
-    /// Print what captured messages say, one JSON object a line (needs no agent)
+    /// Decode captured messages, one JSON object a line (needs no agent)
     #[command(
         after_help = "Examples:\n  echo 1005...  | sluice rsvp decode --hex            one message in hex a line\n  \
                       echo 46c0...  | sluice rsvp decode --hex --ip       one whole IP packet in hex a line\n  \
@@ -78,25 +78,25 @@ Examples:
 /// `sluice rsvp static ...`.
 #[derive(Subcommand, Debug)]
 pub enum StaticCommand {
-    /// On behalf of a host that sends and does not say so
+    /// Senders on behalf of hosts that do not signal what they send
     #[command(
         after_help = "Example:\n  sluice rsvp static sender add --from 10.0.0.1:5004 --to 10.0.2.2:5004 --rate 3.2mbit"
     )]
     Sender {
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         command: StaticSender,
     },
-    /// On behalf of a host that receives and does not ask
+    /// Reservations on behalf of hosts that receive and do not signal
     #[command(
         after_help = "Example:\n  sluice rsvp static reservation add --session 10.0.2.2:5004 --filter 10.0.0.1:5004 --reserve 3.2mbit"
     )]
     Reservation {
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         command: StaticReservation,
     },
-    /// All of them, and how they go
+    /// List all of them, with their state
     List(StaticList),
 }
 
@@ -125,7 +125,7 @@ pub enum StaticReservation {
 /// `... remove`.
 #[derive(Args, Debug)]
 pub struct StaticRemove {
-    /// Which agent.
+    /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
     /// Its number, as `list` tells it
@@ -135,7 +135,7 @@ pub struct StaticRemove {
 /// `... list`.
 #[derive(Args, Debug)]
 pub struct StaticList {
-    /// Which agent.
+    /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
     /// Print JSON
@@ -146,13 +146,13 @@ pub struct StaticList {
 /// `sluice rsvp static reservation add`.
 #[derive(Args, Debug)]
 pub struct StaticReservationArgs {
-    /// Which agent.
+    /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// What is asked for.
+    /// The request.
     #[command(flatten)]
     pub ask: AskArgs,
-    /// How much
+    /// The rate to reserve
     #[arg(long, value_name = "RATE", value_parser = rpc::units::parse_rate)]
     pub reserve: Rate,
     /// The rest of the Tspec.
@@ -163,19 +163,19 @@ pub struct StaticReservationArgs {
 /// `sluice rsvp interface`, `neighbor`, ...
 #[derive(Args, Debug)]
 pub struct ShowArgs {
-    /// Which agent.
+    /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
     /// Only for this destination
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_end)]
     pub session: Option<End>,
-    /// Only in or out by this interface
+    /// Only state of this interface, in or out
     #[arg(long, short = 'i', value_name = "NAME")]
     pub interface: Option<String>,
-    /// At most so many rows
+    /// The most rows that are shown
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
-    /// Again and again, every so often
+    /// Repeat the output at this interval
     #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, num_args = 0..=1, default_missing_value = "1s")]
     pub watch: Option<Span>,
     /// Print JSON
@@ -186,19 +186,19 @@ pub struct ShowArgs {
 /// `sluice rsvp trace`.
 #[derive(Args, Debug)]
 pub struct TraceArgs {
-    /// Which agent.
+    /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// Only in or out by this interface
+    /// Only messages in or out by this interface
     #[arg(long, short = 'i', value_name = "NAME")]
     pub interface: Option<String>,
-    /// Only from or to this address
+    /// Only messages from or to this address
     #[arg(long, value_name = "ADDR")]
     pub address: Option<IpAddr>,
-    /// Only what comes
+    /// Only incoming messages
     #[arg(long = "in", conflicts_with = "out")]
     pub incoming: bool,
-    /// Only what goes
+    /// Only outgoing messages
     #[arg(long)]
     pub out: bool,
     /// Only these types: path, resv, patherr, resverr, pathtear, resvtear, resvconf, ... or numbers
@@ -207,7 +207,7 @@ pub struct TraceArgs {
     /// Write a capture of raw IP packets; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
-    /// Everything that each message says, one JSON object a line
+    /// Print all fields of each message, one JSON object a line
     #[arg(long, conflicts_with = "pcap")]
     pub json: bool,
     /// Stop after so many messages
@@ -253,16 +253,16 @@ pub struct TrafficArgs {
     pub max_packet: Bytes,
 }
 
-/// Who sends what.
+/// The traffic of a sender.
 #[derive(Args, Debug)]
 pub struct SenderArgs {
-    /// Which agent.
+    /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// Where the packets go
+    /// The destination of the packets
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_end)]
     pub to: End,
-    /// Where they come from
+    /// Their source
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_end)]
     pub from: End,
     /// IP protocol: udp, tcp, or a number; one without ports is written without ports
@@ -282,7 +282,7 @@ pub struct SenderArgs {
 /// `sluice rsvp send`.
 #[derive(Args, Debug)]
 pub struct SendArgs {
-    /// What.
+    /// The sender.
     #[command(flatten)]
     pub sender: SenderArgs,
     /// Stop after this long [default: until interrupted]
@@ -293,7 +293,7 @@ pub struct SendArgs {
     pub json: bool,
 }
 
-/// What is asked for, and for whom.
+/// A request of a receiver.
 #[derive(Args, Debug)]
 pub struct AskArgs {
     /// The destination of the session
@@ -305,7 +305,7 @@ pub struct AskArgs {
     /// Style: ff (one reservation for each sender), se (one for those named), wf (one for all)
     #[arg(long, default_value = "ff", value_parser = parse_style)]
     pub style: StyleDoc,
-    /// Only for this sender; again for more [default: every sender that appears]
+    /// Only this sender; again for more [default: every sender that appears]
     #[arg(long = "filter", visible_alias = "sender", value_name = "ADDR[:PORT]", value_parser = parse_end)]
     pub filters: Vec<End>,
     /// Service
@@ -319,13 +319,13 @@ pub struct AskArgs {
 /// `sluice rsvp receive`.
 #[derive(Args, Debug)]
 pub struct ReceiveArgs {
-    /// Which agent.
+    /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// What is asked for.
+    /// The request.
     #[command(flatten)]
     pub ask: AskArgs,
-    /// Reserve this rate; `same`: what the sender says it sends (shared styles: the largest of them)
+    /// The rate to reserve; `same`: the traffic that each sender announces (shared styles: the largest)
     #[arg(long, value_name = "RATE|same", value_parser = parse_reserve)]
     pub reserve: Option<Reserve>,
     /// Guaranteed service: R is chosen so that no packet is queued for longer than this on the whole path
@@ -370,7 +370,7 @@ impl From<End> for SenderId {
 /// `--reserve`.
 #[derive(Clone, Copy, Debug)]
 pub enum Reserve {
-    /// What the sender says it sends.
+    /// The traffic that each sender announces.
     Same,
     /// This rate.
     Rate(Rate),

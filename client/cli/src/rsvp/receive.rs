@@ -82,7 +82,7 @@ fn check(args: &ReceiveArgs) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// What holds for every request, of an application and of an operator.
+/// Checks a request, of an application or of an operator.
 pub(super) fn check_ask(ask: &AskArgs) -> Result<(), Complaint> {
     if ask.style == StyleDoc::Wf && !ask.filters.is_empty() {
         return Err(Complaint::usage("--style wf takes every sender: leave --filter out, or write --style se"));
@@ -93,7 +93,7 @@ pub(super) fn check_ask(ask: &AskArgs) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// How many confirmations follow from a changed request: one for each flow that is new or other for `ff`, else one.
+/// The number of confirmations to expect after a change: one for each new or changed flow for `ff`, else one.
 fn new_ones(ask: &AskArgs, now: &Lists, before: &Lists) -> usize {
     if ask.style != StyleDoc::Ff {
         return 1;
@@ -102,7 +102,7 @@ fn new_ones(ask: &AskArgs, now: &Lists, before: &Lists) -> usize {
     now.0.iter().zip(&now.1).filter(|flow| !known.contains(flow)).count()
 }
 
-/// What is asked, now that these senders are there.
+/// The senders and flowspecs of the request, for the senders present.
 fn lists(args: &ReceiveArgs, reserve: Reserve, there: &BTreeMap<(IpAddr, u32), Sender>) -> Result<Lists, Complaint> {
     let senders = there.keys().map(|&(src, src_port)| SenderId { src, src_port });
     // Senders that share a reservation share its M, which every one of their paths must carry.
@@ -143,7 +143,7 @@ fn flowspec(args: &ReceiveArgs, reserve: Reserve, sender: &Sender, mtu: Option<u
     Ok(service(tspec, Some(Rate::from_bps(rate))))
 }
 
-/// What holds each of them: one reservation that the senders share.
+/// The largest flowspec: one reservation that the senders share must hold each of them.
 fn largest(all: &[FlowSpecDoc]) -> Result<FlowSpecDoc, Complaint> {
     let mut all = all.iter().copied();
     let first = all.next().ok_or_else(|| Complaint::usage("there is no sender to reserve for"))?;
