@@ -1,8 +1,8 @@
-//! The slot tables of this agent as the book sees them: every interface's ledger, which signalled reservations draw on
-//! too, and the tables of processor, disks and whatever is counted. One file, no logic but units.
+//! The slot tables of this agent, as the bookings see them: every interface's ledger, which signalled reservations
+//! use too, and the tables of processor, disks and counted resources. This file only converts units.
 //!
-//! On an interface the book counts IP bytes and the ledger wire bytes: an amount is demanded with the link's overhead for
-//! each packet of the stated least size, and what is free is told without it, rounded down.
+//! On an interface, bookings count IP bytes and the ledger counts wire bytes: a demanded amount gets the link's
+//! overhead for each packet of the stated least size, and the free amount is reported without it, rounded down.
 
 use crate::core::Core;
 use crate::io::Event;
@@ -18,46 +18,46 @@ use terms::ports::book::{
 use terms::ports::{Ledger, PolicyPort};
 use terms::{IfIndex, Rate, Span, Time, Window};
 
-/// How bookings stand on an interface.
+/// The terms of bookings on an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bookable {
-    /// The most that booked reservations may have together, IP bit/s; `None`: all that the ledger has.
+    /// The most that bookings may have together, in IP bit/s; `None`: all that the ledger has.
     pub share: Option<Rate>,
-    /// Of that, what foreground and background may have together while there is background: thousandths.
+    /// The part of the share for foreground and background together while there is background, in thousandths.
     pub background: u32,
-    /// What the classes of code points get whatever is booked.
+    /// The guarantees of the code point classes, whatever is booked.
     pub core: Core,
 }
 
 impl Default for Bookable {
-    /// All of the ledger, and nine tenths of it (GARA section 5.2).
+    /// The whole ledger, and nine tenths of it while there is background (GARA section 5.2).
     fn default() -> Bookable {
         Bookable { share: None, background: 900, core: Core::default() }
     }
 }
 
-/// A resource that is no interface.
+/// A resource other than an interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resource {
-    /// `cpu`, `disk/NAME`, `licence/NAME`.
+    /// The name: `cpu`, `disk/NAME`, `licence/NAME`.
     pub name: String,
-    /// What a promise is worth.
+    /// The kind of guarantee that a promise gives.
     pub guarantee: Guarantee,
-    /// How much there is, in the unit of its kind.
+    /// The capacity, in the unit of its kind.
     pub capacity: u64,
-    /// What foreground and background may have together while there is background; zero: no background.
+    /// The part for foreground and background together while there is background; zero: no background.
     pub shared: u64,
 }
 
-/// What the book's resources are, beside the ledgers of the interfaces.
+/// The bookable resources, beside the ledgers of the interfaces.
 #[derive(Debug, Default)]
 pub(crate) struct ResourceRegistry {
     names: BTreeMap<String, ResourceId>,
     all: BTreeMap<ResourceId, Item>,
     bookable: BTreeMap<IfIndex, Bookable>,
-    /// Numbers are never used twice: a resource that comes back is another, with an empty ledger.
+    /// The last number. None is used twice: a resource that returns is a new one, with an empty ledger.
     next: u32,
-    /// Interfaces whose ledger has been asked to change.
+    /// The interfaces whose ledger the bookings have changed.
     touched: BTreeSet<IfIndex>,
 }
 
@@ -67,7 +67,7 @@ enum Item {
     Stock { stock: Resource, table: SlotTable },
 }
 
-/// What bookings may have of an interface: beside the interface's ledger, in IP bytes.
+/// The share of an interface for bookings, in IP bytes; it is counted beside the interface's ledger.
 #[derive(Debug)]
 struct Share {
     table: SlotTable,
@@ -81,13 +81,13 @@ impl ResourceRegistry {
         ResourceId(self.next)
     }
 
-    /// The resource that an interface is.
+    /// The resource of an interface.
     pub(crate) fn of(&self, oif: IfIndex) -> Option<ResourceId> {
         let is = |item: &Item| matches!(item, Item::Link { oif: at, .. } if *at == oif);
         self.all.iter().find(|(_, item)| is(item)).map(|(id, _)| *id)
     }
 
-    /// An interface takes reservations under this name, or none any more. What changed, if anything.
+    /// Sets the name under which an interface takes reservations, or none. Returns the change, if there is one.
     pub(crate) fn link(&mut self, oif: IfIndex, name: Option<&str>) -> Option<Event> {
         let name = name.map(|name| alloc::format!("net/{name}"));
         let known = self.of(oif);
@@ -107,7 +107,7 @@ impl ResourceRegistry {
         Some(Event::Resource { resource: id })
     }
 
-    /// How bookings stand on an interface from now on; what is booked stays.
+    /// Sets the terms of bookings on an interface from now on; existing bookings stay.
     pub(crate) fn set_bookable(&mut self, now: Time, oif: IfIndex, terms: Bookable) -> Option<ResourceId> {
         self.bookable.insert(oif, terms);
         let id = self.of(oif)?;
@@ -121,7 +121,7 @@ impl ResourceRegistry {
         Some(id)
     }
 
-    /// A resource that is no interface comes, or has another capacity.
+    /// Adds a resource other than an interface, or changes its capacity.
     pub(crate) fn add_resource(&mut self, now: Time, stock: Resource) -> ResourceId {
         if let Some(&id) = self.names.get(&stock.name)
             && let Some(Item::Stock { stock: known, table }) = self.all.get_mut(&id)
@@ -137,7 +137,7 @@ impl ResourceRegistry {
         id
     }
 
-    /// Interfaces whose ledger was changed since this was last asked.
+    /// The interfaces whose ledger has changed since the last call.
     pub(crate) fn take_touched(&mut self) -> BTreeSet<IfIndex> {
         core::mem::take(&mut self.touched)
     }
@@ -165,14 +165,14 @@ fn resize(table: &mut SlotTable, now: Time, rate: Rate) {
     }
 }
 
-/// The table with the time told. What windows do in it by themselves is the book's to know.
+/// The table after the time was told. Its own notices are dropped, because the bookings know them.
 fn told(table: &mut SlotTable, now: Time) -> &mut SlotTable {
     table.expire(now);
     while table.poll().is_some() {}
     table
 }
 
-/// What the book may ask: the tables of this agent, and somebody's policy.
+/// The ports of the bookings: the tables of this agent, and a policy.
 pub struct BookingPorts<'a, P> {
     pub(crate) tc: &'a mut Tc,
     pub(crate) shelf: &'a mut ResourceRegistry,
@@ -226,7 +226,7 @@ impl<P> BookingPorts<'_, P> {
     }
 }
 
-/// A refusal in the unit that was asked in.
+/// A refusal, with the free amount in the unit of the request.
 fn no(denied: Denied, unit: impl Fn(Rate) -> Rate) -> NoRoom {
     match denied {
         Denied::Capacity { free, .. } => NoRoom::Full { free: unit(free).as_bps() },
@@ -235,7 +235,7 @@ fn no(denied: Denied, unit: impl Fn(Rate) -> Rate) -> NoRoom {
     }
 }
 
-/// A wire rate in IP bytes, if no packet is shorter: rounded down, it is supplied.
+/// A wire rate in IP bytes, if no packet is shorter: rounded down, because it is supply.
 fn without(wire: Rate, overhead: u32, packet: u32) -> Rate {
     let packet = u64::from(packet.max(1));
     wire.share(packet, packet + u64::from(overhead))
@@ -328,8 +328,8 @@ impl<P> Ledger for BookingPorts<'_, P> {
         }
     }
 
-    /// Where a share of the link is set apart for bookings, what background has of it is promised: signalled reservations
-    /// see it as taken. Where none is, or a booking may displace those, background lives on what nobody has.
+    /// With a share of the link for bookings, the background's part of it is promised: reservations see it as
+    /// taken. Without one, or if bookings may displace reservations, background uses only the idle rate.
     fn lend(&mut self, now: Time, resource: ResourceId, by: Time, want: Demand) -> Option<SlotKey> {
         let Some(Item::Link { oif, premium: Some(share), .. }) = self.shelf.all.get_mut(&resource) else { return None };
         let link = self.tc.links.get_mut(oif).filter(|link| link.terms.assumed_holding.is_none())?;
@@ -400,7 +400,7 @@ impl<P> Ledger for BookingPorts<'_, P> {
     }
 }
 
-/// What both have, stretch by stretch.
+/// The free rate of both profiles, window by window.
 fn meet(a: Vec<(Window, Rate)>, b: Vec<(Window, Rate)>, most: usize) -> Vec<(Window, Rate)> {
     let (mut out, mut i, mut j) = (Vec::new(), 0, 0);
     while let (Some((x, in_a)), Some((y, in_b))) = (a.get(i), b.get(j)) {

@@ -1,19 +1,19 @@
-//! What every class of an interface gets, from the link and the sum of what the ledger granted on it.
+//! The guarantees of every class of an interface, from the link and the sum of the ledger's grants on it.
 //!
-//! Pure arithmetic in wire rates. The law that holds for every load the ledger can admit: the guaranteed rates of the
-//! classes sum to exactly the link (RFC 2211 and RFC 2212 need no more; HFSC, section II of the 1997 paper, and HTB
-//! keep their promise only then), and best effort is guaranteed whatever nobody reserved.
+//! Pure arithmetic in wire rates. The law for every load that the ledger can admit: the guaranteed rates of
+//! the classes sum to exactly the link (RFC 2211 and RFC 2212 need no more; HFSC, section II of the 1997
+//! paper, and HTB keep their promise only then), and best effort is guaranteed the rest.
 
 use crate::io::Reservable;
 use terms::{Bytes, FlowSpec, Rate, ServiceCurve, Session, Span, Tspec};
 use traffic::plan::{BucketSpec, ClassSpec, LinkSpec, QueueSpec};
 
-/// Controlled load's guaranteed rate while it is empty, so that the class is there, with its counters, from the start.
+/// The guaranteed rate of the empty controlled-load class, so that it exists, with its counters, from the start.
 const CONTROLLED_LOAD_FLOOR: Rate = Rate::from_kbps(8);
 
-/// How much later than another a packet of a flow may be that kept to its bucket some hops ago.
+/// The delay variation of a flow that kept to its bucket some hops upstream.
 const JITTER: Span = Span::from_millis(50);
-/// Packets of a flow that may catch up with each other, one a hop.
+/// The packets of a flow that may arrive together after such hops, one per hop.
 const PACKETS_MERGED: u64 = 4;
 /// The time that a full best-effort queue takes to drain.
 const BEST_EFFORT_QUEUE: Span = Span::from_millis(75);
@@ -22,16 +22,16 @@ const QUEUE_FLOOR: u64 = 32;
 /// Signalling comes in bursts when many sessions refresh after an outage.
 const CONTROL_QUEUE: QueueSpec = QueueSpec { packets: 1_000, bytes: Bytes::new(256 << 10) };
 
-/// What an interface's reservations hold together. Wire rates, wire bytes.
+/// The sum of an interface's reservations, in wire rates and wire bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReservedLoad {
     /// Sum of the controlled-load rates.
     pub shared: Rate,
     /// Sum of their bucket depths.
     pub shared_depth: Bytes,
-    /// Most packets that those buckets let through at once.
+    /// The most packets that those buckets let through at once.
     pub shared_packets: u64,
-    /// Sum of the rates of the classes that belong to one flow each.
+    /// The sum of the rates of the classes for one flow each.
     pub own: Rate,
 }
 
@@ -63,19 +63,19 @@ impl ReservedLoad {
     }
 }
 
-/// What a premium class has to serve, of all its flows together. Wire rates, wire bytes.
+/// The load of a premium class, over all its flows, in wire rates and wire bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PremiumDemand {
-    /// What they were promised.
+    /// The sum of the promised rates.
     pub rate: Rate,
-    /// Sum of the bursts that the edge lets through.
+    /// The sum of the bursts that the edge lets through.
     pub depth: Bytes,
-    /// Most packets that those are.
+    /// The most packets in those bursts.
     pub packets: u64,
 }
 
 impl PremiumDemand {
-    /// With one more flow that the edge polices to this bucket, of IP bytes.
+    /// The load with one more flow that the edge polices to this bucket, of IP bytes.
     pub fn plus(&self, link: &LinkSpec, bucket: &BucketSpec) -> PremiumDemand {
         let on_the_wire = |rate: Rate| rate.with_overhead(link.overhead, bucket.min_unit);
         let depth = on_the_wire(Rate::from_bps(bucket.depth.get())).as_bps();
@@ -87,13 +87,13 @@ impl PremiumDemand {
         }
     }
 
-    /// The same, but at most so fast.
+    /// The same load with at most this rate.
     fn at_most(&self, rate: Rate) -> PremiumDemand {
         PremiumDemand { rate: self.rate.min(rate), ..*self }
     }
 }
 
-/// The premium classes of an interface (seed 002 section 4.1): each is there only while it serves something.
+/// The premium classes of an interface (seed 002 section 4.1): each exists only while it has flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Premium {
     /// Foreground flows, which are exact.
@@ -103,8 +103,8 @@ pub struct Premium {
 }
 
 impl Premium {
-    /// As much of it as the link has beside what else is guaranteed, foreground first: the classes never sum over the
-    /// link, whatever was told.
+    /// The part of the load that fits beside the other guarantees, foreground first: the sum of the classes
+    /// never exceeds the link, whatever the input.
     fn within(&self, link: &LinkSpec, load: &ReservedLoad) -> Premium {
         let left = link.rate.saturating_sub(others(link, load));
         let foreground = self.foreground.at_most(left);
@@ -112,15 +112,15 @@ impl Premium {
     }
 }
 
-/// What the ledger keeps back of a link: what the configuration says, and never less than signalling, best effort's
-/// floor and the empty controlled-load class need.
+/// The rate that the ledger keeps back from a link: the configured one, but at least the sum for signalling,
+/// best effort's floor and the empty controlled-load class.
 pub fn kept_back(terms: &Reservable) -> Rate {
     let link = &terms.spec;
     let needs = control_rate(link).saturating_add(best_effort_floor(link)).saturating_add(shared_floor(link));
     terms.kept_back.max(needs)
 }
 
-/// Signalling: small, guaranteed, first to borrow.
+/// The class of signalling: small, guaranteed, first to borrow.
 pub fn control(link: &LinkSpec) -> ClassSpec {
     let rate = control_rate(link);
     ClassSpec {
@@ -145,13 +145,13 @@ pub fn controlled_load(link: &LinkSpec, load: &ReservedLoad) -> ClassSpec {
     }
 }
 
-/// The class of all premium foreground flows: served before all but signalling (RFC 3246). Each is policed where it
-/// enters, and what exceeds it is dropped there. `None`: there are none.
+/// The class of all premium foreground flows: served before all but signalling (RFC 3246). Each is policed at
+/// the edge, which drops the excess. `None`: there are none.
 pub fn premium(link: &LinkSpec, load: &ReservedLoad, premium: &Premium) -> Option<ClassSpec> {
     aggregate(link, &premium.within(link, load).foreground, 1)
 }
 
-/// The class of all premium background flows (RFC 2597), behind what is signalled.
+/// The class of all premium background flows (RFC 2597), served after signalled flows.
 pub fn background(link: &LinkSpec, load: &ReservedLoad, premium: &Premium) -> Option<ClassSpec> {
     aggregate(link, &premium.within(link, load).background, 3)
 }
@@ -166,12 +166,12 @@ fn aggregate(link: &LinkSpec, all: &PremiumDemand, priority: u8) -> Option<Class
     })
 }
 
-/// What is guaranteed to all but premium and best effort.
+/// The sum of the guarantees of all classes but premium and best effort.
 fn others(link: &LinkSpec, load: &ReservedLoad) -> Rate {
     control_rate(link).saturating_add(shared_rate(link, load)).saturating_add(load.own)
 }
 
-/// Best effort: guaranteed what is left.
+/// The best-effort class: its guarantee is the rest of the link.
 pub fn best_effort(link: &LinkSpec, load: &ReservedLoad, premium: &Premium) -> ClassSpec {
     let fits = premium.within(link, load);
     let taken = others(link, load).saturating_add(fits.foreground.rate).saturating_add(fits.background.rate);
@@ -192,7 +192,7 @@ pub fn best_effort(link: &LinkSpec, load: &ReservedLoad, premium: &Premium) -> C
 /// Its curve is the line of the reserved rate, not [`FlowSpec::service_curve`] (seed 000 section 3.3): that one falls
 /// back to `min(r)` after `b / m1`, while a source whose peak is bounded is backlogged until `(b - M) / (R - r)`, and
 /// the bits of that time would see up to `b / R` where RFC 2212 section 5 promises less. The ledger counts `R` for
-/// good, so the line costs nobody anything, and what the flow leaves unused is lent as ever.
+/// good, so the line has no cost, and the flow's unused rate is lent as ever.
 pub fn own(link: &LinkSpec, flowspec: &FlowSpec, admitted: Rate) -> ClassSpec {
     let tspec = flowspec.tspec();
     ClassSpec {
@@ -220,9 +220,9 @@ pub fn inner_bucket(link: &LinkSpec, tspec: &Tspec) -> BucketSpec {
     BucketSpec { rate: tspec.r, depth: tspec.b + pushed, min_unit: tspec.m }
 }
 
-/// A flowspec as it is charged: whatever its minimum policed unit says, no packet of the session is shorter than its
-/// headers, which `m` includes (RFC 2215 section 3.6): 20 octets of IPv4 or 40 of IPv6, and 20 more of TCP. Some
-/// senders say `m` = 0 and mean that they do not know; packets of one octet would cost them 15 times their rate.
+/// The flowspec for charging: whatever its minimum policed unit, no packet of the session is shorter than its
+/// headers, which `m` includes (RFC 2215 section 3.6): 20 octets of IPv4 or 40 of IPv6, and 20 more of TCP.
+/// Some senders set `m` = 0 for unknown; packets of one octet would cost them 15 times their rate.
 pub fn charged(session: &Session, flowspec: &FlowSpec) -> FlowSpec {
     const TCP: u8 = 6;
     let ip = if session.dst.is_ipv6() { 40 } else { 20 };
@@ -234,22 +234,22 @@ pub fn charged(session: &Session, flowspec: &FlowSpec) -> FlowSpec {
     }
 }
 
-/// What the ledger counts for a flowspec on this link: demand, so it rounds up.
+/// The rate that the ledger counts for a flowspec on this link: demand, so it rounds up.
 pub fn demand(link: &LinkSpec, flowspec: &FlowSpec) -> Rate {
     flowspec.rate().with_overhead(link.overhead, flowspec.tspec().m)
 }
 
-/// The most that a class is guaranteed at any instant.
+/// The highest guaranteed rate of a class at any instant.
 pub fn guaranteed(spec: &ClassSpec) -> Rate {
     spec.real_time.map_or(Rate::ZERO, |curve| if curve.d == Span::ZERO { curve.m2 } else { curve.m1.max(curve.m2) })
 }
 
-/// 1 % of the link, at least 64 kbit/s and at most 1 Mbit/s, but never more than a quarter of a very slow link.
+/// Signalling's rate: 1 % of the link, 64 kbit/s to 1 Mbit/s, and at most a quarter of a very slow link.
 fn control_rate(link: &LinkSpec) -> Rate {
     link.rate.share(1, 100).clamp(Rate::from_kbps(64), Rate::from_mbps(1)).min(link.rate.share(1, 4))
 }
 
-/// Best effort is never starved altogether: ICMP and the like must live.
+/// The rate that best effort always keeps, for ICMP and the like.
 fn best_effort_floor(link: &LinkSpec) -> Rate {
     control_rate(link)
 }
@@ -272,7 +272,7 @@ fn burst_packets(link: &LinkSpec, tspec: &Tspec) -> u64 {
     (inner_bucket(link, tspec).depth.get() / u64::from(tspec.m.max(1))).saturating_add(1)
 }
 
-/// Room for every bucket emptied at once, and some full packets for what upstream queues pushed together.
+/// A queue with room for every bucket emptied at once, and for some full packets together from upstream queues.
 fn burst_queue(link: &LinkSpec, depth: Bytes, packets: u64) -> QueueSpec {
     QueueSpec {
         packets: narrow(packets.saturating_add(QUEUE_FLOOR)),

@@ -1,7 +1,7 @@
-//! Classes of code points that are guaranteed by configuration: an interface in the middle of a domain of differentiated
-//! services, which knows no flow and keeps no book (RFC 2475; seed 002, section 4.1: "core nodes need only classify by code
-//! point"). What is set apart is one booked slot of the interface's ledger, so that nothing that is signalled or booked
-//! there is promised the same again.
+//! Classes of code points with a configured guarantee: an interface inside a domain of differentiated
+//! services, which knows no flow and keeps no bookings (RFC 2475; seed 002, section 4.1: "core nodes need
+//! only classify by code point"). The guarantee is one booked slot of the interface's ledger, so that no
+//! reservation or booking is promised the same rate again.
 
 use crate::classes::{Premium, PremiumDemand};
 use crate::link::Link;
@@ -11,10 +11,10 @@ use terms::book::{PacketShape, burst};
 use terms::{IfIndex, Rate, Time, Window};
 use traffic::plan::{BucketSpec, LinkSpec};
 
-/// No packet is shorter, as far as the length of a queue goes.
+/// The shortest packet for the length of a queue, in bytes.
 const SHORTEST: u64 = 64;
 
-/// What the classes of an interface get whatever is booked on it. IP bytes, in packets of 1,000 octets or more.
+/// The configured guarantees of an interface's classes, in IP bytes, for packets of 1,000 octets or more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Core {
     /// EF: premium foreground (RFC 3246).
@@ -23,7 +23,7 @@ pub struct Core {
     pub background: Rate,
 }
 
-/// What that is on a link, and its slot.
+/// The configured guarantees on a link, and their slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SetApart {
     served: Premium,
@@ -31,7 +31,7 @@ pub(crate) struct SetApart {
 }
 
 impl Core {
-    /// On a link: wire rates, and room for the bursts that the edges let through.
+    /// The guarantees on a link, as wire rates, with room for the bursts that the edges let through.
     fn premium_on(&self, link: &LinkSpec) -> Premium {
         let class = |rate: Rate| {
             if rate == Rate::ZERO {
@@ -47,7 +47,7 @@ impl Core {
 }
 
 impl Link {
-    /// What the premium classes serve: what is booked, and what is set apart.
+    /// The load of the premium classes: the booked and the configured one.
     pub(crate) fn served(&self) -> Premium {
         let apart = self.apart.served;
         let sum = |a: PremiumDemand, b: PremiumDemand| PremiumDemand {
@@ -61,8 +61,8 @@ impl Link {
         }
     }
 
-    /// Counts what is set apart, whether or not it fits beside what is there: it was configured. Where it does not, the
-    /// ledger tells what is missing.
+    /// Counts the configured guarantees even if they do not fit beside other slots. The ledger then reports
+    /// the shortfall.
     fn set_apart(&mut self, now: Time, served: Premium) {
         self.ledger.expire(now);
         if let Some(slot) = self.apart.slot.take() {
@@ -77,8 +77,8 @@ impl Link {
 }
 
 impl Tc {
-    /// What the premium classes of an interface get by configuration from now on; an interface that is made anew is told
-    /// again.
+    /// Sets the configured guarantees of an interface's premium classes from now on; a new interface needs
+    /// the call again.
     pub(crate) fn set_apart(&mut self, now: Time, oif: IfIndex, core: Core) {
         let Some(link) = self.links.get_mut(&oif) else { return };
         let served = core.premium_on(&link.terms.spec);

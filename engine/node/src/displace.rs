@@ -1,7 +1,7 @@
-//! Who makes way (RFC 3181): signalled reservations that defend themselves less than a new request pushes, those that
-//! defend themselves least first, and of those as few as suffice. Never a booked slot, and nobody in vain.
+//! Pre-emption (RFC 3181): a request displaces signalled reservations with a defending priority below its
+//! preempting priority, the lowest first, as few as suffice, none in vain, and never a booked slot.
 //!
-//! The choice depends on what is reserved alone: equals are taken newest first.
+//! The choice depends only on the reservations: among equals the newest is first.
 
 use crate::held::{Place, place};
 use crate::io::Event;
@@ -13,8 +13,8 @@ use terms::ports::{Preemption, RHandle, TcRequest};
 use terms::{IfIndex, Rate, Refused, Time};
 
 impl Tc {
-    /// A slot of `rate` for a request: a new one, or that of a reservation (`of`) changed. Others make way if they
-    /// must, and only if that is enough.
+    /// A slot of `rate` for a request: a new one, or that of a reservation (`of`) changed. It displaces
+    /// others if necessary, and only if that is enough.
     pub(crate) fn slot_for(
         &mut self,
         now: Time,
@@ -46,8 +46,8 @@ impl Tc {
         }
     }
 
-    /// Who makes way, newest last; `None`: it would not help. The ledger is asked before anyone goes, because a booking
-    /// ahead may be what is in the way.
+    /// The reservations to displace, newest last; `None` if that would not help. The ledger is asked before
+    /// any is displaced, because a future booking may be the obstacle.
     fn victims(
         &mut self,
         now: Time,
@@ -74,7 +74,7 @@ impl Tc {
         }
     }
 
-    /// A reservation makes way for a request, or (`None`) because a booking has its place already.
+    /// Displaces a reservation for a request, or (`None`) because a booking has taken its place.
     fn displace(&mut self, now: Time, handle: RHandle, by: Option<Preemption>) {
         let held = if by.is_some() { self.close(now, handle) } else { self.forget(handle) };
         let Some(held) = held else { return };
@@ -86,14 +86,14 @@ impl Tc {
         self.plane.put(oif, crate::plane::Due { classes: [held.class].into(), ..Default::default() });
     }
 
-    /// Tells an interface's ledger the time, reads what happened to its slots by itself, and tells the plane.
+    /// Tells an interface's ledger the time, reads the ledger's notices, and updates the plane.
     pub(crate) fn read_ledger(&mut self, now: Time, oif: IfIndex) {
         if self.heed_ledger(now, oif) {
             self.proceed(oif);
         }
     }
 
-    /// The same, but the plane is not told yet. Whether a reservation went.
+    /// As `read_ledger`, but without an update of the plane. True if a reservation was displaced.
     pub(crate) fn heed_ledger(&mut self, now: Time, oif: IfIndex) -> bool {
         let Some(link) = self.links.get_mut(&oif) else { return false };
         link.ledger.expire(now);
@@ -104,7 +104,7 @@ impl Tc {
         displaced
     }
 
-    /// Whether a reservation went.
+    /// Processes a notice; true if a reservation was displaced.
     fn heed(&mut self, now: Time, oif: IfIndex, notice: SlotNotice) -> bool {
         match notice {
             SlotNotice::Displaced { id, .. } => {
@@ -131,21 +131,21 @@ impl Tc {
         }
     }
 
-    /// The ledger of an interface, for bookings and grants; what they displace is told when traffic control is next
-    /// told the time ([`Tc::wake`]), which is due then.
+    /// The ledger of an interface, for bookings and grants. Displacements are reported when traffic control
+    /// is next told the time ([`Tc::wake`]), which is then due.
     pub fn ledger_mut(&mut self, oif: IfIndex) -> Option<&mut admit::LinkLedger> {
         self.links.get_mut(&oif).map(|link| &mut link.ledger)
     }
 }
 
-/// The reservations of a link, by defending priority and by how much they hold. Many hold the same, so that the tree
-/// stays small and the lists are where the numbers are.
+/// The reservations of a link, by defending priority and by rate. Many have the same rate, so the tree stays
+/// small and the lists hold most entries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranks {
     by: BTreeMap<(u16, Rate), Vec<Place>>,
 }
 
-/// One that has to go.
+/// A reservation to displace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Victim {
     pub(crate) place: Place,
@@ -154,14 +154,14 @@ pub(crate) struct Victim {
 }
 
 impl Ranks {
-    /// Adds a reservation; the answer is its rank, to remove it by.
+    /// Adds a reservation; returns its rank, which is needed to remove it.
     pub(crate) fn add(&mut self, defending: u16, rate: Rate, place: Place) -> u32 {
         let equals = self.by.entry((defending, rate)).or_default();
         equals.push(place);
         equals.len() as u32 - 1
     }
 
-    /// Removes one. Returns who has its rank now.
+    /// Removes a reservation. Returns the place that has its rank now.
     pub(crate) fn remove(&mut self, defending: u16, rate: Rate, rank: u32) -> Option<Place> {
         let equals = self.by.get_mut(&(defending, rate))?;
         equals.swap_remove(rank as usize);
@@ -172,8 +172,8 @@ impl Ranks {
         moved
     }
 
-    /// Who makes way for `need` under a request that pushes with `preempting`; `but` never does. `None`: all of
-    /// them together would not suffice.
+    /// The reservations to displace for `need` by a request with priority `preempting`; `but` is never one.
+    /// `None`: all of them together would not suffice.
     pub(crate) fn choose(&self, preempting: u16, need: Rate, but: Option<Place>) -> Option<Vec<Victim>> {
         let mut chosen = Vec::new();
         let mut left = need.as_bps();
@@ -189,8 +189,8 @@ impl Ranks {
         Some(spare(chosen, need))
     }
 
-    /// Takes as few as suffice of those that defend themselves equally: the largest, and in the end the smallest that
-    /// is large enough. Returns what is left to be found.
+    /// Takes as few as suffice from those with one defending priority: the largest first, and at the end the
+    /// smallest that is large enough. Returns the rate that is still missing.
     fn choose_level(&self, defending: u16, mut left: u64, but: Option<Place>, chosen: &mut Vec<Victim>) -> u64 {
         let level = || self.by.range((defending, Rate::ZERO)..=(defending, Rate::INFINITE));
         let of = |rate: Rate| move |&place: &Place| Victim { place, defending, rate };
@@ -214,7 +214,7 @@ impl Ranks {
     }
 }
 
-/// Without those that need not go after all: the best defended first, and of those the largest.
+/// Removes unnecessary victims: those with the highest defending priority first, and of those the largest.
 fn spare(mut chosen: Vec<Victim>, need: Rate) -> Vec<Victim> {
     let sum = chosen.iter().fold(Rate::ZERO, |sum, victim| sum.saturating_add(victim.rate));
     let mut surplus = sum.saturating_sub(need);

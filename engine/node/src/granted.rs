@@ -1,8 +1,8 @@
-//! The grant of Boomerang's fast path: one open slot of an interface's ledger, which the program in the kernel divides.
+//! The grant of Boomerang's fast path: one open slot of an interface's ledger, which the kernel program divides.
 //!
-//! The ledger sees the slot and the class of controlled load carries all of it; who has which part is in the program's
-//! table. Whoever drives the program grows the slot first and the program's share after, and shrinks them the other way
-//! round, so that the program never has what the ledger does not hold for it.
+//! The ledger has only the slot, and the class of controlled load carries all of it; the parts are in the
+//! program's table. The program's driver grows the slot before the program's share, and shrinks it after it,
+//! so that the program never has more than the ledger holds for it.
 
 use crate::classes::{self, ReservedLoad};
 use crate::link::Link;
@@ -11,14 +11,14 @@ use admit::SlotId;
 use terms::{Bytes, FlowSpec, IfIndex, Rate, Refused, Time, Tspec};
 use traffic::plan::ClassId;
 
-/// How much is granted.
+/// The share that is granted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GrantedShare {
-    /// Sum of the sessions' rates, at most; IP bytes.
+    /// The most that the sessions' rates may sum to, in IP bytes.
     pub rate: Rate,
-    /// What their buckets may let through at once, together; IP bytes.
+    /// The burst of all their buckets together, in IP bytes.
     pub burst: Bytes,
-    /// No packet of theirs counts as shorter, IP bytes.
+    /// The least packet size that is counted, in IP bytes.
     pub min_packet: u32,
 }
 
@@ -29,18 +29,18 @@ impl GrantedShare {
     }
 }
 
-/// A grant that is there.
+/// An existing grant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granted {
     slot: SlotId,
     share: GrantedShare,
-    /// Wire rate.
+    /// The rate in the ledger, a wire rate.
     pub(crate) admitted: Rate,
 }
 
 impl Link {
-    /// What classes have to carry: reservations, and the grant as far as there is room beside them. A grant that was
-    /// found may be larger, until it is shrunk.
+    /// The load of the classes: reservations, and the part of the grant that fits beside them. An adopted
+    /// grant may be larger until it is shrunk.
     pub(crate) fn carried(&self) -> ReservedLoad {
         let Some(granted) = &self.granted else { return self.load };
         let for_sale = self.terms.spec.rate.saturating_sub(classes::kept_back(&self.terms));
@@ -52,7 +52,7 @@ impl Link {
         share.rate.with_overhead(self.terms.spec.overhead, share.min_packet)
     }
 
-    /// The link's terms changed: the slot is that of the same share on it, where that fits.
+    /// Adapts the slot to the link's changed terms, if the same share still fits.
     pub(crate) fn grant_again(&mut self, now: Time) {
         let Some(Granted { slot, share, .. }) = self.granted else { return };
         let admitted = self.on_the_wire(&share);
@@ -63,11 +63,11 @@ impl Link {
 }
 
 impl Tc {
-    /// What the fast path may give away of an interface from now on; a rate of zero ends it. The change of the class is
-    /// said as any other.
+    /// Sets the rate that the fast path may give away on an interface; zero ends the grant. The change of the
+    /// class is reported as any other.
     ///
     /// # Errors
-    /// [`Refused`] with what is free; the old grant stays.
+    /// [`Refused`] with the free rate; the old grant stays.
     pub fn grant(&mut self, now: Time, interface: IfIndex, share: GrantedShare) -> Result<(), Refused> {
         self.read_ledger(now, interface);
         let link = self.links.get_mut(&interface).ok_or(Refused::NotReservable { interface })?;
@@ -96,8 +96,8 @@ impl Tc {
         Ok(())
     }
 
-    /// The grant that the program of an earlier life still has: counted whether or not it fits, because what is in its
-    /// table was promised.
+    /// Counts the grant of a program from an earlier run of the agent, even if it does not fit, because the
+    /// sessions in its table were promised.
     ///
     /// # Errors
     /// [`Refused`]: no such interface, or a full table.
@@ -113,12 +113,12 @@ impl Tc {
         Ok(())
     }
 
-    /// What a part of an interface's grant counts for in the ledger, wire rate.
+    /// The wire rate that the ledger counts for a part of an interface's grant.
     pub fn part_of_grant(&self, interface: IfIndex, part: GrantedShare) -> Option<Rate> {
         self.links.get(&interface).map(|link| link.on_the_wire(&part))
     }
 
-    /// What the fast path has of an interface.
+    /// The rate of the fast path on an interface.
     pub fn granted(&self, interface: IfIndex) -> Rate {
         let granted = self.links.get(&interface).and_then(|link| link.granted.as_ref());
         granted.map_or(Rate::ZERO, |granted| granted.share.rate)

@@ -1,20 +1,20 @@
-//! Reservations, in a flat table: a handle is a place and a number that grows with every reservation, so that a stale
-//! handle is never another reservation, and handles are in the order of age.
+//! Reservations, in a flat table: a handle is a place and a growing number, so that a stale handle never
+//! names another reservation, and handles sort by age.
 
 use alloc::vec::Vec;
 use terms::ports::{Preemption, RHandle};
 use terms::{FlowKey, FlowSpec, IfIndex, Rate, Session, Span, Time, Tspec};
 use traffic::plan::{BucketId, BucketSpec, ClassId, FlowRecord, FlowSpecEntry};
 
-/// Bits of a handle that are its place.
+/// The number of a handle's bits for its place.
 const PLACE_BITS: u32 = 24;
 /// The most reservations of a node.
 pub const MOST: usize = 1 << PLACE_BITS;
 
-/// Where a reservation lies.
+/// The index of a reservation in the table.
 pub(crate) type Place = u32;
 
-/// Which packets a reservation is for.
+/// The flows of a reservation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Flows {
     /// One sender's (FF), or any sender's (WF).
@@ -38,7 +38,7 @@ impl Flows {
         }
     }
 
-    /// The first of them, to name the reservation by.
+    /// The first flow, which names the reservation.
     pub(crate) fn first(&self) -> FlowKey {
         // Never empty: no request without filters is let in.
         self.as_slice()[0]
@@ -61,16 +61,16 @@ pub(crate) struct Held {
     pub(crate) class: ClassId,
     pub(crate) bucket: BucketSpec,
     pub(crate) priority: Preemption,
-    /// Its place among those of its link that defend themselves equally and hold as much.
+    /// Its rank among the reservations of its link with the same defending priority and rate.
     pub(crate) rank: u32,
-    /// Adopted from an earlier life and not asked for again yet: until when it is kept.
+    /// For a reservation that was adopted and not requested again yet: the end of its lifetime.
     pub(crate) adopted_until: Option<Time>,
-    /// Changes of the plane that it waits for.
+    /// The number of changes in the plane that it waits for.
     pub(crate) pending: u32,
 }
 
 impl Held {
-    /// What it asks for, as it is counted and policed.
+    /// The flowspec as it is counted and policed.
     pub(crate) fn charged(&self) -> FlowSpec {
         crate::classes::charged(&self.session, &self.flowspec)
     }
@@ -106,7 +106,7 @@ impl Reservations {
         self.places.len() - self.vacant.len()
     }
 
-    /// Adds one. The caller has checked that there are not [`MOST`] yet.
+    /// Adds a reservation. The caller has checked that there are fewer than [`MOST`].
     pub(crate) fn insert(&mut self, held: Held) -> RHandle {
         self.last += 1;
         let place = self.vacant.pop().unwrap_or(self.places.len() as Place);
@@ -133,7 +133,7 @@ impl Reservations {
         self.places.get_mut(place(handle) as usize).filter(|at| at.0 == handle)?.1.as_mut()
     }
 
-    /// What lies at a place.
+    /// The reservation at a place.
     pub(crate) fn at(&self, place: Place) -> Option<(RHandle, &Held)> {
         let (handle, held) = self.places.get(place as usize)?;
         Some((*handle, held.as_ref()?))
@@ -143,12 +143,12 @@ impl Reservations {
         self.places.get_mut(place as usize)?.1.as_mut()
     }
 
-    /// All, by place.
+    /// All reservations, by place.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (RHandle, &Held)> {
         self.places.iter().filter_map(|(handle, held)| Some((*handle, held.as_ref()?)))
     }
 
-    /// All, oldest first.
+    /// All reservations, oldest first.
     pub(crate) fn by_age(&self) -> impl Iterator<Item = (RHandle, &Held)> {
         let mut handles: Vec<RHandle> = self.iter().map(|(handle, _)| handle).collect();
         handles.sort_unstable();
@@ -156,7 +156,7 @@ impl Reservations {
     }
 }
 
-/// Where this handle's reservation lies, if it is there.
+/// The place of a handle's reservation, if it exists.
 pub(crate) fn place(handle: RHandle) -> Place {
     handle.0 as Place & (MOST as Place - 1)
 }

@@ -1,5 +1,5 @@
-//! What happens to reservations when the world under them changes: an interface comes, changes or goes, a flow from
-//! an earlier life is found, the plane answers, time passes, the agent stops.
+//! Reservations and changes around them: an interface comes, changes or goes, an installed flow is adopted,
+//! the plane answers, time passes, the agent stops.
 
 use crate::classes::{self, Premium};
 use crate::held::{Flows, Held, place};
@@ -13,12 +13,12 @@ use terms::ports::RHandle;
 use terms::{Fault, FlowKey, IfIndex, Time};
 use traffic::plan::{BucketId, ClassId, ClassSpec, FlowSpecEntry};
 
-/// Why a reservation went that had been admitted.
+/// The fault for a reservation that was admitted and lost its room.
 const LINK_SHRANK: Fault = Fault { what: "the link no longer holds this reservation", code: 0 };
 
 impl Tc {
-    /// An interface came or changed. Its first notice with a link makes the plane its own, together with all flows
-    /// that were found there.
+    /// Handles a new or changed interface. Its first notice with a link makes the plane ours, together with
+    /// all flows that were found there.
     pub fn interface(&mut self, now: Time, state: &InterfaceState) {
         let oif = state.index;
         match (self.links.get_mut(&oif), state.link) {
@@ -44,7 +44,7 @@ impl Tc {
         self.read_ledger(now, oif);
     }
 
-    /// An interface went, or takes no reservations any more: so did everything that was reserved on it.
+    /// Handles the loss of an interface or of its link: all its reservations are lost too.
     pub fn interface_gone(&mut self, now: Time, oif: IfIndex) {
         for handle in self.handles_on(oif) {
             self.close(now, handle);
@@ -55,14 +55,14 @@ impl Tc {
         }
     }
 
-    /// A class of an earlier life was found in the plane.
+    /// Records a class that was found in the plane from an earlier run.
     pub fn found_class(&mut self, oif: IfIndex, class: ClassId, spec: &ClassSpec) {
         if !self.links.contains_key(&oif) && class != ClassId::LINK {
             self.plane.found_class(oif, class, spec);
         }
     }
 
-    /// What the premium classes of an interface serve from now on.
+    /// Sets the load of an interface's premium classes from now on.
     pub fn premium(&mut self, oif: IfIndex, premium: Premium) {
         if premium == Premium::default() {
             self.premium.remove(&oif);
@@ -78,7 +78,7 @@ impl Tc {
         }
     }
 
-    /// A flow of an earlier life was found in the plane. Returns until when it is kept, if it is.
+    /// Adopts a flow that was found in the plane from an earlier run, if there is room for it.
     pub fn adopt(&mut self, now: Time, oif: IfIndex, flow: FlowKey, entry: FlowSpecEntry) {
         self.plane.found(oif, flow, &entry);
         if self.links.contains_key(&oif) {
@@ -87,7 +87,7 @@ impl Tc {
         }
     }
 
-    /// The plane answered. On a fault whoever waited for the batch loses its reservation.
+    /// Handles the plane's answer. On a fault, the reservations that waited for the batch are lost.
     pub fn plan_done(&mut self, now: Time, id: PlanId, result: Result<(), Fault>) {
         let Some((oif, due)) = self.plane.done(id, result.is_ok(), &self.held) else { return };
         match result {
@@ -100,7 +100,7 @@ impl Tc {
         self.proceed(oif);
     }
 
-    /// Whoever waited is undone, and the rest is tried again: at once if the fault may have been theirs, else later.
+    /// Drops the waiting reservations and retries the rest: at once if they may have caused the fault, else later.
     fn failed(&mut self, now: Time, oif: IfIndex, mut due: Due, fault: Fault) {
         let mut guilty = false;
         for handle in core::mem::take(&mut due.waits) {
@@ -115,7 +115,7 @@ impl Tc {
         self.plane.put(oif, due);
     }
 
-    /// Lifetimes of adopted flows, windows of bookings and repairs that are due.
+    /// Handles expired lifetimes of adopted flows, windows of bookings and due repairs.
     pub fn wake(&mut self, now: Time) {
         let links: Vec<IfIndex> = self.links.keys().copied().collect();
         links.into_iter().for_each(|oif| self.read_ledger(now, oif));
@@ -131,7 +131,7 @@ impl Tc {
         }
     }
 
-    /// Nobody asked again for an adopted reservation, or for some of its flows, within its lifetime.
+    /// Ends an adopted reservation, or some of its flows, that was not requested again within its lifetime.
     fn outlived(&mut self, now: Time, handle: RHandle) {
         let Some((_, unnamed)) = self.lingering.remove(&handle) else {
             if let Some(held) = self.close(now, handle) {
@@ -153,21 +153,21 @@ impl Tc {
         self.say(ControlOutput::Event(Event::AdoptedExpired { oif, flow }));
     }
 
-    /// When [`Tc::wake`] is due.
+    /// The time at which [`Tc::wake`] is due.
     pub fn wake_at(&self) -> Option<Time> {
         let deadline = self.deadlines.first().map(|&(until, _)| until);
         let ledgers = self.links.values().filter_map(|link| link.ledger.wake_at());
         deadline.into_iter().chain(ledgers).chain(self.plane.rested_at()).min()
     }
 
-    /// Gives every interface back.
+    /// Releases every interface.
     pub fn stop(&mut self, now: Time) {
         let all: Vec<IfIndex> = self.links.keys().copied().collect();
         all.into_iter().for_each(|oif| self.interface_gone(now, oif));
     }
 
-    /// Found flows become open slots before anything else can take their place, those that share a bucket one slot
-    /// together; what no longer fits is let go.
+    /// Opens slots for adopted flows before other requests can take their room, one slot for all flows that
+    /// share a bucket. Flows that no longer fit are dropped.
     fn adopt_found(&mut self, now: Time, oif: IfIndex) {
         let orphans = self.plane.link(oif).map(|shadow| shadow.orphans()).unwrap_or_default();
         let mut shared: BTreeMap<BucketId, (Vec<FlowKey>, FlowSpecEntry)> = BTreeMap::new();
@@ -195,8 +195,8 @@ impl Tc {
         }
     }
 
-    /// A found reservation with an open slot, if the link has room for it. Whether open slots are over their share
-    /// does not matter: it was promised once.
+    /// An adopted reservation with an open slot, if the link has room for it. The share of open slots does
+    /// not matter, because the reservation was promised before.
     fn held_again(&mut self, now: Time, oif: IfIndex, flows: Flows, entry: &FlowSpecEntry) -> Option<Held> {
         let link = self.links.get_mut(&oif)?;
         let record = entry.record;
@@ -228,8 +228,8 @@ impl Tc {
         })
     }
 
-    /// The link has another rate, overhead or share: every reservation is counted anew, oldest first, and what no
-    /// longer fits is given up, newest first, with word to whoever reserved it.
+    /// Applies another rate, overhead or share of the link: every reservation is counted again, oldest first.
+    /// Those that no longer fit are dropped, newest first, and their owners are told.
     fn change_link(&mut self, now: Time, oif: IfIndex, terms: Reservable) {
         let handles = self.handles_on(oif);
         handles.iter().for_each(|&handle| self.uncount(handle));
@@ -257,7 +257,7 @@ impl Tc {
         self.sync_all(now, oif);
     }
 
-    /// Counts a reservation under the link's new terms; whether that was possible.
+    /// Counts a reservation under the link's new terms; false if it does not fit.
     fn count_again(&mut self, now: Time, handle: RHandle) -> bool {
         let Some(held) = self.held.get_mut(handle) else { return true };
         let Some(link) = self.links.get_mut(&held.oif) else { return true };

@@ -1,7 +1,7 @@
-//! What a node is told and what it says; the same for the daemon, the simulator and a replay.
+//! Inputs and outputs of a node; the same for the daemon, the simulator and a replay.
 //!
-//! On each interface one plan batch at a time is under way: until `PlanDone` answers it, what changes waits and goes
-//! into the next one together.
+//! On each interface one plan batch at a time is in progress: until `PlanDone` answers it, further changes
+//! wait and go into the next batch together.
 
 pub use crate::classes::{Premium, PremiumDemand};
 use alloc::string::String;
@@ -14,16 +14,16 @@ use terms::ports::Preemption;
 use terms::{Fault, FlowKey, IfIndex, Rate, Span};
 use traffic::plan::{ClassId, ClassSpec, FlowSpecEntry, LinkSpec, PlanOp};
 
-/// A batch of plan operations on its way to the data plane.
+/// The number of a batch of plan operations for the data plane.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PlanId(pub u64);
 
-/// What a node is told.
+/// An input of a node.
 #[derive(Debug)]
 pub enum Input<'a> {
     /// A datagram of protocol 46 came in.
     Message {
-        /// Where.
+        /// The incoming interface.
         iif: IfIndex,
         /// IP source.
         src: IpAddr,
@@ -34,12 +34,12 @@ pub enum Input<'a> {
         /// The RSVP message.
         bytes: &'a [u8],
     },
-    /// One that waited in an [`Intake`](rsvp::overload::Intake).
+    /// A message that waited in an [`Intake`](rsvp::overload::Intake).
     Waited(&'a rsvp::overload::WaitingMessage),
-    /// An ICMP echo with Boomerang's magic came in (`None`: a local process sends it). It is rewritten where it lies; what becomes
-    /// of it is the one [`Output::Boomerang`] that says so.
+    /// An ICMP echo with Boomerang's magic came in (`None`: a local process sends it). It is rewritten in
+    /// place; exactly one [`Output::Boomerang`] decides its fate.
     Echo {
-        /// Where.
+        /// The incoming interface.
         iif: Option<IfIndex>,
         /// The whole IP packet.
         packet: &'a mut [u8],
@@ -50,82 +50,82 @@ pub enum Input<'a> {
     App(AppCall<'a>),
     /// A local application's call to the initiating side of Boomerang.
     Boomerang(boomerang::ApplicationCall),
-    /// An interface came or changed. The first notice of an interface with a link makes the plane its own.
+    /// An interface came or changed. The first notice of an interface with a link makes the plane ours.
     Interface(InterfaceState),
     /// An interface went, or is down.
     InterfaceGone(IfIndex),
-    /// Routes may have changed, to destinations that begin with so many bits of this address or (`None`) to any.
+    /// Routes may have changed, to destinations with this prefix (address and length in bits) or (`None`) to any.
     RouteChanged(Option<(IpAddr, u8)>),
-    /// The data plane carried a batch out (every change read back), or could not; then nothing of it is left.
+    /// The data plane carried a batch out (every change read back), or could not; then it has undone all of it.
     PlanDone {
-        /// Which.
+        /// The number of the batch.
         id: PlanId,
-        /// How it went.
+        /// The plane's result.
         result: Result<(), Fault>,
     },
-    /// A flow was found in the plane at start, from an earlier life. Told *before* the `Interface` that it was found
-    /// on, so that the interface's first plan already holds it and nothing that is installed ever shrinks; and before
-    /// any message.
+    /// A flow of an earlier run was found in the plane at start. Told *before* the `Interface` of its
+    /// interface, so that the interface's first plan already holds it and no installed reservation ever
+    /// shrinks; and before any message.
     Adopt {
-        /// Where.
+        /// The outgoing interface.
         oif: IfIndex,
-        /// Which packets.
+        /// The flow.
         flow: FlowKey,
-        /// What happens to them.
+        /// The flow's entry in the plane.
         entry: FlowSpecEntry,
     },
-    /// A class was found in the plane at start, as the plane has it. Told before the `Interface` that it was found on: a
-    /// batch that does not know what is guaranteed by now cannot be ordered so that nothing sums over the link.
+    /// A class was found in the plane at start, as the plane has it. Told before the `Interface` of its
+    /// interface: a batch needs the present guarantees for an order that never exceeds the link.
     FoundClass {
-        /// Where.
+        /// The interface.
         oif: IfIndex,
-        /// Which.
+        /// The class.
         class: ClassId,
-        /// What it is.
+        /// The specification of the class.
         spec: ClassSpec,
     },
-    /// What the premium classes of an interface serve from now on. Told before the `Interface` of a plane that was
-    /// found, they do not shrink until whoever books knows better.
+    /// The load of an interface's premium classes from now on. If it is told before the `Interface` of an
+    /// adopted plane, they do not shrink until the bookings are known.
     Premium {
-        /// Where.
+        /// The interface.
         oif: IfIndex,
-        /// What; nothing: the classes go.
+        /// The load; an empty one removes the classes.
         premium: Premium,
     },
     /// The keys of an interface, from now on.
     Auth {
-        /// Which.
+        /// The interface.
         interface: IfIndex,
-        /// Whose messages are taken, and how ours are signed.
+        /// The rules for accepting messages and for signing ours.
         auth: AuthMode,
     },
     /// The answer to [`Output::ReserveSequences`].
     SequencesReserved {
-        /// What the disk said when this life of the node began; zero if nothing.
+        /// The stored bound when this run of the node began; zero if there was none.
         from: u64,
-        /// What it says now.
+        /// The stored bound now.
         upto: u64,
     },
-    /// The other answer: nothing could be written. It is asked for again after a while.
+    /// The other answer: the bound could not be written. The node asks again after a while.
     SequencesFailed,
-    /// The agent stops: give every interface back.
+    /// The agent stops: every interface is released.
     Stop,
 }
 
-/// An interface and what may be reserved on it.
+/// An interface and its link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InterfaceState {
-    /// Index.
+    /// The index of the interface.
     pub index: IfIndex,
-    /// Name, for people.
+    /// The name, for people.
     pub name: String,
-    /// Our addresses there.
+    /// This node's addresses on the interface.
     pub addresses: Vec<IpAddr>,
     /// MTU, bytes.
     pub mtu: u32,
-    /// Whether RSVP is spoken here.
+    /// True if RSVP runs here.
     pub rsvp: bool,
-    /// The link, where its rate is known; without it nothing is reservable and the plane leaves it alone.
+    /// The link, if its rate is known; without it, there are no reservations and the plane ignores the interface.
     pub link: Option<Reservable>,
 }
 
@@ -136,38 +136,38 @@ pub struct Reservable {
     pub spec: LinkSpec,
     /// The most that signalled (open-ended) reservations may hold together, wire rate.
     pub signalled_share: Rate,
-    /// What best effort and signalling keep whatever is reserved, wire rate.
+    /// The wire rate that best effort and signalling always keep.
     pub kept_back: Rate,
-    /// How long a signalled reservation is safe from advance bookings once it is there; `None`: for ever, and then a
-    /// booking must find room beside it.
+    /// The time for which a new signalled reservation is safe from advance bookings; `None`: for ever, and
+    /// then a booking must find room beside it.
     pub assumed_holding: Option<Span>,
-    /// `C` (bytes) and `D` (microseconds) that the plane keeps; `None`: no bound, guaranteed service is refused.
+    /// The `C` (bytes) and `D` (microseconds) of the plane; `None`: no bound, guaranteed service is refused.
     pub guaranteed: Option<(u32, u32)>,
 }
 
-/// What a node says.
+/// An output of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
     /// Send a datagram of protocol 46.
     Send(Datagram),
     /// Carry these out on the data plane, all or nothing, read back, and answer with `PlanDone`.
     Plan {
-        /// Name of the batch.
+        /// The number of the batch.
         id: PlanId,
-        /// In order.
+        /// The operations, in order.
         ops: Vec<PlanOp>,
     },
-    /// Tell a local application.
+    /// A report to a local application.
     Upcall {
-        /// Who.
+        /// The application.
         app: AppId,
-        /// What.
+        /// The report.
         upcall: Upcall,
     },
-    /// What Boomerang says: what becomes of the packet that was told, other packets, upcalls. Its events are
+    /// An output of Boomerang: the fate of the input's packet, other packets, upcalls. Its events are
     /// [`Event::Boomerang`].
     Boomerang(boomerang::Output),
-    /// Something happened that people and tests may want to know.
+    /// An event for people and tests.
     Event(Event),
     /// Write durably that sequence numbers of INTEGRITY below `upto` may be used up, and answer with
     /// [`Input::SequencesReserved`] or [`Input::SequencesFailed`].
@@ -177,87 +177,87 @@ pub enum Output {
     },
 }
 
-/// What happened.
+/// An event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// In the RSVP engine.
+    /// An event of the RSVP engine.
     Rsvp(rsvp::io::Event),
-    /// In the Boomerang engine.
+    /// An event of the Boomerang engine.
     Boomerang(boomerang::Event),
     /// A slot was opened on an interface.
     Admitted {
-        /// Where.
+        /// The outgoing interface.
         oif: IfIndex,
-        /// Which packets.
+        /// The flow.
         flow: FlowKey,
-        /// How much the ledger counts.
+        /// The rate that the ledger counts.
         rate: Rate,
     },
-    /// A slot was given back.
+    /// A slot was released.
     Released {
-        /// Where.
+        /// The outgoing interface.
         oif: IfIndex,
-        /// Which packets.
+        /// The flow.
         flow: FlowKey,
-        /// How much.
+        /// The released rate.
         rate: Rate,
     },
-    /// A flow found in the plane holds capacity again.
+    /// A flow that was found in the plane holds capacity again.
     Adopted {
-        /// Where.
+        /// The outgoing interface.
         oif: IfIndex,
-        /// Which packets.
+        /// The flow.
         flow: FlowKey,
-        /// How much.
+        /// The rate that the ledger counts.
         rate: Rate,
     },
     /// An adopted flow was not refreshed within its lifetime.
     AdoptedExpired {
-        /// Where.
+        /// The outgoing interface.
         oif: IfIndex,
-        /// Which packets.
+        /// The flow.
         flow: FlowKey,
     },
-    /// A reservation made way: for a request of that priority, or (`None`) for a booking whose time has come.
+    /// A reservation was displaced: by a request of that priority, or (`None`) by a booking that begins.
     Displaced {
-        /// Where.
+        /// The outgoing interface.
         oif: IfIndex,
-        /// Which packets.
+        /// The flow.
         flow: FlowKey,
-        /// How much.
+        /// The lost rate.
         rate: Rate,
-        /// Whose request.
+        /// The priority of the request.
         by: Option<Preemption>,
     },
     /// A booked slot's window has begun.
     Opens {
-        /// Where.
+        /// The interface.
         oif: IfIndex,
         /// The ledger's handle.
         slot: u64,
-        /// How much.
+        /// The rate of the slot.
         rate: Rate,
     },
     /// A booked slot's window is over, or a hold was not promised in time.
     Closes {
-        /// Where.
+        /// The interface.
         oif: IfIndex,
         /// The ledger's handle.
         slot: u64,
-        /// How much.
+        /// The rate of the slot.
         rate: Rate,
     },
-    /// A resource of the book has come, gone or changed. What is signalled on an interface changes what its background
-    /// parts may have, but is not told by this.
+    /// A bookable resource has come, gone or changed. Signalled reservations on an interface change the room
+    /// for its background too, but without this event.
     Resource {
-        /// Which.
+        /// The resource.
         resource: terms::book::ResourceId,
     },
-    /// The plane could not do something.
+    /// The plane could not carry out a batch.
     PlaneFault {
-        /// Which batch.
+        /// The number of the batch.
         id: PlanId,
-        /// Why.
+        /// The fault.
         fault: Fault,
     },
 }

@@ -1,4 +1,4 @@
-//! One router or host: every engine wired together. Wiring, no logic. Every driver runs this and nothing less.
+//! One router or host: every engine wired together, without logic of its own. Every driver runs all of it.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! An interface whose link takes reservations: its ledger, its classes, and who holds what there.
+//! An interface whose link takes reservations: its ledger, its classes, and its reservations.
 
 use crate::classes::{self, Premium, ReservedLoad};
 use crate::core::SetApart;
@@ -14,34 +14,34 @@ use terms::ports::RHandle;
 use terms::{FlowSpec, IfIndex, Rate, Refused};
 use traffic::plan::{ClassId, ClassSpec};
 
-/// Guaranteed flows have a class each while ids last: 16 bits, as the kernel's, of which it keeps the last.
+/// Each guaranteed flow has its own class while ids last: 16 bits, as in the kernel, which reserves the last.
 const LAST_OWN: u16 = u16::MAX - 1;
 const OWN_CLASSES: usize = (LAST_OWN - ClassId::FIRST_OWN.0) as usize + 1;
 
-/// The interface.
+/// An interface with a link.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) terms: Reservable,
     pub(crate) ledger: admit::LinkLedger,
     pub(crate) load: ReservedLoad,
     pub(crate) premium: Premium,
-    /// What the fast path divides.
+    /// The grant that the fast path divides.
     pub(crate) granted: Option<Granted>,
-    /// The slot of what background flows have, where that is promised.
+    /// The slot for the background's rate, if that is promised.
     pub(crate) lent: Option<SlotId>,
-    /// What the classes of code points get by configuration.
+    /// The configured guarantees of the code point classes.
     pub(crate) apart: SetApart,
-    /// Whose the own classes are.
+    /// The reservation of each own class.
     pub(crate) own: BTreeMap<ClassId, RHandle>,
-    /// Where to look for the next free id; an id rests as long as possible before it is used again.
+    /// The start of the search for a free id; an id rests as long as possible before it is used again.
     next_own: u16,
-    /// Who would have to make way first.
+    /// The reservations in the order of displacement.
     pub(crate) ranks: Ranks,
-    /// Whose each slot of the ledger is, by the slot's place.
+    /// The place of each slot's reservation, by the index of the slot.
     by_slot: Vec<Place>,
 }
 
-/// A slot that is no reservation's: a booking's.
+/// The place for a slot without a reservation: a booking's.
 const NOBODY: Place = Place::MAX;
 
 impl Link {
@@ -92,8 +92,8 @@ impl Link {
         classes::own(&self.terms.spec, &held.charged(), held.admitted)
     }
 
-    /// The class for a flowspec: the shared one, the one that it has (`keep`), or the next free one. An id is free
-    /// only when neither a reservation nor the plane has it.
+    /// The class for a flowspec: the shared one, the present one (`keep`), or the next free one. An id is
+    /// free only if neither a reservation nor the plane has it.
     pub(crate) fn class_for(
         &self,
         flowspec: &FlowSpec,
@@ -113,7 +113,7 @@ impl Link {
         ids.map(ClassId).find(is_free).ok_or(full)
     }
 
-    /// Counts a reservation that lies at this place.
+    /// Counts a reservation at this place.
     pub(crate) fn count(&mut self, held: &mut Held, handle: RHandle, place: Place) {
         self.load = self.load.plus(&held.charged(), held.admitted, &self.terms.spec);
         if held.class >= ClassId::FIRST_OWN && self.own.insert(held.class, handle).is_none() {
@@ -127,7 +127,7 @@ impl Link {
         self.by_slot[slot] = place;
     }
 
-    /// Counts it no more. Returns whose rank has changed with that, if anyone's: it is the removed one's now.
+    /// Removes a reservation from the counts. Returns the place that has its rank now, if there is one.
     pub(crate) fn uncount(&mut self, held: &Held) -> Option<Place> {
         self.load = self.load.minus(&held.charged(), held.admitted, &self.terms.spec);
         self.own.remove(&held.class);
@@ -137,7 +137,7 @@ impl Link {
         self.ranks.remove(held.priority.defending, held.admitted, held.rank)
     }
 
-    /// Whose this slot is.
+    /// The place of the reservation with this slot.
     pub(crate) fn whose(&self, slot: SlotId) -> Option<Place> {
         self.by_slot.get(slot_place(slot)).copied().filter(|&place| place != NOBODY)
     }

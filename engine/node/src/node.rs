@@ -1,4 +1,4 @@
-//! The node: RSVP, Boomerang, the ledger and the plan wired together. Wiring, no logic.
+//! The node: RSVP, Boomerang, the ledger and the plan wired together, without logic of its own.
 
 use crate::book::{Bookable, BookingPorts as BookWorld, Resource, ResourceRegistry};
 use crate::granted::GrantedShare;
@@ -16,24 +16,24 @@ use terms::ports::{PolicyPort, RHandle, Route, RouteDecision, TcRequest, Traffic
 use terms::probe::{Off, ProbeObserver};
 use terms::{Adspec, IfIndex, Rate, Refused, Time};
 
-/// What a node is made with.
+/// The configuration of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Name, timing and limits of RSVP.
     pub rsvp: protocol::Config,
     /// Limits and keys of Boomerang.
     pub boomerang: boomerang::Config,
-    /// Chance for refresh jitter, and for keyed tables and secrets unless they are told: [`Node::keyed`].
+    /// The seed for refresh jitter, and for keyed tables and secrets unless [`Node::keyed`] sets them.
     pub seed: u64,
 }
 
-/// Makes a second word of a key from one seed.
+/// A constant that derives a second key word from one seed.
 const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A router or host.
 ///
-/// One input, then drain [`Node::poll`]; come back at [`Node::wake_at`] with [`Input::Wake`]. `P` is told of the engines'
-/// checkpoints; nobody is, unless it is made [`Node::with`] a probe.
+/// After each input, drain [`Node::poll`]; come back at [`Node::wake_at`] with [`Input::Wake`]. `P` observes
+/// the engines' probe points; the default is none, and [`Node::with`] sets one.
 pub struct Node<R, P = Off> {
     rsvp: Rsvp<P>,
     boomerang: Boomerang<P>,
@@ -44,21 +44,21 @@ pub struct Node<R, P = Off> {
     stopped: bool,
 }
 
-/// What the protocols may ask at once.
+/// The ports that the protocols call directly.
 struct World<R> {
     route: R,
     tc: Tc,
 }
 
 impl<R: Route> Node<R> {
-    /// A node without interfaces that asks `route` for the way.
+    /// A node without interfaces that asks `route` for routes.
     pub fn new(config: Config, route: R) -> Node<R> {
         Node::with(config, route, Off)
     }
 }
 
 impl<R: Route, P: ProbeObserver> Node<R, P> {
-    /// As [`Node::new`], with somebody who is told of checkpoints: one for each engine.
+    /// As [`Node::new`], with an observer of probe points: a clone for each engine.
     pub fn with(config: Config, route: R, probe: P) -> Node<R, P>
     where
         P: Clone,
@@ -74,8 +74,8 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
         }
     }
 
-    /// The same, with secrets and keys of tables from here instead of from the seed: a daemon takes them from the kernel's random
-    /// source. Before anything is told.
+    /// The same node, with secrets and table keys from `chance` instead of the seed: in a daemon, from the
+    /// kernel's random source. Call it before the first input.
     #[must_use]
     pub fn keyed(mut self, chance: &mut dyn FnMut() -> u64) -> Node<R, P> {
         self.rsvp.keyed(chance);
@@ -142,7 +142,7 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
         self.out.pop_front()
     }
 
-    /// When to come back with [`Input::Wake`], if nothing else happens.
+    /// The time to come back with [`Input::Wake`], if there is no other input.
     pub fn wake_at(&self) -> Option<Time> {
         let times = [self.rsvp.wake_at(), self.boomerang.wake_at(), self.world.tc.wake_at()];
         times.into_iter().flatten().min().filter(|_| !self.stopped)
@@ -158,7 +158,7 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
         &self.rsvp
     }
 
-    /// Who is told of RSVP's checkpoints.
+    /// The observer of RSVP's probe points.
     pub fn probe_mut(&mut self) -> &mut P {
         self.rsvp.probe_mut()
     }
@@ -168,12 +168,12 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
         &self.boomerang
     }
 
-    /// Who is told of Boomerang's checkpoints.
+    /// The observer of Boomerang's probe points.
     pub fn boomerang_probe_mut(&mut self) -> &mut P {
         self.boomerang.probe_mut()
     }
 
-    /// How Boomerang behaves from now on.
+    /// Sets Boomerang's configuration from now on.
     pub fn configure_boomerang(&mut self, config: boomerang::Config) {
         self.boomerang.configure(config);
     }
@@ -183,8 +183,8 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
         &self.world.tc
     }
 
-    /// Lets the book ask and change the tables of this node, with somebody's policy beside them. What it displaces is
-    /// said afterwards: drain [`Node::poll`] as after an input.
+    /// Lets the bookings read and change the tables of this node, under a policy. Displacements are reported
+    /// afterwards: drain [`Node::poll`] as after an input.
     pub fn with_book<B: PolicyPort, T>(
         &mut self,
         now: Time,
@@ -199,18 +199,18 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
         answer
     }
 
-    /// The book's resource that an interface is.
+    /// The bookable resource of an interface.
     pub fn resource_of(&self, oif: IfIndex) -> Option<ResourceId> {
         self.shelf.of(oif)
     }
 
-    /// A resource that is no interface comes, or has another capacity; the book has to be told.
+    /// Adds a resource other than an interface, or changes its capacity; the caller must tell the bookings.
     pub fn add_resource(&mut self, now: Time, stock: Resource) -> ResourceId {
         self.shelf.add_resource(now, stock)
     }
 
-    /// How bookings stand on an interface, and what its classes get beside them; to be told before anything is booked
-    /// there. Drain [`Node::poll`] afterwards as after an input.
+    /// Sets the terms of bookings on an interface, and the configured guarantees of its classes. Call it
+    /// before the first booking there. Drain [`Node::poll`] afterwards as after an input.
     pub fn bookable(&mut self, now: Time, oif: IfIndex, bookable: Bookable) -> Option<ResourceId> {
         self.world.tc.set_apart(now, oif, bookable.core);
         self.settle(now);
@@ -222,28 +222,28 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
         self.world.tc.ledger_mut(oif)
     }
 
-    /// What Boomerang's fast path may give away of an interface; see [`Tc::grant`]. Drain [`Node::poll`] afterwards as
-    /// after an input.
+    /// Sets the rate that Boomerang's fast path may give away on an interface; see [`Tc::grant`]. Drain
+    /// [`Node::poll`] afterwards as after an input.
     ///
     /// # Errors
-    /// [`Refused`] with what is free; the old grant stays.
+    /// [`Refused`] with the free rate; the old grant stays.
     pub fn grant(&mut self, now: Time, oif: IfIndex, share: GrantedShare) -> Result<(), Refused> {
         let granted = self.world.tc.grant(now, oif, share);
         self.settle(now);
         granted
     }
 
-    /// A grant that was found; see [`Tc::adopt_grant`].
+    /// Adopts a grant; see [`Tc::adopt_grant`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Tc::adopt_grant`].
     pub fn adopt_grant(&mut self, now: Time, oif: IfIndex, share: GrantedShare) -> Result<(), Refused> {
         let adopted = self.world.tc.adopt_grant(now, oif, share);
         self.settle(now);
         adopted
     }
 
-    /// Every reservation on this node's outgoing interfaces: asked, admitted, installed.
+    /// Every reservation on this node's outgoing interfaces: requested, admitted, installed.
     pub fn reservations(&self) -> impl Iterator<Item = ReservationView> + '_ {
         self.world.tc.reservations()
     }
@@ -275,19 +275,19 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
         self.tell(now, protocol::Input::Interface { interface, state: Some(known) });
     }
 
-    /// One input for RSVP, and all that follows.
+    /// Passes one input to RSVP, and handles all outputs that follow.
     fn tell(&mut self, now: Time, input: protocol::Input<'_>) {
         self.rsvp.handle(now, &mut self.world, input);
         self.settle(now);
     }
 
-    /// One input for Boomerang, and all that follows.
+    /// Passes one input to Boomerang, and handles all outputs that follow.
     fn tell_boomerang(&mut self, now: Time, input: boomerang::Input<'_>) {
         self.boomerang.handle(now, &mut self.world, input);
         self.settle(now);
     }
 
-    /// Collects what the protocols and traffic control said, and tells each what concerns it, until all are silent.
+    /// Collects the outputs of the protocols and traffic control, and passes them on, until there are none.
     fn settle(&mut self, now: Time) {
         let mut news: VecDeque<protocol::Input<'_>> = VecDeque::new();
         loop {
@@ -327,7 +327,7 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
         }
     }
 
-    /// News of a reservation that is Boomerang's.
+    /// Turns news of a Boomerang reservation into an input for Boomerang.
     fn not_rsvps<'a>(&self, news: protocol::Input<'a>) -> Result<boomerang::Input<'static>, protocol::Input<'a>> {
         match news {
             protocol::Input::Installed { handle, result } if self.boomerang.owns(handle) => {
@@ -340,7 +340,7 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
         }
     }
 
-    /// RSVP waits for the Path of an adopted flow's session instead of refusing its Resv.
+    /// Tells RSVP to wait for the Path of an adopted flow's session instead of refusing its Resv.
     fn adopted(&self, event: &Event) -> Option<protocol::Input<'static>> {
         let Event::Adopted { oif, flow, .. } = event else { return None };
         let held = self.world.tc.reservation(*oif, flow)?;

@@ -1,9 +1,9 @@
-//! In which order a plane may safely be changed.
+//! The safe order of changes in a plane.
 //!
-//! No data plane has transactions (a kernel accepts classes that sum over their parent and says nothing), so the order
-//! is the guarantee: at no instant between two operations do the classes of an interface sum over its link, and no
-//! flow names a class that is not there. Decreases come before increases, flows leave a class before it goes and find
-//! their class before they come.
+//! No data plane has transactions (a kernel accepts classes above their parent's rate without an error), so
+//! the order is the guarantee: at no instant between two operations does the sum of the classes exceed the
+//! link, and no flow names a missing class. Decreases come before increases, flows leave a class before it
+//! goes, and a class exists before its flows come.
 
 use crate::classes::guaranteed;
 use crate::plane::{Difference, Shadow};
@@ -11,18 +11,18 @@ use alloc::vec::Vec;
 use terms::IfIndex;
 use traffic::plan::{ClassId, ClassSpec, LinkSpec, PlanOp};
 
-/// What is wanted of some classes and flows of one interface.
+/// The wanted state of some classes and flows of one interface.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Want {
-    /// The root; `None`: as it is.
+    /// The root; `None`: unchanged.
     pub(crate) link: Option<LinkSpec>,
-    /// Classes in order, each once; those not named stay as they are; `None`: that it is not there.
+    /// Classes in order, each once; others stay unchanged; `None`: the class must go.
     pub(crate) classes: Vec<(ClassId, Option<ClassSpec>)>,
     /// The flows that differ.
     pub(crate) flows: Vec<Difference>,
 }
 
-/// The operations that lead from what the plane has (`None`: nothing yet) to what is wanted; none if it is there.
+/// The operations that lead from the plane's state (`None`: empty) to the wanted one; none if they are equal.
 pub(crate) fn steps(oif: IfIndex, has: Option<&Shadow>, want: &Want) -> Vec<PlanOp> {
     let root = has.and_then(|has| has.root);
     let mut ops = Steps { oif, ops: Vec::with_capacity(want.flows.len() + 3), late: Vec::new() };
@@ -49,7 +49,7 @@ pub(crate) fn steps(oif: IfIndex, has: Option<&Shadow>, want: &Want) -> Vec<Plan
 struct Steps {
     oif: IfIndex,
     ops: Vec<PlanOp>,
-    /// Classes that flows leave only by being given another one.
+    /// Classes that their flows leave only by moving to another one.
     late: Vec<PlanOp>,
 }
 
@@ -97,7 +97,7 @@ impl Steps {
     }
 }
 
-/// Whether a flow still uses this class until it is given another in the same batch.
+/// True if a flow uses this class until it gets another in the same batch.
 fn leaves_late(want: &Want, class: ClassId) -> bool {
     want.flows.iter().any(|difference| difference.had == Some(class) && difference.wanted.is_some())
 }

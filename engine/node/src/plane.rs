@@ -1,12 +1,12 @@
-//! What the data plane holds, as far as it has said so: the node's memory of a thing it cannot see.
+//! The confirmed state of the data plane: the node's model of it.
 //!
-//! Of flows only the difference is kept: a flow is as it is wanted, or it is noted what the plane has instead. So a
-//! million settled reservations cost no second copy, and what is to be told next is at hand without looking for it.
+//! For flows only the difference is kept: a flow is as wanted, or the plane's entry for it is noted. So a
+//! million settled reservations need no second copy, and the next changes are at hand without a search.
 //!
-//! One batch per interface is under way at a time, and each brings *all* that is due in line. So a batch is worked
-//! out from what the plane has confirmed to what is wanted now, its classes sum to the link at its end, and one that
-//! fails leaves nothing to take back: the order of operations that keeps the sums right on the way would be worth
-//! nothing if it were built on a batch that failed.
+//! One batch per interface is in progress at a time, and each brings *all* that is due in line. So a batch is
+//! computed from the plane's confirmed state to the state that is wanted now, its classes sum to the link at
+//! its end, and a failed one leaves nothing to take back: the order of operations that keeps the sums right
+//! on the way would be worthless if it were based on a failed batch.
 
 use crate::held::{Place, Reservations};
 use crate::io::PlanId;
@@ -21,15 +21,15 @@ use traffic::shapes::Shapes;
 /// The most flows of an interface.
 pub const MOST_FLOWS: usize = 1 << 22;
 
-/// What is to be brought in line on an interface, besides the root, the classes that every interface has, and the flows
-/// that differ.
+/// The changes that are due on an interface, besides the root, the classes that every interface has, and the
+/// flows that differ.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Due {
-    /// May name a class more than once.
+    /// Own classes; one may be named more than once.
     pub(crate) classes: Vec<ClassId>,
-    /// Everything that is there or wanted.
+    /// True if everything that exists or is wanted is due.
     pub(crate) all: bool,
-    /// Reservations that wait for it; one that was changed twice is here twice.
+    /// The reservations that wait for it; one that was changed twice is here twice.
     pub(crate) waits: Vec<RHandle>,
 }
 
@@ -41,33 +41,33 @@ impl Due {
     }
 }
 
-/// One interface: what the plane has of it, and which flows are wanted there.
+/// The model of one interface: the plane's state, and the wanted flows.
 #[derive(Debug)]
 pub(crate) struct Shadow {
-    /// `None`: not ours yet.
+    /// The root; `None`: not ours yet.
     pub(crate) root: Option<LinkSpec>,
-    /// Every class that is there but the root.
+    /// Every class in the plane except the root.
     pub(crate) classes: BTreeMap<ClassId, ClassSpec>,
     flows: Classifier<Flow>,
-    /// Of the flows of prefixes among them.
+    /// The shapes of the prefix flows among them.
     shapes: Shapes,
-    /// All flows that differ, and some that did.
+    /// All flows that differ, and some that no longer do.
     differ: Vec<FlowKey>,
-    /// What the plane has of flows that it has otherwise than wanted.
+    /// The plane's entries for flows that differ.
     others: Vec<FlowSpecEntry>,
     vacant: Vec<u32>,
 }
 
-/// Whose a flow is, and what the plane has of it.
+/// The reservation of a flow, and its state in the plane.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
-    /// [`NOBODY`]: it is not wanted.
+    /// The place of its reservation; [`NOBODY`]: the flow is not wanted.
     whose: Place,
-    /// [`AS_WANTED`], [`ABSENT`], or where in `others` it is.
+    /// [`AS_WANTED`], [`ABSENT`], or the index in `others`.
     has: u32,
 }
 
-/// The most differences that memory is kept for.
+/// The most differences whose memory is kept.
 const SCRATCH: usize = 256;
 const NOBODY: Place = Place::MAX;
 const AS_WANTED: u32 = u32::MAX;
@@ -86,27 +86,27 @@ impl Shadow {
         }
     }
 
-    /// Whether the plane has anything of ours here.
+    /// True if the plane has anything of ours here.
     pub(crate) fn is_there(&self) -> bool {
         self.root.is_some() || self.flows.iter().any(|(_, flow)| flow.has != ABSENT)
     }
 
-    /// Whose reservation has this flow.
+    /// The place of the reservation with this flow.
     pub(crate) fn whose(&self, flow: &FlowKey) -> Option<Place> {
         self.flows.get(flow).map(|flow| flow.whose).filter(|&whose| whose != NOBODY)
     }
 
-    /// Whether so many flows more have room.
+    /// True if `more` flows fit.
     pub(crate) fn has_room(&self, more: usize) -> bool {
         self.flows.len() + more <= MOST_FLOWS
     }
 
-    /// Whether a flow of this shape may come.
+    /// True if a flow of this shape fits.
     pub(crate) fn has_room_for_shape(&self, flow: &FlowKey) -> bool {
         self.shapes.has_room_for(flow)
     }
 
-    /// The flow is this reservation's from now on.
+    /// Assigns the flow to this reservation.
     pub(crate) fn give(&mut self, key: FlowKey, whose: Place) {
         if let Some(flow) = self.flows.get_mut(&key) {
             flow.whose = whose;
@@ -118,7 +118,7 @@ impl Shadow {
         self.differ.push(key);
     }
 
-    /// The flow's entry changes from `old`, or the flow goes (`gone`) if it still is `whose`.
+    /// Records that the flow's entry changes from `old`, or that the flow goes (`gone`) if it still is `whose`.
     pub(crate) fn differs(&mut self, key: &FlowKey, old: &FlowSpecEntry, gone: Option<Place>) {
         let Some(flow) = self.flows.get(key).copied() else { return };
         if gone.is_some_and(|whose| whose != flow.whose) {
@@ -137,7 +137,7 @@ impl Shadow {
         }
     }
 
-    /// The plane was found to hold this flow.
+    /// Records that the plane was found to hold this flow.
     fn found(&mut self, key: FlowKey, entry: &FlowSpecEntry) {
         let whose = self.flows.get(&key).map_or(NOBODY, |flow| flow.whose);
         let has = self.put_other(entry);
@@ -149,7 +149,7 @@ impl Shadow {
         }
     }
 
-    /// The plane has confirmed this of a flow; `wanted` is what it should have.
+    /// Records the plane's confirmed entry of a flow.
     fn confirmed(&mut self, key: &FlowKey, now: Option<&FlowSpecEntry>, held: &Reservations) {
         let Some(flow) = self.flows.get(key).copied() else { return };
         self.drop_other(flow.has);
@@ -181,7 +181,7 @@ impl Shadow {
         }
     }
 
-    /// Notes how a flow differs; whether it does.
+    /// Notes the difference of a flow; false if there is none.
     fn look(&mut self, key: &FlowKey, held: &Reservations, all: &mut Vec<Difference>) -> bool {
         let Some(flow) = self.flows.get(key).copied().filter(|flow| flow.has != AS_WANTED) else { return false };
         let has = self.others.get(flow.has as usize);
@@ -205,7 +205,7 @@ impl Shadow {
         }
     }
 
-    /// What the plane has of each flow.
+    /// The plane's state of the interface, with each flow.
     pub(crate) fn plan(&self, held: &Reservations) -> Option<LinkPlan> {
         let of = |flow: &Flow| match flow.has {
             AS_WANTED => held.at(flow.whose).map(|(_, held)| held.entry()),
@@ -215,13 +215,13 @@ impl Shadow {
         Some(LinkPlan { link: self.root?, classes: self.classes.clone(), flows: flows.collect() })
     }
 
-    /// How many flows are wanted, and whether the plane has exactly those, as they are wanted.
+    /// The number of wanted flows, and true if the plane has exactly those, as wanted.
     pub(crate) fn census(&self) -> (usize, bool) {
         let wanted = self.flows.iter().filter(|(_, flow)| flow.whose != NOBODY).count();
         (wanted, self.flows.iter().all(|(_, flow)| flow.has == AS_WANTED))
     }
 
-    /// The flows that were found and belong to nobody yet.
+    /// The flows that were found and have no reservation yet.
     pub(crate) fn orphans(&self) -> Vec<(FlowKey, FlowSpecEntry)> {
         let orphan = |(key, flow): (&FlowKey, &Flow)| {
             let entry = self.others.get(flow.has as usize).filter(|_| flow.whose == NOBODY)?;
@@ -253,11 +253,11 @@ impl Shadow {
     }
 }
 
-/// A flow that the plane has otherwise than wanted.
+/// A flow whose entry in the plane differs from the wanted one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Difference {
     pub(crate) flow: FlowKey,
-    /// The class that it has there; `None`: it is not there.
+    /// Its class in the plane; `None`: the flow is absent.
     pub(crate) had: Option<ClassId>,
     pub(crate) wanted: Option<FlowSpecEntry>,
 }
@@ -273,12 +273,12 @@ struct Batch {
 #[derive(Debug, Default)]
 pub struct Plane {
     links: BTreeMap<IfIndex, Shadow>,
-    /// A few: one an interface.
+    /// The batches in progress; at most one for each interface.
     under_way: Vec<(PlanId, Batch)>,
     busy: Vec<IfIndex>,
     due: Vec<(IfIndex, Due)>,
-    /// Interfaces on which a batch failed that nobody waited for: left alone until then, each time twice as long, unless
-    /// somebody asks.
+    /// Interfaces that pause after a failed batch without waiting reservations; the pause doubles each time. A new
+    /// request does not wait for its end.
     resting: BTreeMap<IfIndex, Rest>,
     last: u64,
     key: [u64; 2],
@@ -290,7 +290,7 @@ struct Rest {
     next: Span,
 }
 
-/// How long an interface rests at first, and at most.
+/// The first and the longest pause of an interface.
 pub const REST: (Span, Span) = (Span::from_secs(1), Span::from_secs(64));
 
 impl Plane {
@@ -299,46 +299,46 @@ impl Plane {
         Plane { key, ..Plane::default() }
     }
 
-    /// Everything that the plane has said it did.
+    /// The whole confirmed state of the plane.
     pub(crate) fn confirmed(&self, held: &Reservations) -> Plan {
         let links = self.links.iter().filter_map(|(oif, shadow)| Some((*oif, shadow.plan(held)?)));
         Plan { links: links.collect(), ..Plan::default() }
     }
 
-    /// One interface of it.
+    /// The model of one interface.
     pub(crate) fn link(&self, oif: IfIndex) -> Option<&Shadow> {
         self.links.get(&oif)
     }
 
-    /// The same, to change it.
+    /// The model of one interface, to change it.
     pub(crate) fn link_mut(&mut self, oif: IfIndex) -> &mut Shadow {
         let key = self.key;
         self.links.entry(oif).or_insert_with(|| Shadow::new(key))
     }
 
-    /// Whether nothing is under way and nothing is due.
+    /// True if no batch is in progress and no change is due.
     pub fn is_idle(&self) -> bool {
         self.busy.is_empty() && self.due.is_empty()
     }
 
-    /// The same for one interface.
+    /// True if no batch is in progress on an interface and no change is due there.
     pub fn is_idle_on(&self, oif: IfIndex) -> bool {
         !self.busy.contains(&oif) && !self.due.iter().any(|due| due.0 == oif)
     }
 
-    /// The plane was found to hold this flow, from an earlier life.
+    /// Records a flow of an earlier run that was found in the plane.
     pub(crate) fn found(&mut self, oif: IfIndex, flow: FlowKey, entry: &FlowSpecEntry) {
         self.link_mut(oif).found(flow, entry);
     }
 
-    /// The plane holds this class from an earlier life. What it is beside its guarantee is not believed, so that it is
-    /// told again or dropped in any case.
+    /// Records a class of an earlier run that was found in the plane. Only its guarantee is believed, so that
+    /// it is set again or dropped in any case.
     pub(crate) fn found_class(&mut self, oif: IfIndex, class: ClassId, spec: &ClassSpec) {
         let queue = QueueSpec { packets: 0, bytes: Bytes::ZERO };
         self.link_mut(oif).classes.insert(class, ClassSpec { queue, ..*spec });
     }
 
-    /// Something is due.
+    /// Adds changes that are due.
     pub(crate) fn put(&mut self, oif: IfIndex, due: Due) {
         match self.due.iter_mut().find(|there| there.0 == oif) {
             Some((_, there)) => there.and(due),
@@ -346,8 +346,8 @@ impl Plane {
         }
     }
 
-    /// All that is due on an interface, unless something is under way there, or it rests and nobody waits: whoever asks
-    /// for something now hears at once how it went, and not after a minute.
+    /// All that is due on an interface, unless a batch is in progress there, or it pauses and no reservation
+    /// waits: a new request must get its answer at once, and not after a minute.
     pub(crate) fn take(&mut self, oif: IfIndex) -> Option<Due> {
         if self.busy.contains(&oif) {
             return None;
@@ -360,19 +360,19 @@ impl Plane {
         Some(self.due.swap_remove(at).1)
     }
 
-    /// Nothing is said about this interface for a while.
+    /// Starts a pause of this interface.
     pub(crate) fn rest(&mut self, now: Time, oif: IfIndex) {
         let rest = self.resting.entry(oif).or_insert(Rest { until: None, next: REST.0 });
         rest.until = Some(now + rest.next);
         rest.next = rest.next.mul_div_ceil(2, 1).min(REST.1);
     }
 
-    /// When the next interface has rested.
+    /// The time at which the next pause ends.
     pub(crate) fn rested_at(&self) -> Option<Time> {
         self.resting.values().filter_map(|rest| rest.until).min()
     }
 
-    /// The interfaces that have rested by now.
+    /// The interfaces whose pause is over by now; each is returned once.
     pub(crate) fn rested(&mut self, now: Time) -> Vec<IfIndex> {
         let due = self.resting.iter_mut().filter(|(_, rest)| rest.until.is_some_and(|until| until <= now));
         due.map(|(&oif, rest)| {
@@ -382,7 +382,7 @@ impl Plane {
         .collect()
     }
 
-    /// A batch is said. Its operations are not empty, and nothing else is under way on the interface.
+    /// Records a batch that is sent out. Its operations are not empty, and no other is in progress on the interface.
     pub(crate) fn tell(&mut self, oif: IfIndex, ops: &[PlanOp], due: Due) -> PlanId {
         self.last += 1;
         let id = PlanId(self.last);
@@ -391,8 +391,8 @@ impl Plane {
         id
     }
 
-    /// The plane carried a batch out, or (`ok` false) did nothing of it. Returns where, and what was due.
-    /// `None`: no such batch is under way.
+    /// Records that the plane carried a batch out, or (`ok` false) none of it. Returns the interface and the
+    /// due changes. `None`: no such batch is in progress.
     pub(crate) fn done(&mut self, id: PlanId, ok: bool, held: &Reservations) -> Option<(IfIndex, Due)> {
         let at = self.under_way.iter().position(|batch| batch.0 == id)?;
         let (_, batch) = self.under_way.swap_remove(at);
@@ -422,7 +422,7 @@ impl Plane {
         }
     }
 
-    /// The interface was given back: nothing is there, and what is wanted by now is yet to come.
+    /// Records that the interface was released: the plane has nothing there, and the wanted flows are yet to come.
     fn dropped(&mut self, oif: IfIndex, held: &Reservations) {
         let Some(old) = self.links.remove(&oif) else { return };
         let wanted = old.flows.iter().filter(|(_, flow)| held.at(flow.whose).is_some());

@@ -1,5 +1,5 @@
-//! What a node says of itself when asked: for each reservation *asked / admitted / installed*. The fourth word,
-//! *measured*, belongs to whoever can read the plane's counters; the key to join them by is (interface, flow).
+//! A node's status: for each reservation *asked / admitted / installed*. The fourth value, *measured*, comes
+//! from the reader of the plane's counters; (interface, flow) is the key to join them.
 
 use crate::held::Held;
 use crate::link::Link;
@@ -18,53 +18,53 @@ pub struct ReservationView {
     pub handle: RHandle,
     /// Outgoing interface.
     pub oif: IfIndex,
-    /// Which packets; where several senders share the reservation, the first of them. See [`Tc::flows`].
+    /// The flow; if several senders share the reservation, the first of them. See [`Tc::flows`].
     pub flow: FlowKey,
-    /// How many flows share it.
+    /// The number of flows in the reservation.
     pub flows: usize,
-    /// Whether they share one bucket.
+    /// True if they share one bucket.
     pub shared: bool,
-    /// How it stands against others.
+    /// The priorities in pre-emption.
     pub priority: Preemption,
     /// The session.
     pub session: Session,
-    /// What was asked.
+    /// The requested flowspec.
     pub asked: FlowSpec,
-    /// What the sender says it sends.
+    /// The Tspec of the sender.
     pub sender_tspec: Tspec,
-    /// What the ledger counts, wire rate.
+    /// The wire rate that the ledger counts.
     pub admitted: Rate,
-    /// Whether the plane has confirmed it.
+    /// True if the plane has confirmed it.
     pub installed: bool,
     /// The class of its conforming packets.
     pub class: ClassId,
-    /// Kept from an earlier life of the agent, until then if nobody asks for it again.
+    /// For a reservation of an earlier run: the end of its lifetime, unless it is requested again.
     pub adopted_until: Option<Time>,
 }
 
-/// What may be and what is reserved on an interface. Wire rates.
+/// The reservable and the reserved rates of an interface, as wire rates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkView {
-    /// Which.
+    /// The interface.
     pub oif: IfIndex,
     /// The link's rate.
     pub rate: Rate,
     /// The most that reservations can hold together.
     pub reservable: Rate,
-    /// What they hold.
+    /// The sum of the reservations.
     pub reserved: Rate,
-    /// What could be reserved now.
+    /// The free rate.
     pub free: Rate,
-    /// `C` (bytes) and `D` (microseconds), where guaranteed service is offered.
+    /// The `C` (bytes) and `D` (microseconds), if guaranteed service is offered.
     pub guaranteed: Option<(u32, u32)>,
 }
 
-/// What does not agree with what; our own fault.
+/// A disagreement between tables; our own fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Drift {
-    /// Where.
+    /// The interface.
     pub oif: IfIndex,
-    /// What.
+    /// The disagreement.
     pub what: &'static str,
 }
 
@@ -102,7 +102,7 @@ impl Tc {
         })
     }
 
-    /// What the plane has confirmed, put together anew.
+    /// The confirmed state of the plane, computed anew.
     pub fn plan(&self) -> Plan {
         self.plane.confirmed(&self.held)
     }
@@ -118,7 +118,7 @@ impl Tc {
         digests.fold(0xcbf2_9ce4_8422_2325, |all, one| (all ^ one).wrapping_mul(0x0100_0000_01b3))
     }
 
-    /// Checks that ledger, reservations and plan say the same on every interface. Takes time in proportion to them.
+    /// Checks that ledger, reservations and plan agree on every interface. The time grows with their number.
     ///
     /// # Errors
     /// [`Drift`] names the first disagreement.

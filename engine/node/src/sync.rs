@@ -1,4 +1,4 @@
-//! Bringing the plane in line: what is due on an interface becomes one batch as soon as nothing else is under way there.
+//! Updating the plane: due changes on an interface become one batch as soon as no other is in progress there.
 
 use crate::io::PlanId;
 use crate::link::Link;
@@ -11,18 +11,18 @@ use terms::ports::RHandle;
 use terms::{IfIndex, Time};
 use traffic::plan::{ClassId, ClassSpec, PlanOp};
 
-/// The most differences that memory is kept for.
+/// The most differences whose memory is kept.
 const SCRATCH: usize = 256;
 
 impl Tc {
-    /// Brings the plane in line with a reservation that waits for it.
+    /// Updates the plane for a reservation that waits for it.
     pub(crate) fn sync_reservation(&mut self, handle: RHandle) {
         let Some(held) = self.held.get(handle) else { return };
         let (oif, class) = (held.oif, held.class);
         self.sync(oif, &[class], Some(handle));
     }
 
-    /// Brings the base classes, these classes and all flows that differ in line, as soon as nothing else is under way
+    /// Updates the base classes, these classes and all flows that differ, as soon as no batch is in progress
     /// on the interface. A reservation that waits for it (`waits`) is told when it is installed.
     pub(crate) fn sync(&mut self, oif: IfIndex, classes: &[ClassId], waits: Option<RHandle>) {
         if let Some(held) = waits.and_then(|handle| self.held.get_mut(handle)) {
@@ -34,14 +34,14 @@ impl Tc {
         self.proceed(oif);
     }
 
-    /// Brings all of an interface in line, after what the ledger has to say.
+    /// Updates all of an interface, after the ledger's notices.
     pub(crate) fn sync_all(&mut self, now: Time, oif: IfIndex) {
         self.heed_ledger(now, oif);
         self.plane.put(oif, Due { all: true, ..Due::default() });
         self.proceed(oif);
     }
 
-    /// Says the next batch of an interface, if one is due and may be said.
+    /// Sends the next batch of an interface, if one is due and allowed.
     pub(crate) fn proceed(&mut self, oif: IfIndex) {
         let Some(due) = self.plane.take(oif) else { return };
         let ops = self.steps_for(oif, &due);
@@ -53,7 +53,7 @@ impl Tc {
         self.say(ControlOutput::Plan(id, ops));
     }
 
-    /// What these reservations waited for is done: one answer for each call of `add` or `modify`.
+    /// Reports these reservations as installed: one answer for each call of `add` or `modify`.
     pub(crate) fn tell_installed(&mut self, waits: &[RHandle]) {
         for &handle in waits {
             if let Some(held) = self.held.get_mut(handle) {
@@ -82,7 +82,7 @@ impl Tc {
         ops
     }
 
-    /// What is wanted of the classes that are due, in order.
+    /// The wanted state of the due classes, in order.
     pub(crate) fn classes_due(
         &self,
         oif: IfIndex,

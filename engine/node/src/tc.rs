@@ -1,8 +1,8 @@
-//! Traffic control (RFC 2205 section 3.11.2): the ledger asked, the reservation remembered, the plan changed.
+//! Traffic control (RFC 2205 section 3.11.2): admits in the ledger, keeps the reservations, changes the plan.
 //!
-//! `add` and `modify` admit at once, or change nothing; what the plane then makes of it comes back as
-//! [`ControlOutput::Installed`]. Each reservation is one open slot of its interface's ledger, opened here and nowhere else, however
-//! many senders share it (RFC 2205 section 1.3): they share the slot, the class and one bucket in the plane.
+//! `add` and `modify` admit at once, or change nothing; the plane's result comes back as
+//! [`ControlOutput::Installed`]. Each reservation is one open slot of its interface's ledger, opened only here,
+//! however many senders share it (RFC 2205 section 1.3): they share the slot, the class and one bucket in the plane.
 
 use crate::classes::{self, Premium};
 use crate::held::{Flows, Held, MOST, Reservations, place};
@@ -25,31 +25,31 @@ pub const MOST_FILTERS: usize = 4_096;
 pub struct Tc {
     pub(crate) links: BTreeMap<IfIndex, Link>,
     pub(crate) held: Reservations,
-    /// What the premium classes serve, whether or not their interface is there.
+    /// The load of the premium classes, even for interfaces that are not there.
     pub(crate) premium: BTreeMap<IfIndex, Premium>,
-    /// Adopted reservations, and flows of adopted ones that nobody has named again, by the time their lifetime is over.
+    /// Adopted reservations, and adopted flows that were not requested again, by the end of their lifetime.
     pub(crate) deadlines: BTreeSet<(Time, RHandle)>,
-    /// The flows of reservations that were adopted, asked for again, and not yet for all of their flows; and until when
-    /// those are kept. Their senders' Paths come one after another.
+    /// The other flows of adopted reservations that were requested again for only some of their flows, and
+    /// the end of their lifetime. Their senders' Paths come one after another.
     pub(crate) lingering: BTreeMap<RHandle, (Time, Vec<FlowKey>)>,
     pub(crate) plane: Plane,
     said: VecDeque<ControlOutput>,
     pub(crate) last_bucket: u64,
-    /// Memory of the last batch's making, used again for the next.
+    /// The last batch's memory, reused for the next.
     pub(crate) scratch: Want,
 }
 
-/// What traffic control says.
+/// An output of traffic control.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ControlOutput {
-    /// Carry these out.
+    /// A batch of plan operations to carry out.
     Plan(PlanId, Vec<PlanOp>),
-    /// Something happened.
+    /// An event.
     Event(Event),
-    /// Tell RSVP how an installation went; one answer for each `add` and `modify`, unless the reservation went.
+    /// The result of an installation, for RSVP; one for each `add` and `modify`, unless the reservation is gone.
     Installed(RHandle, Result<(), Fault>),
-    /// Tell RSVP that a reservation made way: for a request of that priority, or (`None`) for a booking. Its handle is
-    /// not known any more.
+    /// Tells RSVP that a reservation was displaced: by a request of that priority, or (`None`) by a booking.
+    /// Its handle is no longer valid.
     Displaced(RHandle, Option<Preemption>),
 }
 
@@ -116,12 +116,12 @@ impl TrafficControl for Tc {
 }
 
 impl Tc {
-    /// Traffic control whose tables are keyed with `key`, so that no stranger can choose flows that collide.
+    /// Traffic control with tables keyed by `key`, so that a stranger cannot choose flows that collide.
     pub fn new(key: [u64; 2]) -> Tc {
         Tc { plane: Plane::new(key), ..Tc::default() }
     }
 
-    /// What was said since; ask until `None`.
+    /// The next output, until `None`.
     pub fn poll(&mut self) -> Option<ControlOutput> {
         self.said.pop_front()
     }
@@ -130,7 +130,7 @@ impl Tc {
         self.said.push_back(said);
     }
 
-    /// What can be refused without asking the ledger.
+    /// Makes the refusals that do not need the ledger.
     fn check(&self, request: &TcRequest<'_>) -> Result<Flows, Refused> {
         let interface = request.oif;
         let link = self.links.get(&interface).ok_or(Refused::NotReservable { interface })?;
@@ -154,8 +154,8 @@ impl Tc {
         }
     }
 
-    /// The adopted reservations, other than `but`, that have any of these flows. What was asked for in this life keeps
-    /// its flows.
+    /// The adopted reservations, other than `but`, with any of these flows. Reservations that were requested
+    /// in this run keep their flows.
     fn holders(&self, oif: IfIndex, flows: &Flows, but: Option<RHandle>) -> Result<Vec<RHandle>, Refused> {
         let mut adopted = Vec::new();
         let Some(shadow) = self.plane.link(oif) else { return Ok(adopted) };
@@ -171,7 +171,7 @@ impl Tc {
         Ok(adopted)
     }
 
-    /// Opens a slot and remembers the reservation; nothing is said to the plane yet.
+    /// Opens a slot and records the reservation; the plane is not updated yet.
     fn open(&mut self, now: Time, flows: Flows, request: &TcRequest<'_>) -> Result<RHandle, Refused> {
         let interface = request.oif;
         if self.held.len() >= MOST {
@@ -205,13 +205,13 @@ impl Tc {
         Ok(handle)
     }
 
-    /// A bucket that no reservation has had.
+    /// A new bucket number.
     fn next_bucket(&mut self) -> BucketId {
         self.last_bucket += 1;
         BucketId(self.last_bucket)
     }
 
-    /// Remembers a reservation whose slot is open.
+    /// Records a reservation whose slot is open.
     pub(crate) fn hold(&mut self, held: Held) -> RHandle {
         let oif = held.oif;
         let handle = self.held.insert(held);
@@ -230,7 +230,7 @@ impl Tc {
         }
     }
 
-    /// Counts it there no more.
+    /// Removes a reservation from its link's sums.
     pub(crate) fn uncount(&mut self, handle: RHandle) {
         let Some(held) = self.held.get(handle) else { return };
         let Some(link) = self.links.get_mut(&held.oif) else { return };
@@ -240,8 +240,8 @@ impl Tc {
         }
     }
 
-    /// An adopted reservation is asked for again: its slot is the request's from now on; nothing counts twice and what
-    /// is installed stays untouched where it is equal. Senders that shared it are kept as long as it would have been.
+    /// Passes an adopted reservation to a new request: it takes over the slot, so nothing counts twice and equal
+    /// parts stay installed untouched. Other senders of the reservation are kept for the rest of their lifetime.
     fn take_over(&mut self, now: Time, handle: RHandle, request: &TcRequest<'_>, flows: Flows) -> Result<(), Refused> {
         let Some(held) = self.held.get(handle) else { return Ok(()) };
         let until = held.adopted_until.unwrap_or(now);
@@ -302,7 +302,7 @@ impl Tc {
         Ok(())
     }
 
-    /// A reservation had these flows, each with this entry: notes what is different now.
+    /// Records the differences of a reservation that had these flows, each with this entry.
     pub(crate) fn note_flows(&mut self, handle: RHandle, had: &Flows, before: &FlowSpecEntry) {
         let Some(held) = self.held.get(handle) else { return };
         let changed = held.entry() != *before;
@@ -322,7 +322,7 @@ impl Tc {
         }
     }
 
-    /// What was asked for, and the flows of an earlier life that wait to be asked for again.
+    /// The requested flows, and those of an earlier run that wait for a new request.
     fn with_lingering(&mut self, handle: RHandle, asked: Flows) -> Flows {
         let Some((until, unnamed)) = self.lingering.get_mut(&handle) else { return asked };
         unnamed.retain(|flow| !asked.contains(flow));
@@ -337,7 +337,7 @@ impl Tc {
         Flows::Several(all)
     }
 
-    /// Gives a reservation back and tells the plane.
+    /// Releases a reservation and updates the plane.
     pub(crate) fn drop_reservation(&mut self, now: Time, handle: RHandle) {
         if let Some(held) = self.close(now, handle) {
             self.sync(held.oif, &[held.class], None);
@@ -345,7 +345,7 @@ impl Tc {
         }
     }
 
-    /// Gives the slot back and forgets the reservation; nothing is said to the plane yet.
+    /// Releases the slot and forgets the reservation; the plane is not updated yet.
     pub(crate) fn close(&mut self, now: Time, handle: RHandle) -> Option<Held> {
         let held = self.forget(handle)?;
         if let Some(link) = self.links.get_mut(&held.oif) {
@@ -355,7 +355,7 @@ impl Tc {
         Some(held)
     }
 
-    /// Forgets a reservation whose slot is over, or will be at once.
+    /// Forgets a reservation whose slot has ended, or will at once.
     pub(crate) fn forget(&mut self, handle: RHandle) -> Option<Held> {
         self.uncount(handle);
         let held = self.held.remove(handle)?;
