@@ -1,9 +1,10 @@
-//! The agents: what is asked of them goes over their local sockets, or over mutual TLS to those on other machines, one
+//! Clients of the agents, over their local sockets, or over mutual TLS for those on other machines: one
 //! conversation a request.
 //!
-//! A conversation speaks for one caller from its first line on, so that no answer can reach another. How many there
-//! are at once is bounded per agent, and per caller at an agent; how long an answer may take as well. The connection of one that is over is kept for the next
-//! ([`crate::kept`]), if it is to another machine and nothing is on its way any more.
+//! A conversation speaks for one caller from its first line on, so that no answer can reach another. The
+//! number of conversations is bounded per agent, and per caller at an agent; so is the time of an answer. The
+//! connection of a past conversation is kept for the next ([`crate::kept`]), if it is to another machine and
+//! no answer is pending.
 
 use crate::broker::own_voice;
 use crate::config::{AgentAt, At};
@@ -26,18 +27,18 @@ use tokio::sync::broadcast;
 use tokio::time::timeout;
 use trust::Identity;
 
-/// Most conversations with one agent at once; an agent takes 256 on its own machine, and 96 of one other.
+/// The most conversations with one agent at once; an agent takes 256 on its own machine, and 96 of one other.
 const CONVERSATIONS: usize = 128;
 const CONVERSATIONS_AFAR: usize = 80;
-/// What of them one caller may have: a quarter.
+/// The divisor for one caller's share of the conversations: a quarter.
 const SHARE: usize = 4;
-/// How long an answer may take.
+/// The longest time of an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Whose room the broker's own conversations take: no caller has an empty name.
+/// The name that stands for the broker's own conversations; no caller has an empty name.
 const OWN_ROOM: &str = "";
-/// What agents of our own domain call our own voice, in their audit.
+/// The broker's name in the audits of agents of its own domain.
 pub const OWN_NAME: &str = "broker";
-/// Most events that wait in a conversation until somebody takes them.
+/// The most events that wait in a conversation until they are read.
 const MAX_WAITING: usize = 4096;
 
 /// An agent.
@@ -48,9 +49,9 @@ pub struct AgentClient {
     way: Arc<AgentConnection>,
     room: Arc<Rooms>,
     kept: Arc<ConnectionPool>,
-    /// `None`: a partner's agent, which tells us nothing of others.
+    /// `None`: a partner's agent, which does not report others' events to us.
     hub: Option<Arc<Hub>>,
-    /// Who we are to an agent on another machine.
+    /// Our identity at an agent on another machine.
     own: Option<Arc<Identity>>,
 }
 
@@ -60,12 +61,12 @@ pub struct Conversation {
     agent: AgentClient,
     talk: KeptConnection,
     events: VecDeque<BookEvent>,
-    /// None for the broker's own follower.
+    /// `None` for the broker's own follower.
     room: Option<Room>,
 }
 
 impl AgentClient {
-    /// The agent that the configuration names; `outward`: who we are to those on other machines.
+    /// A client of a configured agent; `outward`: our identity at agents on other machines.
     pub fn new(at: AgentAt, outward: Option<Outward>) -> AgentClient {
         let here = matches!(at.at, At::Socket(_));
         let kept =
@@ -78,20 +79,21 @@ impl AgentClient {
         AgentClient { name: at.name.as_str().into(), way, room, kept, hub: (!partner).then(Arc::default), own }
     }
 
-    /// Hears what happens at the agent from now on, with all others who do. `None`: it tells nobody what is others'.
+    /// A receiver of the agent's events from now on, shared with all listeners. `None`: it reports no others'
+    /// events.
     pub fn listen(&self) -> Option<broadcast::Receiver<Live>> {
         self.hub.as_ref().map(|hub| hub.listen(self))
     }
 
-    /// What the agent calls a caller for whom we speak.
+    /// The agent's name for a caller for whom we speak.
     pub fn known_as(&self, name: &str) -> String {
         self.own.as_ref().map_or_else(|| name.to_owned(), |own| own.vouches_for(name))
     }
 
-    /// Begins to speak for nobody's request: it takes no room from those.
+    /// Begins a conversation that belongs to no request: it takes no request's place.
     ///
     /// # Errors
-    /// 503: nobody answers there.
+    /// 503: no agent answers there.
     pub async fn speak_apart(&self, caller: &CallerDoc) -> Answer<Conversation> {
         let talk = self.way.connect().await.map_err(|error| self.away(&error))?;
         let mut conversation = self.conversation(talk, None);
@@ -99,17 +101,17 @@ impl AgentClient {
         Ok(conversation)
     }
 
-    /// Begins to speak for a caller, or in the broker's own voice.
+    /// Begins to speak for a caller, or in the broker's own name.
     ///
     /// # Errors
-    /// 503: nobody answers there; 429: too many speak to it already.
+    /// 503: no agent answers there; 429: too many speak to it already.
     pub async fn speak(&self, caller: &CallerDoc) -> Answer<Conversation> {
         self.begin(&caller.name, self.who(caller).as_ref()).await
     }
 
-    /// Whom we say that we speak for. In our own voice that is an operator at agents of our own domain; a partner's takes our word for no
-    /// operator, but lets a broker as itself see and bring to an end what people of its domain have over several agents. So our
-    /// operators do that there through us.
+    /// The caller that we declare to the agent. In our own name that is an operator at agents of our own
+    /// domain. A partner's agent accepts no operator from us, but lets a broker as itself see and finish what
+    /// people of its domain have over several agents. So our operators do that there through us.
     fn who(&self, caller: &CallerDoc) -> Option<CallerDoc> {
         let own = *caller == own_voice();
         match (own, self.is_partners()) {
@@ -119,13 +121,13 @@ impl AgentClient {
         }
     }
 
-    /// Whether a partner's authority signed for it.
+    /// True if a partner's authority signed for it.
     fn is_partners(&self) -> bool {
         self.hub.is_none()
     }
 
-    /// Begins to speak as the broker itself, with the rights that brokers have: also where the agent is a partner's, which takes our
-    /// word for nobody but those who reserve.
+    /// Begins to speak as the broker itself, with the rights of brokers: also where the agent is a partner's,
+    /// which lets us speak for requesters only.
     ///
     /// # Errors
     /// As [`AgentClient::speak`].
@@ -139,7 +141,7 @@ impl AgentClient {
         };
         let mut room = Some(room);
         let who = || Request::SpeakFor { who: who.cloned() };
-        // The agent may have gone meanwhile, or trust us no more: nothing was asked yet, so a new connection tells.
+        // The agent may have gone, or trust us no more. No call was made yet, so a new connection shows it.
         while let Some(talk) = self.kept.take() {
             let mut conversation = self.conversation(talk, room);
             if conversation.call(who()).await.is_ok() {
@@ -157,10 +159,10 @@ impl AgentClient {
         Conversation { agent: self.clone(), talk, events: VecDeque::new(), room }
     }
 
-    /// One question, one answer of the book.
+    /// Makes one call about bookings.
     ///
     /// # Errors
-    /// What the agent said, or that it is away.
+    /// The agent's error, or that it is away.
     pub async fn ask(&self, caller: &CallerDoc, request: Request) -> Answer<BookAnswer> {
         let mut conversation = self.speak(caller).await?;
         let answer = conversation.book(request).await;
@@ -168,17 +170,17 @@ impl AgentClient {
         answer
     }
 
-    /// It cannot be reached.
+    /// The problem that the agent cannot be reached.
     fn away(&self, error: &io::Error) -> Box<Problem> {
         Problem::unavailable(format!("the agent {} does not answer ({error})", self.name))
     }
 }
 
 impl Conversation {
-    /// Asks, and waits for the answer.
+    /// Calls, and waits for the answer.
     ///
     /// # Errors
-    /// What the agent said, or that it is away.
+    /// The agent's error, or that it is away.
     pub async fn call(&mut self, request: Request) -> Answer<Ok_> {
         let id = self.talk.next_id;
         self.talk.next_id += 1;
@@ -197,10 +199,10 @@ impl Conversation {
         answer.await.unwrap_or_else(|_| Err(self.agent.away(&io::ErrorKind::TimedOut.into())))
     }
 
-    /// Asks the book, all pages of what it answers.
+    /// Makes a call about bookings, and gets all pages of its answer.
     ///
     /// # Errors
-    /// What the agent said, or that it is away.
+    /// The agent's error, or that it is away.
     pub async fn book(&mut self, request: Request) -> Answer<BookAnswer> {
         let pages = Pages::of(&request);
         let mut answer = self.page(request).await?;
@@ -209,7 +211,7 @@ impl Conversation {
         while let Some(next) = pages.next(&answer) {
             match self.page(next).await {
                 Ok(page) => pages.add(&mut answer, page),
-                // Of a list, one that is not kept any more.
+                // A reservation of the list is no longer kept.
                 Err(problem) if is_list && problem.status == 404 => pages.give_up(),
                 Err(problem) => return Err(problem),
             }
@@ -224,7 +226,7 @@ impl Conversation {
         }
     }
 
-    /// The next event of what [`Request::BookFollow`] asked for; waits for ever.
+    /// The next event after [`Request::BookFollow`]; waits for ever.
     ///
     /// # Errors
     /// The agent went away.
@@ -237,12 +239,12 @@ impl Conversation {
         }
     }
 
-    /// It is over: its connection may serve the next.
+    /// Ends the conversation: its connection may serve the next.
     pub fn end(self) {
         self.agent.kept.put(self.talk);
     }
 
-    /// Nobody else would understand what the agent said.
+    /// The problem that the agent's answer makes no sense.
     pub fn nonsense(&self, what: &str) -> Box<Problem> {
         Problem::unavailable(format!("the agent {} says what makes no sense: {what}", self.agent.name))
     }
@@ -281,7 +283,7 @@ impl Conversation {
         }
     }
 
-    /// Cut off between two calls of it, what was read of a line is kept.
+    /// Reads the next line. If it is cut off between two calls, the part that came is kept.
     async fn next_line(&mut self) -> Answer<ReplyLine> {
         loop {
             let room = (MAX_ANSWER + 1).saturating_sub(self.talk.line.len()) as u64;

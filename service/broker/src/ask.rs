@@ -1,5 +1,5 @@
-//! From a wish to a reservation, or to what would be possible: paths are looked for, windows and amounts that several
-//! agents must agree on are settled, and a refusal comes with what would be accepted.
+//! Reservations over several agents, from request to answer: the broker searches paths, settles windows and
+//! amounts that all agents accept, and adds alternatives to a refusal.
 
 use crate::broker::{Broker, KEY_BYTES};
 use crate::documents::{EnquiredPart, Enquiry, Reservation, Wish};
@@ -17,19 +17,19 @@ use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 use terms::{Span, Time};
 
-/// Most ways between two hosts that are tried.
+/// The most paths that are tried between two hosts.
 const WAYS: usize = 4;
 /// Most alternatives in a refusal.
 const ALTERNATIVES: usize = 3;
-/// How often a later start is looked for that is a whole second.
+/// The most tries to find a later start that is a whole second.
 const LATER: usize = 4;
-/// How often agents are asked for a start that suits all of them.
+/// The most rounds of questions for a start that suits all agents.
 const ROUNDS: usize = 16;
 
-/// What would be granted.
+/// Returns what would be granted; nothing is reserved.
 ///
 /// # Errors
-/// 422: the wish makes no sense, or no way is known; 503: an agent is away.
+/// 422: the request is wrong, or no path is known; 503: an agent is away.
 pub async fn enquire(broker: &Broker, caller: &CallerDoc, wish: &Wish) -> Answer<Enquiry> {
     let mut choices = choices(broker, wish, true).await?;
     let mut pieces = choices.swap_remove(0);
@@ -46,7 +46,7 @@ pub async fn enquire(broker: &Broker, caller: &CallerDoc, wish: &Wish) -> Answer
     } else if !enquiry.accepted
         && let Some(refusal) = &mut enquiry.refusal
     {
-        // What nobody asked for is in no alternative.
+        // An alternative has no piece that was not asked for.
         let asked = |pieces: Vec<AgentRequest>| -> Vec<AgentRequest> {
             pieces.into_iter().filter(|piece| piece.asked).collect()
         };
@@ -59,7 +59,7 @@ pub async fn enquire(broker: &Broker, caller: &CallerDoc, wish: &Wish) -> Answer
 /// Reserves.
 ///
 /// # Errors
-/// As [`enquire`]; and what an agent refused, with what would be accepted.
+/// As [`enquire`]; and an agent's refusal, with alternatives.
 pub async fn create(broker: &Broker, caller: &CallerDoc, wish: &Wish, key: &str) -> Answer<Reservation> {
     rpc::book::convert::says_how_long(&plan::asked(wish)).map_err(|problem| Problem::said("", problem))?;
     let ends = wish.path.as_ref().map(|path| (path.from, path.to));
@@ -102,16 +102,16 @@ pub async fn create(broker: &Broker, caller: &CallerDoc, wish: &Wish, key: &str)
     }
 }
 
-/// What came of a key before.
+/// The earlier results of a key.
 #[derive(Default)]
 struct Before {
-    /// All of it is there: this is the answer.
+    /// The whole group, if it is there: this is the answer.
     whole: Option<GroupMembers>,
-    /// It came to nothing, so it is tried anew under another name: when it was made.
+    /// The time of an earlier attempt that came to nothing; the next attempt has another name.
     attempt: u64,
 }
 
-/// Repairs what a request with this key left, so that it is whole, only held, or not there.
+/// Repairs the remains of a request with this key: afterwards they are whole, only held, or gone.
 ///
 /// # Errors
 /// 409: it was whole once, and is over; 503: an agent that may have a part of it does not answer.
@@ -125,7 +125,7 @@ async fn before(broker: &Broker, caller: &CallerDoc, group: &GroupId, wish: &Wis
         found = find(&broker.agents, caller, &id).await?;
     }
     if recover::judge(broker, &found).await? == RecoveryAction::Broken {
-        // Whoever asks again for what is broken gets a whole one or none.
+        // A retry of a broken reservation yields a whole one or none.
         group::give_back(broker, caller, group, &found).await?;
         found = find(&broker.agents, caller, &id).await?;
     }
@@ -138,7 +138,7 @@ async fn before(broker: &Broker, caller: &CallerDoc, group: &GroupId, wish: &Wis
             return Ok(Before { whole: Some(found), ..Before::default() });
         }
         (live, held) if live == held && live == found.members.len() && found.missing.is_empty() => {
-            // All held, and nobody came to decide.
+            // All held, and no broker came to decide.
             group::commit_all(broker, caller, &id, &mut found.members, true).await?;
             return Ok(Before { whole: Some(found), ..Before::default() });
         }
@@ -160,7 +160,7 @@ async fn before(broker: &Broker, caller: &CallerDoc, group: &GroupId, wish: &Wis
     Ok(Before { attempt, ..Before::default() })
 }
 
-/// The group that a key and a request stand for: the name says both, so every broker knows them again.
+/// The group of a key and a request: its name is made of both, so every broker finds it again.
 fn keyed(caller: &CallerDoc, key: &str, wish: &Wish) -> GroupId {
     let ends = wish.path.as_ref().map(|path| (path.from, path.to));
     let mut group = GroupId::of_key(&caller.name, key, ends);
@@ -170,7 +170,7 @@ fn keyed(caller: &CallerDoc, key: &str, wish: &Wish) -> GroupId {
     group
 }
 
-/// The pieces of a wish: over the best way first, then over others. At least one choice, of at least one piece.
+/// The pieces of a request, over the best path first. At least one choice, of at least one piece.
 async fn choices(broker: &Broker, wish: &Wish, enquiry: bool) -> Answer<Vec<Vec<AgentRequest>>> {
     let names = broker.names();
     let alone = plan::parts(&names, wish)?;
@@ -209,7 +209,7 @@ async fn choices(broker: &Broker, wish: &Wish, enquiry: bool) -> Answer<Vec<Vec<
         if over.is_empty() {
             continue;
         }
-        // The best of both; and each other way with the best of the other direction.
+        // The best of both; and each other path with the best of the other direction.
         let base = choices[0].clone();
         let with = |base: &Vec<AgentRequest>, pieces: &Vec<AgentRequest>| {
             base.iter().chain(pieces).cloned().collect::<Vec<_>>()
@@ -227,7 +227,7 @@ async fn choices(broker: &Broker, wish: &Wish, enquiry: bool) -> Answer<Vec<Vec<
     Ok(choices)
 }
 
-/// No way is known: there is none, or it leads over agents that do not answer now.
+/// The refusal if no path is known: there is none, or it leads over agents that do not answer now.
 fn unknown(map: &LinkMap, ends: (IpAddr, IpAddr)) -> Box<Problem> {
     let way = format!("no way from {} to {} is known", ends.0, ends.1);
     match map.away() {
@@ -236,7 +236,7 @@ fn unknown(map: &LinkMap, ends: (IpAddr, IpAddr)) -> Box<Problem> {
     }
 }
 
-/// What each agent would grant, in the order of pieces.
+/// Each agent's answer to an enquiry, in the order of pieces.
 async fn ask_all(broker: &Broker, caller: &CallerDoc, pieces: &[AgentRequest]) -> Answer<Vec<EnquiredDoc>> {
     let agents: Vec<_> = pieces.iter().map(|piece| broker.agents[piece.agent].clone()).collect();
     let answers = each(&agents, |number, agent| {
@@ -251,7 +251,7 @@ async fn ask_all(broker: &Broker, caller: &CallerDoc, pieces: &[AgentRequest]) -
     answers.await.into_iter().collect()
 }
 
-/// The answers of all as one.
+/// The answers of all agents as one.
 async fn enquired(broker: &Broker, caller: &CallerDoc, pieces: &[AgentRequest]) -> Answer<Enquiry> {
     let answers = ask_all(broker, caller, pieces).await?;
     let mut enquiry = Enquiry { accepted: true, forward: None, reverse: None, parts: Vec::new(), refusal: None };
@@ -289,7 +289,7 @@ async fn enquired(broker: &Broker, caller: &CallerDoc, pieces: &[AgentRequest]) 
     Ok(enquiry)
 }
 
-/// Makes every piece ask for the same window and amount, where the wish leaves that open and there are several.
+/// Gives all pieces the same window and amount, if the request leaves them open and there are several pieces.
 async fn settle(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut [AgentRequest]) -> Answer<()> {
     if pieces.len() < 2 {
         return Ok(());
@@ -353,7 +353,7 @@ fn constant(broker: &Broker, wish: &Wish, pieces: &mut [AgentRequest]) -> Answer
     Ok(())
 }
 
-/// The earliest start that suits every agent: each is asked for its own, the latest of them is tried with all.
+/// The earliest start that suits every agent: each gives its own, and the latest is tried with all.
 async fn earliest(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut [AgentRequest]) -> Answer<()> {
     let seconds = wish.duration_s.filter(|seconds| seconds.is_finite() && *seconds > 0.0 && *seconds < 4e9);
     let span = Span::from_nanos(
@@ -383,7 +383,7 @@ async fn earliest(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut
     Err(Problem::unavailable("no start that suits all agents was found in time: try a later one"))
 }
 
-/// The refusal of one agent as the answer to the whole.
+/// One agent's refusal as the answer to the whole request.
 fn refuse(broker: &Broker, piece: &AgentRequest, said: &EnquiredDoc) -> Answer<()> {
     let (false, Some(refusal)) = (said.accepted, &said.refusal) else { return Ok(()) };
     let problem = rpc::agent::Problem {
@@ -394,7 +394,7 @@ fn refuse(broker: &Broker, piece: &AgentRequest, said: &EnquiredDoc) -> Answer<(
     Err(Problem::said(&broker.agents[piece.agent].name, problem))
 }
 
-/// What would be accepted by all agents now: later, slower, or over another way.
+/// Alternatives that all agents would accept now: later, slower, or over another path.
 async fn alternatives(
     broker: &Broker,
     caller: &CallerDoc,
@@ -422,7 +422,7 @@ async fn alternatives(
     found
 }
 
-/// As an alternative, if all agents would accept it.
+/// An alternative, if all agents would accept it.
 async fn tried(broker: &Broker, caller: &CallerDoc, sort: &str, pieces: &[AgentRequest]) -> Option<AlternativeDoc> {
     let answers = ask_all(broker, caller, pieces).await.ok()?;
     let accepted = pieces.iter().zip(&answers).all(|(piece, said)| !piece.asked || said.accepted);
@@ -430,7 +430,7 @@ async fn tried(broker: &Broker, caller: &CallerDoc, sort: &str, pieces: &[AgentR
     accepted.then(|| AlternativeDoc { sort: sort.to_owned(), parts, resources: resources(broker, pieces) })
 }
 
-/// What the parts of an alternative are of: whoever asked for a path did not name them.
+/// The resources of an alternative's parts: a request for a path does not name them.
 fn resources(broker: &Broker, pieces: &[AgentRequest]) -> Vec<String> {
     let of = |piece: &AgentRequest| {
         let agent = broker.agents[piece.agent].name.clone();
@@ -447,7 +447,7 @@ fn name_alternatives(broker: &Broker, pieces: &[AgentRequest], refusal: Option<&
     }
 }
 
-/// The same, as early as it fits.
+/// The same request at the earliest start that fits.
 async fn later(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &[AgentRequest]) -> Option<AlternativeDoc> {
     let now = broker.clock.today();
     let span = match (wish.duration_s, wish.start, wish.end) {
@@ -460,7 +460,7 @@ async fn later(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &[Agent
     if wish.earliest || wish.volume.is_some() || !wish.windows.is_empty() {
         return None;
     }
-    // Whoever types what they read types whole seconds.
+    // People type whole seconds.
     let span = span.ceil();
     let wish = Wish { earliest: true, duration_s: Some(span), end: None, ..wish.clone() };
     let mut pieces = pieces.to_vec();
@@ -481,7 +481,7 @@ async fn later(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &[Agent
     None
 }
 
-/// As much of it as there is in the same window.
+/// The largest amount that fits in the same window.
 async fn slower(broker: &Broker, caller: &CallerDoc, pieces: &[AgentRequest]) -> Option<AlternativeDoc> {
     let answers = ask_all(broker, caller, pieces).await.ok()?;
     let mut pieces = pieces.to_vec();

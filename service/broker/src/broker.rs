@@ -1,4 +1,4 @@
-//! The broker itself: its agents, the map of their links, and the keys that were used.
+//! The broker: its agents, the map of their links, and the idempotency keys in use.
 
 use crate::agents::AgentClient;
 use crate::config::{BrokerConfig, Limits};
@@ -20,52 +20,53 @@ use std::time::Duration;
 use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard};
 use tokio::time::Instant;
 
-/// How long the map of links is taken as it was read.
+/// The time for which a map of links is valid after it was read.
 const MAP_LIFE: Duration = Duration::from_secs(2);
-/// Most keys that are remembered here; the agents remember theirs as well.
+/// The most keys that the broker remembers; the agents remember theirs as well.
 const MAX_KEYS: usize = 100_000;
-/// Most locks of reservations that are remembered before those that nobody holds are forgotten.
+/// The number of locks above which unused locks are dropped.
 const MAX_LOCKS: usize = 1_000;
-/// What all of a key's digest is, and what of it names the key; the rest names the request.
+/// The octets of a group's number that are made of caller and key; the rest is made of the request.
 pub const KEY_BYTES: usize = 12;
 
 /// A broker.
 #[derive(Debug)]
 pub struct Broker {
-    /// Over whom it reserves.
+    /// The agents over which it reserves.
     pub agents: Vec<AgentClient>,
-    /// What it bears.
+    /// Its limits.
     pub limits: Limits,
-    /// Our time.
+    /// The broker's clock.
     pub clock: Clock,
-    /// Room for event streams.
+    /// Places for event streams.
     pub streams: Rooms,
     /// Webhooks.
     pub hooks: WebhookRegistry,
-    /// What is still to be done at agents.
+    /// Changes that are still to be made at agents.
     pub intents: Intents,
-    /// Something of that was left open.
+    /// Notified when a change stays open.
     pub nudge: Notify,
     locks: Mutex<BTreeMap<ReservationId, Weak<Turns<()>>>>,
     map: Mutex<Option<(Instant, Arc<LinkMap>)>>,
     keys: Mutex<Keys>,
 }
 
-/// Which group a key made.
+/// The group that each key made.
 #[derive(Debug, Default)]
 struct Keys {
     groups: BTreeMap<[u8; KEY_BYTES], GroupId>,
     order: VecDeque<[u8; KEY_BYTES]>,
 }
 
-/// The broker's own voice, for what no caller asks: it brings to an end what was begun. No caller has an empty name. What agents are told
-/// depends on whose they are: [`AgentClient::speak`].
+/// The caller in the broker's own name, for work without a request: it finishes changes that were begun. No
+/// requester has an empty name. The name that an agent gets depends on its domain: [`AgentClient::speak`].
 pub fn own_voice() -> CallerDoc {
     CallerDoc { name: String::new(), groups: Vec::new(), role: "operator".to_owned() }
 }
 
 impl Broker {
-    /// As configured, with these webhooks and what an earlier broker left to do; `outward`: who we are to agents on other machines.
+    /// A broker with these webhooks and the changes that an earlier broker left open; `outward`: its TLS
+    /// identity.
     pub fn new(config: &BrokerConfig, hooks: WebhookRegistry, intents: Intents, outward: Option<Outward>) -> Broker {
         Broker {
             agents: config.agents.iter().map(|at| AgentClient::new(at.clone(), outward.clone())).collect(),
@@ -86,12 +87,12 @@ impl Broker {
         self.agents.iter().map(|agent| &*agent.name).collect()
     }
 
-    /// The number of the agent of that name.
+    /// The index of the agent of that name.
     pub fn number(names: Names<'_>, name: &str) -> Option<usize> {
         names.iter().position(|known| *known == name)
     }
 
-    /// The links of all agents; those of one that is away are missing.
+    /// The links of all agents, except of those that are away.
     ///
     /// # Errors
     /// No agent answers.
@@ -124,10 +125,10 @@ impl Broker {
         Ok(map)
     }
 
-    /// Takes down that a key stands for a group.
+    /// Records that a key stands for a group.
     ///
     /// # Errors
-    /// 422: it stands for another request.
+    /// 422: the key stands for another request.
     pub fn use_key(&self, group: GroupId) -> Answer<()> {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let (key, _) = group.number.split_first_chunk::<KEY_BYTES>().expect("a number is longer than its key");
@@ -155,7 +156,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Nobody else changes this reservation through this broker while the guard is there.
+    /// Locks a reservation: no other task of this broker changes it while the guard lives.
     pub async fn lock(&self, id: &ReservationId) -> OwnedMutexGuard<()> {
         let lock = {
             let mut all = self.locks.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Who calls, and what they may: from a certificate, from the kernel's word, or as the configuration says.
+//! The caller and its rights: from a certificate, from the kernel, or from the configuration.
 
 use crate::problem::{Answer, Problem};
 use axum::http::StatusCode;
@@ -8,40 +8,40 @@ use std::sync::Arc;
 use terms::book::{Caller, CallerRole as Seen};
 use trust::{CertificateRole, Identity, TrustGate};
 
-/// Who is at the other end of a connection.
+/// The peer of a connection.
 #[derive(Clone, Debug)]
 pub enum ConnectionPeer {
     /// A certificate that passed the gate when the connection was made.
     Certificate {
-        /// Whose.
+        /// The holder of the certificate.
         identity: Identity,
-        /// Asked again at every request.
+        /// The gate, which is asked again at every request.
         gate: Arc<TrustGate>,
     },
     /// A process of this machine, on the Unix socket.
     Local {
-        /// Who the kernel says that it is.
+        /// The process, as the kernel reports it.
         peer: Arc<linux::process::PeerProcess>,
-        /// Whether it is a member of the operators' group.
+        /// True if it is a member of the operators' group.
         operator: bool,
     },
-    /// Somebody on the loopback.
+    /// A peer on the loopback, without proof of identity.
     Plain {
-        /// For whom they are taken.
+        /// The name that the configuration gives to such peers.
         name: Arc<str>,
-        /// The port that they called.
+        /// The port that it called.
         port: u16,
     },
 }
 
-/// The user of whom this process is.
+/// The user ID of this process.
 pub fn own_uid() -> u32 {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").map_or(0, |meta| meta.uid())
 }
 
 impl ConnectionPeer {
-    /// Where it sits in the table of rights. Whom the configuration names on the loopback is a requester.
+    /// The seat in the table of rights. A peer that the configuration names on the loopback is a requester.
     pub fn seat(&self) -> Seat {
         match self {
             ConnectionPeer::Certificate { identity, .. } => match identity.role {
@@ -58,10 +58,10 @@ impl ConnectionPeer {
         }
     }
 
-    /// Whether it may ask this at all, before anybody looks at what it asks.
+    /// Checks that the peer may make this call at all; the content of the request is not examined.
     ///
     /// # Errors
-    /// 401: the certificate is good no more; 403: the table says no.
+    /// 401: the certificate is not valid any more; 403: the table refuses.
     pub fn may(&self, call: Call) -> Answer<()> {
         self.is_good()?;
         let seat = self.seat();
@@ -71,10 +71,10 @@ impl ConnectionPeer {
         }
     }
 
-    /// Who asks, as agents are told; asked for every request.
+    /// The caller, as agents are told; asked for every request.
     ///
     /// # Errors
-    /// 401: the certificate is good no more.
+    /// 401: the certificate is not valid any more.
     pub fn caller(&self) -> Answer<CallerDoc> {
         self.is_good()?;
         let Caller { name, groups, role } = self.named();
@@ -87,7 +87,7 @@ impl ConnectionPeer {
         Ok(CallerDoc { name, groups, role: role.to_owned() })
     }
 
-    /// A certificate is asked for at every request: it may be revoked, or over.
+    /// Checks the certificate at every request: it may be revoked or expired.
     fn is_good(&self) -> Answer<()> {
         let ConnectionPeer::Certificate { identity, gate } = self else { return Ok(()) };
         gate.admit(identity).map_err(|error| {

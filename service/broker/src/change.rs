@@ -1,5 +1,5 @@
-//! Changes of a reservation over several agents: amounts, windows, labels, bindings. All of them or none; what is begun is
-//! written down before ([`crate::intent`]), with what undoes it.
+//! Changes of a reservation over several agents: amounts, windows, labels, bindings. All agents change or
+//! none. The change is written down first ([`crate::intent`]), with the steps that undo it.
 
 use crate::broker::Broker;
 use crate::documents::{BindWish, Change, Reservation};
@@ -13,10 +13,10 @@ use rpc::agent::Request;
 use rpc::book::{AmountDoc, BindingDoc, ChangeDoc};
 use rpc::links::CallerDoc;
 
-/// Changes amounts, window or label everywhere; if the new does not fit somewhere, the old stays everywhere.
+/// Changes amounts, window or label at all agents; if one refuses, all keep the old values.
 ///
 /// # Errors
-/// 404; 422: the change does not fit the reservation; what an agent said.
+/// 404; 422: the change does not fit the reservation; an agent's refusal.
 pub async fn modify(broker: &Broker, caller: &CallerDoc, id: &ReservationId, change: &Change) -> Answer<Reservation> {
     let _lock = broker.lock(id).await;
     let mut found = complete(broker, caller, id).await?;
@@ -31,7 +31,7 @@ pub async fn modify(broker: &Broker, caller: &CallerDoc, id: &ReservationId, cha
     if changes.is_empty() {
         return Err(Problem::misuse("nothing is to be changed: name forward, reverse, amounts, start, end or label"));
     }
-    // What asks for more comes first: if it is refused, what has been done is undone by asking for less.
+    // Increases come first: if one is refused, the steps before it are undone by decreases.
     changes.sort_by_key(|(grows, number, _)| (!grows, *number));
     let several = changes.len() > 1;
     let step = |(_, number, change): (bool, usize, ChangeDoc)| {
@@ -78,7 +78,7 @@ async fn carried(
     }
 }
 
-/// The parts of a change that are this member's.
+/// The parts of a change that concern this member.
 fn member_change(members: &[Member], number: usize, member: &Member, change: &Change) -> Answer<ChangeDoc> {
     let mut doc = ChangeDoc { amounts: Vec::new(), start: change.start, end: change.end, label: change.label.clone() };
     let rate = match member.way {
@@ -113,7 +113,7 @@ fn member_change(members: &[Member], number: usize, member: &Member, change: &Ch
     Ok(doc)
 }
 
-/// Whether a change asks for more than there is, of anything.
+/// True if a change asks for more of anything than the member has.
 fn grows(member: &Member, change: &ChangeDoc) -> bool {
     let more = |amount: &AmountDoc| {
         let wanted = [
@@ -129,14 +129,14 @@ fn grows(member: &Member, change: &ChangeDoc) -> bool {
     change.start.is_some() || change.end.is_some() || change.amounts.iter().any(more)
 }
 
-/// What makes a member as it was after this change of it: the same fields, with what they held before.
+/// The request that undoes this change of a member: the same fields, with their values from before.
 fn undone(member: &Member, change: &ChangeDoc) -> Answer<Request> {
     let amount = |changed: &AmountDoc| {
         let part = changed.part;
         let row = member.doc.parts.get(part).ok_or_else(|| Problem::misuse(format!("there is no part {part}")))?;
         let had = row.steps.first().map_or(0.0, |step| step.amount);
         if row.steps.iter().any(|step| step.amount != had) {
-            // A change sets all windows to one amount, so nothing could bring these back.
+            // A change sets all windows to one amount, so none could restore these.
             let what = "its windows have different amounts, which one change at several agents cannot keep: give it back and \
                         reserve again";
             return Err(Problem::misuse(what));
@@ -152,7 +152,7 @@ fn undone(member: &Member, change: &ChangeDoc) -> Answer<Request> {
     let steps = || member.doc.parts.iter().flat_map(|row| &row.steps);
     // A window that has begun keeps its start; the agent refuses to move it, and it was not moved.
     let moved = member.doc.state == "booked" && change.start.is_some();
-    // One that moved as a whole comes back as a whole.
+    // A window that moved as a whole is moved back as a whole.
     let both = change.end.is_some() || (moved && steps().count() == 1);
     let end = || steps().map(|step| step.end.unwrap_or(rpc::book::Instant(terms::Time::FOREVER))).max();
     let back = ChangeDoc {
@@ -164,10 +164,10 @@ fn undone(member: &Member, change: &ChangeDoc) -> Answer<Request> {
     Ok(Request::BookModify { handle: member.doc.handle.clone(), change: back })
 }
 
-/// Says whose packets or processes parts are for.
+/// Binds parts to flows, processes or control groups.
 ///
 /// # Errors
-/// 404; 422: it does not fit the reservation; what an agent said.
+/// 404; 422: the binding does not fit the reservation; an agent's refusal.
 pub async fn bind(broker: &Broker, caller: &CallerDoc, id: &ReservationId, wish: &BindWish) -> Answer<Reservation> {
     let _lock = broker.lock(id).await;
     let mut found = complete(broker, caller, id).await?;
@@ -210,7 +210,7 @@ pub async fn bind(broker: &Broker, caller: &CallerDoc, id: &ReservationId, wish:
     Ok(document(&broker.agents, id, &found))
 }
 
-/// The member of a part, and its number there.
+/// The member of a part, and the part's index in it.
 fn located(members: &[Member], part: usize) -> Answer<(usize, usize)> {
     let mut first = 0;
     for (number, member) in members.iter().enumerate() {

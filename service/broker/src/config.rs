@@ -51,35 +51,35 @@ use trust::Files;
 
 /// The socket of this machine's broker.
 pub const SOCKET: &str = "/run/sluice/broker.sock";
-/// Where this machine's broker keeps its webhooks.
+/// The default state folder of this machine's broker.
 pub const STATE: &str = "/var/lib/sluice/broker";
 /// Most agents of one broker.
 const MAX_AGENTS: usize = 256;
 
-/// What a broker is to be.
+/// The configuration of a broker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BrokerConfig {
     /// The Unix socket.
     pub socket: PathBuf,
     /// The group whose members are operators, by name or number; it need not exist.
     pub operators: String,
-    /// Where webhooks, and changes under way over several agents, are kept.
+    /// The folder of webhooks, and of changes under way over several agents.
     pub state: PathBuf,
-    /// Where it listens with mutual TLS.
+    /// The addresses to listen on with mutual TLS.
     pub listen: Vec<SocketAddr>,
-    /// With which files.
+    /// The files for TLS.
     pub tls: Option<Files>,
-    /// Where it listens without.
+    /// The addresses to listen on without TLS.
     pub plain: Vec<SocketAddr>,
-    /// Who everybody is there.
+    /// The name of every caller without TLS.
     pub plain_as: String,
-    /// Over whom it reserves.
+    /// The agents over which it reserves.
     pub agents: Vec<AgentAt>,
-    /// Whether the only agent is this machine's own by default, so that it may be started inside.
+    /// True if the only agent is this machine's own by default, so that it may be started inside.
     pub own_agent: bool,
-    /// Beginnings of the targets that webhooks may have.
+    /// Prefixes of the targets that webhooks may have.
     pub hooks: Vec<String>,
-    /// Who signs for them.
+    /// The file of the authorities that sign for the targets.
     pub hooks_ca: PathBuf,
     /// Limits.
     pub limits: Limits,
@@ -88,29 +88,29 @@ pub struct BrokerConfig {
 /// An agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AgentAt {
-    /// As it stands before its resources: `maui/net/eth1`.
+    /// The name that precedes its resources: `maui/net/eth1`.
     pub name: String,
-    /// Where it is.
+    /// The address.
     pub at: At,
 }
 
-/// Where an agent is.
+/// The address of an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum At {
-    /// On this machine, behind this socket.
+    /// On this machine: its Unix socket.
     Socket(PathBuf),
-    /// On another, behind mutual TLS.
+    /// On another machine: its listener of mutual TLS.
     Tls {
-        /// Under which name or address its certificate knows it.
+        /// The host name or address that its certificate has.
         host: String,
         /// The port.
         port: u16,
-        /// The partner's domain whose agent it is; `None`: our own.
+        /// The partner's domain that the agent belongs to; `None`: our own.
         domain: Option<String>,
     },
 }
 
-/// What one broker bears.
+/// The limits of a broker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Most connections of each listener.
@@ -121,9 +121,9 @@ pub struct Limits {
     pub handshakes: usize,
     /// The largest body of a request, bytes.
     pub body: usize,
-    /// How long a handshake, a head or a body may take, each.
+    /// The longest time of a handshake, a head or a body, each.
     pub head_time: Duration,
-    /// How long a client may read nothing of what is ready for it.
+    /// The longest time for which a client may leave data unread.
     pub unread_time: Duration,
     /// Most event streams.
     pub streams: usize,
@@ -301,7 +301,7 @@ fn agents(document: &Document<'_>, found: Vec<AgentFile>, tls: Option<&Files>) -
     if found.len() > MAX_AGENTS {
         return Err(document.whole(format!("more than {MAX_AGENTS} agents")));
     }
-    // `net` and the like begin names of resources, so no agent can be called so.
+    // Names of resources begin with `net` and the like, so no agent can have such a name.
     let taken = ["net", "cpu", "disk", "licence"];
     let read = |agent: AgentFile| {
         let name = agent.name.get_ref();

@@ -1,10 +1,11 @@
-//! Room for so many at once, and a share of it for each caller, so that one who takes all of theirs leaves the rest to the others.
+//! A bounded number of places, and a share for each caller, so that a caller with a full share leaves places
+//! to the others.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The room.
+/// The places and the callers that have them.
 #[derive(Debug)]
 pub struct Rooms {
     all: Arc<Semaphore>,
@@ -12,7 +13,7 @@ pub struct Rooms {
     callers: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
-/// A place in it, given back when it goes.
+/// A place, given back when it is dropped.
 #[derive(Debug)]
 pub struct Room {
     _all: OwnedSemaphorePermit,
@@ -20,19 +21,19 @@ pub struct Room {
 }
 
 impl Rooms {
-    /// For so many, and of one caller.
+    /// Places for `most` in all, and for `of_one` of one caller.
     pub fn new(most: usize, of_one: usize) -> Rooms {
         Rooms { all: Arc::new(Semaphore::new(most)), of_one: of_one.clamp(1, most.max(1)), callers: Mutex::default() }
     }
 
-    /// A place for a caller, who waits for one of their own first.
+    /// Waits for a place of the caller's share, then for one of all.
     pub async fn enter(&self, caller: &str) -> Option<Room> {
         let own = self.own(caller).acquire_owned().await.ok()?;
         let all = self.all.clone().acquire_owned().await.ok()?;
         Some(Room { _all: all, _own: own })
     }
 
-    /// A place at once.
+    /// A place, if one is free now.
     pub fn try_enter(&self, caller: &str) -> Option<Room> {
         let own = self.own(caller).try_acquire_owned().ok()?;
         let all = self.all.clone().try_acquire_owned().ok()?;
@@ -41,7 +42,7 @@ impl Rooms {
 
     fn own(&self, caller: &str) -> Arc<Semaphore> {
         let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those of whom nobody is there and nobody waits are forgotten.
+        // Callers that neither have nor await a place are forgotten.
         callers.retain(|_, own| Arc::strong_count(own) > 1 || own.available_permits() < self.of_one);
         callers.entry(caller.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(self.of_one))).clone()
     }

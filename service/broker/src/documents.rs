@@ -1,7 +1,7 @@
-//! What requests and answers look like, where it is more than the book's own documents.
+//! Documents of requests and answers that add to the documents of bookings.
 //!
-//! Resources are called `AGENT/RESOURCE`, as in `maui/net/eth1`; of a broker with one agent `net/eth1` will do. Rates
-//! are bit/s of IP bytes. Integers are 64 bits: read them as such.
+//! Resources are named `AGENT/RESOURCE`, as in `maui/net/eth1`; with a broker of one agent `net/eth1` will
+//! do. Rates are bit/s of IP bytes. Integers are 64 bits: read them as such.
 
 use rpc::book::{
     BackgroundDoc, BindingDoc, BookEvent, Instant, PartDoc, PartRow, RefusalDoc, ResourceRow, StepDoc, VolumeDoc,
@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use utoipa::ToSchema;
 
-/// A request: what between two hosts, or how much of single resources, or both; and when. All of it or nothing.
+/// A request for a path between two hosts, for single resources, or for both, and a time. All of it or
+/// nothing.
 ///
 /// Without `earliest`, `volume` and `windows` it is one window from `start` (default: now) to `end`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -23,83 +24,84 @@ pub struct Wish {
     /// Single resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartDoc>,
-    /// From when; null: now.
+    /// The start; null: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Instant>,
-    /// Until when; `"forever"`: until it is given back. Null only with `duration_s`, `volume` or `windows`, or in an enquiry, which asks
-    /// about what is open at its end then. With `earliest`: over by then.
+    /// The end; `"forever"`: until it is cancelled. Null only with `duration_s`, `volume` or `windows`, or in
+    /// an enquiry, which then has no end. With `earliest`: the latest end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<Instant>,
-    /// For how long, seconds; in place of `end`, and required with `earliest`.
+    /// The duration, seconds; it takes the place of `end`, and is required with `earliest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_s: Option<f64>,
-    /// As early as it fits, not before `start`, over by `end`.
+    /// Take the earliest window that fits, not before `start` and over by `end`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub earliest: bool,
-    /// So much moved by a deadline.
+    /// Move a volume of data by a deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<VolumeDoc>,
-    /// A recurrence, spelled out: each of these windows.
+    /// The windows of a recurrence, each spelled out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<WindowDoc>,
-    /// Which of `windows`, from 0, need not fit; with one agent only.
+    /// Indices into `windows`, from 0, that need not fit; with one agent only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may_fail: Vec<usize>,
-    /// What you call it.
+    /// The requester's label.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label: String,
-    /// Only held, for so many seconds, until it is committed; of no meaning to an enquiry.
+    /// Hold it for so many seconds, until it is committed; an enquiry ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_s: Option<f64>,
 }
 
-/// Network between two hosts.
+/// A path between two hosts.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PathWish {
-    /// The one host's address.
+    /// The address of the first host.
     #[schema(value_type = String)]
     pub from: IpAddr,
-    /// The other's.
+    /// The address of the second host.
     #[schema(value_type = String)]
     pub to: IpAddr,
-    /// How much goes from the one to the other, bit/s; null or 0: nothing (in an enquiry: how much could?).
+    /// The rate from the first host to the second, bit/s; null or 0: none (in an enquiry: the most that is
+    /// free).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<u64>,
-    /// How much comes back, bit/s; null or 0: nothing (in an enquiry: how much could?).
+    /// The rate back, bit/s; null or 0: none (in an enquiry: the most that is free).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<u64>,
-    /// The least of `forward` that will do; null: all of it.
+    /// The least acceptable `forward`, bit/s; null: all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_at_least: Option<u64>,
-    /// The least of `reverse` that will do; null: all of it.
+    /// The least acceptable `reverse`, bit/s; null: all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse_at_least: Option<u64>,
-    /// It only shares what foreground leaves.
+    /// Makes it a background part, which only shares the capacity that foreground parts leave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background: Option<BackgroundDoc>,
-    /// The least size of its packets, bytes of IP; null: 1,000.
+    /// The smallest size of its packets, bytes of IP; null: 1,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_bytes: Option<u32>,
     /// The longest round-trip time, milliseconds; null: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,
-    /// Whose packets; null: that is said later.
+    /// The packets that it serves; null: they are bound later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<Ports>,
 }
 
-/// Which packets between the two hosts. What comes back has the ports the other way round.
+/// A filter of packets between the two hosts. Packets back have the ports swapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ports {
     /// IP protocol number: 6 is TCP, 17 UDP; null: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<u8>,
-    /// The port at the one host; null: any.
+    /// The port at the first host; null: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_port: Option<u16>,
-    /// The port at the other; null: any.
+    /// The port at the second host; null: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_port: Option<u16>,
 }
@@ -107,27 +109,27 @@ pub struct Ports {
 /// A reservation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Reservation {
-    /// Its name, opaque; keep it.
+    /// The name. It is opaque; keep it.
     pub id: String,
-    /// Whose it is.
+    /// The owner.
     pub owner: String,
-    /// What its owner calls it.
+    /// The label that the owner gave it.
     pub label: String,
-    /// `held`, `booked`, `active`, `suspended`, `ended`, `cancelled`, `expired`; `broken`: some of its parts are over or
-    /// missing and others are not, or they do not have what they should have together.
+    /// `held`, `booked`, `active`, `suspended`, `ended`, `cancelled`, `expired`; `broken`: some of its parts
+    /// are over or missing and others are not, or their amounts do not agree.
     pub state: String,
-    /// Agents that know nothing of their part of it (any more).
+    /// Agents that do not know their part of it, or no longer know it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// Agents that have a part of it and do not answer now: how it stands there is not known.
+    /// Agents that have a part of it and do not answer now: its state there is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub away: Vec<String>,
-    /// When it was created.
+    /// The time of creation.
     pub created: Instant,
-    /// Until when it is held.
+    /// The end of the hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_until: Option<Instant>,
-    /// Between whom.
+    /// The two hosts, if it is a path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Ends>,
     /// Its parts.
@@ -137,15 +139,15 @@ pub struct Reservation {
 /// Two hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Ends {
-    /// The one.
+    /// The first host.
     #[schema(value_type = String)]
     pub from: IpAddr,
-    /// The other.
+    /// The second host.
     #[schema(value_type = String)]
     pub to: IpAddr,
-    /// What goes from the one to the other now, bit/s; null: nothing is reserved that way.
+    /// The rate from the first host to the second now, bit/s; null: nothing is reserved in that direction.
     pub forward: Option<u64>,
-    /// What comes back.
+    /// The rate back, bit/s.
     pub reverse: Option<u64>,
 }
 
@@ -154,42 +156,42 @@ pub struct Ends {
 pub struct Part {
     /// The agent that keeps it.
     pub agent: String,
-    /// Its handle there.
+    /// The handle at that agent.
     pub handle: String,
-    /// `forward` or `reverse`, where it is of a path.
+    /// `forward` or `reverse`, if it belongs to a path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way: Option<String>,
-    /// The rest.
+    /// The part as the agent shows it.
     #[serde(flatten)]
     pub row: PartRow,
 }
 
-/// Many reservations.
+/// A list of reservations.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Reservations {
-    /// These.
+    /// The reservations.
     pub reservations: Vec<Reservation>,
-    /// Whether an agent had more than it shows at once: ask more narrowly.
+    /// True if an agent had more than it shows at once: ask with a narrower filter.
     pub more: bool,
-    /// Agents that did not answer: what they keep is missing here.
+    /// Agents that did not answer: their reservations are missing here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub away: Vec<String>,
 }
 
-/// What would be granted.
+/// The result of an enquiry.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Enquiry {
-    /// Whether the request would be accepted now.
+    /// True if the request would be accepted now.
     pub accepted: bool,
-    /// The most that could go from the one host to the other over the whole window, bit/s.
+    /// The highest rate from the first host to the second over the whole window, bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<u64>,
-    /// The most that could come back.
+    /// The highest rate back, bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<u64>,
-    /// Part by part.
+    /// The parts.
     pub parts: Vec<EnquiredPart>,
-    /// Why not.
+    /// The refusal, if it would not be accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<RefusalDoc>,
 }
@@ -197,28 +199,28 @@ pub struct Enquiry {
 /// A part of an enquiry.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct EnquiredPart {
-    /// Which resource.
+    /// The name of the resource.
     pub resource: String,
-    /// `forward` or `reverse`, where it is of a path.
+    /// `forward` or `reverse`, if it belongs to a path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way: Option<String>,
-    /// `reserved`, or `cap` where only a cap is possible.
+    /// `reserved`, or `cap` if only a cap is possible.
     pub kind: String,
     /// The most that it could have over its whole window, in its own unit.
     pub free: f64,
-    /// What it would get.
+    /// The steps that it would get.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<StepDoc>,
 }
 
-/// What to change; what is left out stays.
+/// A change of a reservation; a field that is left out stays as it was.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// What goes from the one host to the other, bit/s.
+    /// The rate from the first host to the second, bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<u64>,
-    /// What comes back, bit/s.
+    /// The rate back, bit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<u64>,
     /// New amounts of single parts, but not of the hops of a path: these have one rate.
@@ -235,17 +237,17 @@ pub struct Change {
     pub label: Option<String>,
 }
 
-/// Whose packets or processes. Either `flow` (of a reservation between two hosts) or `part` and `binding`.
+/// A binding. Give either `flow` (for a reservation between two hosts) or `part` and `binding`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BindWish {
-    /// Which packets between the two hosts.
+    /// The packets between the two hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<Ports>,
-    /// Which part, from 0.
+    /// The part, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<usize>,
-    /// Whose; null: nobody's any more.
+    /// The flow, process or control group; null: none any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding: Option<BindingDoc>,
 }
@@ -253,77 +255,77 @@ pub struct BindWish {
 /// Resources of all agents.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Resources {
-    /// These.
+    /// The resources.
     pub resources: Vec<ResourceRow>,
     /// Agents that did not answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub away: Vec<String>,
 }
 
-/// What happened.
+/// Events of a reservation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Events {
-    /// Oldest first.
+    /// The events, oldest first.
     pub events: Vec<Event>,
 }
 
-/// Something that happened to a reservation.
+/// An event of a reservation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Event {
-    /// To which.
+    /// The name of the reservation.
     pub reservation: String,
-    /// At which agent.
+    /// The agent.
     pub agent: String,
-    /// `forward` or `reverse`, where it is about a part of a path.
+    /// `forward` or `reverse`, if it concerns a part of a path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way: Option<String>,
-    /// What.
+    /// The event.
     #[serde(flatten)]
     pub event: BookEvent,
 }
 
-/// Ways between two hosts, the best first.
+/// Paths between two hosts, the best first.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Paths {
-    /// From the one to the other.
+    /// Paths from the first host to the second.
     pub forward: Vec<PathRow>,
-    /// And back.
+    /// Paths back.
     pub reverse: Vec<PathRow>,
-    /// Agents that did not say what links they have: ways over them are missing here.
+    /// Agents that did not report their links: paths over them are missing here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub away: Vec<String>,
 }
 
-/// A way.
+/// A path.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct PathRow {
-    /// Over which interfaces.
+    /// The interfaces, in order.
     pub hops: Vec<Hop>,
     /// The least rate of its links, wire bit/s; null: none of them is known.
     pub rate_wire_bps: Option<u64>,
 }
 
-/// An interface on a way.
+/// An interface on a path.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Hop {
     /// The agent.
     pub agent: String,
     /// The interface by which packets leave there.
     pub interface: String,
-    /// What is reserved for them; null: nothing can be, so no reservation goes over it.
+    /// The resource of these packets; null: none, so no reservation goes over it.
     pub resource: Option<String>,
 }
 
-/// A target for events.
+/// A request for a webhook.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebhookWish {
-    /// Where to: `https`, and allowed by the broker's configuration.
+    /// The URL: `https`, and allowed by the broker's configuration.
     pub url: String,
-    /// Only events of this reservation; null: of all that the caller may see.
+    /// Report only events of this reservation; null: of all that the caller may see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<String>,
-    /// What deliveries are signed with, 16 to 128 characters; null: one is drawn.
+    /// The secret that signs deliveries, 16 to 128 characters; null: the broker draws one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
 }
@@ -331,28 +333,28 @@ pub struct WebhookWish {
 /// A webhook.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Webhook {
-    /// Its name.
+    /// The name.
     pub id: String,
-    /// Where to.
+    /// The URL.
     pub url: String,
-    /// Only events of this reservation.
+    /// The reservation, if only its events are reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<String>,
-    /// What deliveries are signed with; shown once, when it is made.
+    /// The secret that signs deliveries; shown once, at its creation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// How far events were delivered.
+    /// The place in the stream of events up to which it delivered.
     pub delivered: String,
-    /// How many deliveries failed since the last one that did not.
+    /// The number of failures since the last success.
     pub failures: u32,
-    /// How the last one failed.
+    /// The reason of the last failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<String>,
 }
 
-/// Webhooks.
+/// A list of webhooks.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Webhooks {
-    /// These.
+    /// The webhooks.
     pub webhooks: Vec<Webhook>,
 }

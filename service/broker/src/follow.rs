@@ -1,7 +1,8 @@
-//! Events of all agents as one stream, from where it broke off.
+//! The events of all agents as one stream, which can resume after a break.
 //!
-//! Each agent numbers its own events and keeps the newest of them. A place in the stream is the last number seen of
-//! each agent, written `maui:17,glenwood:5`; whoever comes back with it misses nothing that is still kept.
+//! Each agent numbers its own events and keeps the newest of them. A place in the stream is the last number
+//! seen of each agent, written `maui:17,glenwood:5`. A follower that resumes from a place misses no event
+//! that is still kept.
 
 use crate::agents::{AgentClient, Conversation};
 use crate::documents::Event;
@@ -17,7 +18,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// Most events that wait for whoever follows.
+/// The most events that wait for a follower.
 const WAITING: usize = 256;
 /// The longest place that is read.
 const MAX_PLACE: usize = 16 << 10;
@@ -27,7 +28,7 @@ const MAX_PLACE: usize = 16 << 10;
 pub struct EventCursor(BTreeMap<String, u64>);
 
 impl EventCursor {
-    /// Reads one; agents that are not there any more do not matter. `None`: it is no place.
+    /// Parses a place. Agents that no longer exist are ignored. `None`: the text is no place.
     pub fn parse(text: &str) -> Option<EventCursor> {
         if text.len() > MAX_PLACE {
             return None;
@@ -40,7 +41,7 @@ impl EventCursor {
         all.map(EventCursor)
     }
 
-    /// Before everything that is kept, of these agents.
+    /// The place before all kept events of these agents.
     pub fn oldest(agents: &[&str]) -> EventCursor {
         EventCursor(agents.iter().map(|name| ((*name).to_owned(), 0)).collect())
     }
@@ -50,7 +51,7 @@ impl EventCursor {
         self.0.get(agent).copied()
     }
 
-    /// Goes on.
+    /// Moves the place past an event.
     pub fn pass(&mut self, agent: &str, seq: u64) {
         let last = self.0.entry(agent.to_owned()).or_default();
         *last = seq.max(*last);
@@ -66,18 +67,18 @@ impl fmt::Display for EventCursor {
     }
 }
 
-/// What a follower learns.
+/// An item for a follower.
 #[derive(Clone, PartialEq, Debug)]
 pub enum FollowerEvent {
-    /// From here on everything of this agent is told: the last number there was.
+    /// From here on all events of this agent follow; the number is the last one before.
     Begins(u64),
-    /// Something happened.
+    /// An event.
     Event(Box<BookEvent>),
-    /// Events between the last one seen and the next are not kept any more.
+    /// Events between the last one seen and the next are no longer kept.
     Lost,
 }
 
-/// A stream of news; ends when it is dropped.
+/// A stream of events. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Follower {
     news: mpsc::Receiver<(usize, FollowerEvent)>,
@@ -85,7 +86,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Follows all agents for a caller, each from its place on; from now on where there is none.
+    /// Follows all agents for a caller, each from its place on, or from now on if it has none.
     pub fn new(agents: &[AgentClient], caller: &CallerDoc, place: &EventCursor) -> Follower {
         let (to, news) = mpsc::channel(WAITING);
         let mut tasks = JoinSet::new();
@@ -96,13 +97,13 @@ impl Follower {
         Follower { news, _tasks: tasks }
     }
 
-    /// The next of any agent, by its number.
+    /// The next item of any agent, with the agent's index.
     pub async fn next(&mut self) -> Option<(usize, FollowerEvent)> {
         self.news.recv().await
     }
 }
 
-/// Who listens to an agent, and how far they have heard it.
+/// A listener to one agent, with the last number that it has.
 struct Listener {
     number: usize,
     agent: AgentClient,
@@ -114,7 +115,7 @@ struct Listener {
 impl Listener {
     async fn run(mut self) {
         loop {
-            // An agent that went away comes back; what happened meanwhile is told then.
+            // An agent that went away comes back; then the events of the meantime follow.
             let _ = match self.agent.listen() {
                 Some(live) => self.by_hub(live).await,
                 None => self.alone().await,
@@ -126,7 +127,7 @@ impl Listener {
         }
     }
 
-    /// What is kept from the agent, then what all hear, as far as this one may see it.
+    /// Reads the events that the agent keeps, then the hub's, as far as this caller may see them.
     async fn by_hub(&mut self, mut live: broadcast::Receiver<Live>) -> Answer<()> {
         self.catch_up().await?;
         // Events carry the owner as the agent knows them.
@@ -146,14 +147,14 @@ impl Listener {
                         let _ = self.to.send((self.number, FollowerEvent::Event(Box::new((*event).clone())))).await;
                     }
                 }
-                // Something lies between, or this one was slow.
+                // A gap in the numbers, or this listener was slow.
                 Ok(_) | Err(RecvError::Lagged(_)) => drop(self.catch_up().await?),
                 Err(RecvError::Closed) => return Ok(()),
             }
         }
     }
 
-    /// A partner's agent tells our broker nothing of others: it is asked for each caller.
+    /// A partner's agent does not report others' events to our broker: it is asked for each caller.
     async fn alone(&mut self) -> Answer<()> {
         let mut conversation = self.catch_up().await?;
         while !self.to.is_closed() {
@@ -163,7 +164,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Reads what is kept after the last one seen; the conversation goes on telling.
+    /// Reads the events after the last one seen; the conversation then goes on with new ones.
     async fn catch_up(&mut self) -> Answer<Conversation> {
         let mut conversation = self.agent.speak(&self.caller).await?;
         let began = self.after.is_none();
@@ -188,7 +189,7 @@ impl Listener {
         Ok(conversation)
     }
 
-    /// Once each: what came while the first answer was on its way may come twice.
+    /// Sends an event once: it may come twice if it came while the first answer was on its way.
     async fn tell(&mut self, event: BookEvent) {
         if self.after.is_some_and(|after| event.seq <= after) {
             return;
@@ -198,13 +199,13 @@ impl Listener {
     }
 }
 
-/// An agent's event as it is told here.
+/// An agent's event as the broker reports it.
 pub fn event(agent: &str, event: BookEvent) -> Event {
     let (id, way) = id_of(agent, &event.group, &event.handle);
     Event { reservation: id.to_string(), agent: agent.to_owned(), way: way.name().map(str::to_owned), event }
 }
 
-/// Whether it is about this reservation.
+/// True if the event is about this reservation.
 pub fn is_about(agent: &str, event: &BookEvent, reservation: &str) -> bool {
     id_of(agent, &event.group, &event.handle).0.to_string() == reservation
 }

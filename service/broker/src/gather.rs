@@ -1,4 +1,4 @@
-//! What agents hold of one reservation, found again and put together.
+//! The members of a reservation at its agents, found and put together.
 
 use crate::agents::{AgentClient, Conversation};
 use crate::broker::own_voice;
@@ -12,42 +12,43 @@ use rpc::show::PAGE;
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
 
-/// Every state, so that what is over is found as well.
+/// Every state, so that reservations that are over are found as well.
 const STATES: [&str; 7] = ["held", "booked", "active", "suspended", "ended", "cancelled", "expired"];
 
-/// What one agent holds of a reservation for one way.
+/// One agent's reservation for one direction.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Member {
-    /// The agent's number.
+    /// The agent's index.
     pub agent: usize,
-    /// For what.
+    /// The role of the member.
     pub way: MemberRole,
-    /// What.
+    /// The reservation.
     pub doc: ReservationDoc,
 }
 
 impl Member {
-    /// Whether it is over.
+    /// True if it is over.
     pub fn is_over(&self) -> bool {
         matches!(self.doc.state.as_str(), "ended" | "cancelled" | "expired")
     }
 }
 
-/// What was found, and who did not answer.
+/// The members that were found, and the agents that did not answer.
 #[derive(Clone, Debug, Default)]
 pub struct GroupMembers {
-    /// In order of agents and ways.
+    /// The members, in order of agents and roles.
     pub members: Vec<Member>,
     /// Agents that are away.
     pub away: Vec<usize>,
-    /// Members that the others name and that their agents do not know (any more).
+    /// Members that the others name and that their agents do not know, or no longer know.
     pub missing: Vec<(usize, MemberRole)>,
-    /// Members that the others name, at agents that do not answer or that this broker does not have: by the agent's name.
+    /// Members that the others name at agents that are away or not this broker's, by the agent's name.
     pub unknown: Vec<(String, MemberRole)>,
 }
 
 impl GroupMembers {
-    /// All members, as the newest of them names them; what belongs to an earlier attempt of the same key is left out.
+    /// Groups members by the newest one's list of names. Members of an earlier attempt with the same key are
+    /// left out.
     fn complete(agents: &[AgentClient], mut members: Vec<Member>, away: Vec<usize>) -> GroupMembers {
         let newest = members.iter().max_by_key(|member| (!member.is_over(), member.doc.created));
         let names = newest.map(|newest| newest.doc.members.clone()).unwrap_or_default();
@@ -70,13 +71,13 @@ impl GroupMembers {
         found
     }
 
-    /// Those that are not over.
+    /// The members that are not over.
     pub fn live(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(|member| !member.is_over())
     }
 }
 
-/// Asks every agent the same at once; the answers come in their order.
+/// Puts the same question to all agents at once; the answers come in the agents' order.
 pub async fn each<T, F, Fut>(agents: &[AgentClient], ask: F) -> Vec<Answer<T>>
 where
     T: Send + 'static,
@@ -98,7 +99,7 @@ where
     (0..agents.len()).map(|number| answers.remove(&number).unwrap_or_else(lost)).collect()
 }
 
-/// Everything of a reservation that the caller may see; 404 if that is nothing, whatever the reason.
+/// All of a reservation that the caller may see; 404 if that is nothing, whatever the reason.
 ///
 /// # Errors
 /// 404; 503: nothing was found, and an agent that may hold it is away.
@@ -118,7 +119,7 @@ async fn lone(agents: &[AgentClient], caller: &CallerDoc, agent: &str, handle: &
     let Some(number) = agents.iter().position(|known| *known.name == *agent) else { return Err(Problem::not_found()) };
     let ask = Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() };
     match agents[number].ask(caller, ask).await {
-        // A reservation has one name here: what belongs to a group of ours is called by that.
+        // A reservation has one name here: a member of a group has the group's name.
         Ok(BookAnswer::Reservation(doc)) if GroupId::of_member(&doc.group).is_none() => Ok(GroupMembers {
             members: vec![Member { agent: number, way: MemberRole::Alone, doc }],
             ..GroupMembers::default()
@@ -133,7 +134,7 @@ async fn lone(agents: &[AgentClient], caller: &CallerDoc, agent: &str, handle: &
 /// The members of a group at all agents.
 ///
 /// # Errors
-/// An agent answered something else than what it was asked.
+/// An agent's answer was of the wrong kind.
 pub async fn members(agents: &[AgentClient], caller: &CallerDoc, group: &GroupId) -> Answer<GroupMembers> {
     let answers = each(agents, |number, agent| {
         let (caller, group) = (caller.clone(), *group);
@@ -143,7 +144,7 @@ pub async fn members(agents: &[AgentClient], caller: &CallerDoc, group: &GroupId
             for way in MemberRole::ALL.into_iter().filter(|way| *way == MemberRole::Alone || group.ends.is_some()) {
                 let filter = BookFilter { group: Some(group.member(way)), ..all() };
                 let (rows, _) = list(&mut conversation, filter).await?;
-                // The newest of one that was tried again after it was over.
+                // The newest reservation, if one was tried again after an earlier one was over.
                 found.extend(newest(rows).map(|doc| Member { agent: number, way, doc }));
             }
             conversation.end();
@@ -155,7 +156,7 @@ pub async fn members(agents: &[AgentClient], caller: &CallerDoc, group: &GroupId
         match answer {
             Ok(members) => all.extend(members),
             Err(problem) if problem.status == 503 => away.push(number),
-            // A partner's agent whose policy names us no more: what it keeps is in the way of nothing else.
+            // A partner's agent whose policy no longer names us: its members stop nothing else.
             Err(problem) if problem.status == 403 && *caller == own_voice() => away.push(number),
             Err(problem) => return Err(problem),
         }
@@ -168,15 +169,15 @@ fn newest(rows: Vec<ReservationDoc>) -> Option<ReservationDoc> {
     rows.into_iter().max_by_key(|doc| (!over(doc), doc.created))
 }
 
-/// A filter that takes what is over as well.
+/// A filter that also matches reservations that are over.
 pub fn all() -> BookFilter {
     BookFilter { states: STATES.map(str::to_owned).to_vec(), ..BookFilter::default() }
 }
 
-/// The reservations of one agent that match, and whether there are more.
+/// The matching reservations of one agent, and true if there are more.
 ///
 /// # Errors
-/// What the agent said.
+/// The agent's error.
 pub async fn list(conversation: &mut Conversation, filter: BookFilter) -> Answer<(Vec<ReservationDoc>, bool)> {
     match conversation.book(Request::BookShow { handle: None, filter }).await? {
         BookAnswer::Reservations { rows, more } => Ok((rows, more)),
@@ -184,10 +185,10 @@ pub async fn list(conversation: &mut Conversation, filter: BookFilter) -> Answer
     }
 }
 
-/// What happened to one of an agent's, all pages of it.
+/// All events of one agent's reservation, from all pages.
 ///
 /// # Errors
-/// What the agent said.
+/// The agent's error.
 pub async fn history(agent: &AgentClient, caller: &CallerDoc, handle: &str) -> Answer<BookEvents> {
     let mut conversation = agent.speak(caller).await?;
     let mut all = BookEvents { events: Vec::new(), last: 0, lost: false };
@@ -205,7 +206,7 @@ pub async fn history(agent: &AgentClient, caller: &CallerDoc, handle: &str) -> A
     }
 }
 
-/// The name of what an agent holds under this handle, for this group.
+/// The name and role of an agent's reservation with this handle and group.
 pub fn id_of(agent: &str, group: &str, handle: &str) -> (ReservationId, MemberRole) {
     match GroupId::of_member(group) {
         Some((group, way)) => (ReservationId::Group(group), way),
@@ -213,7 +214,7 @@ pub fn id_of(agent: &str, group: &str, handle: &str) -> (ReservationId, MemberRo
     }
 }
 
-/// What was found as one document. There is at least one member.
+/// The members as one document. There is at least one member.
 pub fn document(agents: &[AgentClient], id: &ReservationId, found: &GroupMembers) -> Reservation {
     let members = &found.members;
     let first = &members[0].doc;
@@ -254,7 +255,8 @@ pub fn document(agents: &[AgentClient], id: &ReservationId, found: &GroupMembers
     }
 }
 
-/// Whether all hops of a way have the same: a change that came half through leaves them with different amounts.
+/// True if all hops of a direction have the same amount: a half-finished change leaves them with different
+/// ones.
 fn of_one_amount(found: &GroupMembers) -> bool {
     [MemberRole::Forward, MemberRole::Reverse].into_iter().all(|way| {
         let amounts = |member: &Member| -> Vec<f64> {
@@ -267,7 +269,7 @@ fn of_one_amount(found: &GroupMembers) -> bool {
     })
 }
 
-/// Each once.
+/// The names, sorted, each once.
 fn names(all: impl Iterator<Item = String>) -> Vec<String> {
     let mut all: Vec<String> = all.collect();
     all.sort_unstable();
@@ -275,7 +277,7 @@ fn names(all: impl Iterator<Item = String>) -> Vec<String> {
     all
 }
 
-/// The one state of all.
+/// The one state of all members.
 fn state(found: &GroupMembers) -> &'static str {
     let members = &found.members;
     let any = |state: &str| members.iter().any(|member| member.doc.state == state);

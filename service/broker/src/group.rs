@@ -1,8 +1,9 @@
-//! One reservation over several agents: held at all, then booked at all; or given back at all.
+//! One reservation over several agents: held at every agent and then committed at every one, or cancelled.
 //!
-//! Agents are asked in their order, so that two brokers that want the same do not wait for each other. What is held
-//! has a deadline of its own, and each agent keeps the names of all members. So whoever reads it again can tell what was decided: nothing as long as
-//! all only hold, to book as soon as one has booked, to give back as soon as one has not and never will ([`crate::recover`]).
+//! Agents are asked in their order, so that two brokers with the same aim do not wait for each other. A hold
+//! has its own deadline, and each agent keeps the names of all members. So a reader of the members knows the
+//! decision: none while all only hold; to commit once one is committed; to cancel once one is not committed
+//! and never will be ([`crate::recover`]).
 
 use crate::agents::AgentClient;
 use crate::broker::Broker;
@@ -18,15 +19,15 @@ use rpc::book::{BookAnswer, ReservationDoc};
 use rpc::links::CallerDoc;
 use terms::{Span, Time};
 
-/// How long the agents hold while the others are asked, seconds.
+/// The holding time while the other agents are asked, seconds.
 const HOLD_S: f64 = 30.0;
-/// How far the clocks of two agents may be apart: their windows would not meet.
+/// The largest difference between the clocks of two agents: beyond it their windows would not meet.
 const MOST_SKEW: Span = Span::from_secs(1);
 
-/// Reserves these pieces under a group's name. The caller of this has the lock of the group.
+/// Reserves these pieces under a group's name. The caller must have the lock of the group.
 ///
 /// # Errors
-/// What the first agent said that said no; all others have given back what they held.
+/// The first refusal of an agent; all other agents have then released their holds.
 pub async fn create(
     broker: &Broker,
     caller: &CallerDoc,
@@ -64,15 +65,15 @@ pub async fn create(
     Ok(document(&broker.agents, &id, &GroupMembers { members, ..GroupMembers::default() }))
 }
 
-/// How far the clocks of agents are from ours: only the differences between them matter.
+/// The offsets of agents' clocks from ours: only the differences between them matter.
 #[derive(Default)]
 struct Clocks {
-    /// The agent, the least and the most that it may be ahead of us by, nanoseconds.
+    /// The agent, and the least and the most that its clock is ahead of ours, nanoseconds.
     first: Option<(String, i128, i128)>,
 }
 
 impl Clocks {
-    /// An agent made something at `made` by its clock, between these instants of ours.
+    /// Notes that an agent made something at `made` by its clock, between these instants of ours.
     fn note(&mut self, agent: &str, made: Time, before: Time, after: Time) -> Answer<()> {
         let made = i128::from(made.as_nanos());
         let (least, most) = (made - i128::from(after.as_nanos()), made - i128::from(before.as_nanos()));
@@ -80,7 +81,7 @@ impl Clocks {
             self.first = Some((agent.to_owned(), least, most));
             return Ok(());
         };
-        // So far apart at least, however long the answers were on their way.
+        // The least difference, for any travel time of the answers.
         let apart = (least - first_most).max(first_least - most);
         if apart <= i128::from(MOST_SKEW.as_nanos()) {
             return Ok(());
@@ -93,10 +94,11 @@ impl Clocks {
     }
 }
 
-/// Books what is held.
+/// Commits what is held.
 ///
 /// # Errors
-/// 404; 409: it is not whole; what an agent said: before anything was booked all stays held, afterwards all is given back.
+/// 404; 409: it is not whole; an agent's refusal: before any commit all stay held, afterwards all are
+/// cancelled.
 pub async fn commit(broker: &Broker, caller: &CallerDoc, id: &ReservationId) -> Answer<Reservation> {
     let _lock = broker.lock(id).await;
     let mut found = complete(broker, caller, id).await?;
@@ -109,7 +111,8 @@ pub async fn commit(broker: &Broker, caller: &CallerDoc, id: &ReservationId) -> 
     Ok(document(&broker.agents, id, &found))
 }
 
-/// Books at all where it is not booked yet. `decided`: the agents' holds were their word a moment ago; otherwise they ask their policy again.
+/// Commits at all agents that have not done so. `decided`: the agents' holds count as consent; otherwise they
+/// ask their policy again.
 pub(crate) async fn commit_all(
     broker: &Broker,
     caller: &CallerDoc,
@@ -122,7 +125,7 @@ pub(crate) async fn commit_all(
     let mut open = false;
     for number in 0..members.len() {
         let Member { agent, doc, .. } = &members[number];
-        // One that has not answered may have booked it: from there on there is no way back but for all.
+        // An agent that has not answered may have committed: from then on all must.
         if doc.state != "held" {
             continue;
         }
@@ -165,7 +168,7 @@ pub(crate) async fn commit_all(
     }
 }
 
-/// One will never be booked, others are: all is given back, written down first.
+/// Cancels all members, written down first: one will never be committed, others are.
 async fn give_up(broker: &Broker, id: &ReservationId, members: &[Member], mut problem: Box<Problem>) -> Answer<()> {
     let all = members.iter().map(|member| (broker.agents[member.agent].name.to_string(), member.doc.group.clone()));
     let intent = intent::giving_back(id, &crate::broker::own_voice(), all.collect());
@@ -175,7 +178,7 @@ async fn give_up(broker: &Broker, id: &ReservationId, members: &[Member], mut pr
     Err(problem)
 }
 
-/// Lets go of what is only held. What cannot be reached now ends by itself: nobody decides for it any more.
+/// Releases members that are only held. One that is out of reach ends by itself: no broker decides for it.
 async fn let_go(broker: &Broker, caller: &CallerDoc, members: &[Member]) {
     for member in members.iter().filter(|member| member.doc.state == "held") {
         let handle = member.doc.handle.clone();
@@ -183,10 +186,11 @@ async fn let_go(broker: &Broker, caller: &CallerDoc, members: &[Member]) {
     }
 }
 
-/// Gives a reservation back.
+/// Cancels a reservation.
 ///
 /// # Errors
-/// 404; 409: it is over; 503: an agent that may hold a part of it is away: it is given back there as soon as it answers.
+/// 404; 409: it is over; 503: an agent that may have a part of it is away: it is cancelled there once it
+/// answers.
 pub async fn cancel(broker: &Broker, caller: &CallerDoc, id: &ReservationId) -> Answer<Reservation> {
     let _lock = broker.lock(id).await;
     let found = find(&broker.agents, caller, id).await?;
@@ -208,10 +212,10 @@ pub async fn cancel(broker: &Broker, caller: &CallerDoc, id: &ReservationId) -> 
     Ok(document(&broker.agents, id, &found))
 }
 
-/// Gives back whatever lives of a group, and what agents that are away may keep of it. The caller of this has its lock.
+/// Cancels all live members of a group, and those at agents that are away. The caller must have its lock.
 ///
 /// # Errors
-/// 503: one has not answered yet; it is given back there as soon as it does.
+/// 503: an agent has not answered yet; it cancels as soon as it does.
 pub(crate) async fn give_back(
     broker: &Broker,
     caller: &CallerDoc,
@@ -222,7 +226,7 @@ pub(crate) async fn give_back(
     let mut all: Vec<(String, String)> =
         found.live().map(|member| (name(member.agent), member.doc.group.clone())).collect();
     all.extend(found.unknown.iter().map(|(agent, way)| (agent.clone(), group.member(*way))));
-    // Where nobody says which members there are, each agent that is away may keep some.
+    // If no member has the list of members, each agent that is away may have some.
     if found.members.iter().all(|member| member.doc.members.is_empty()) {
         let away =
             found.away.iter().flat_map(|&agent| crate::id::MemberRole::ALL.map(|way| (name(agent), group.member(way))));
@@ -239,7 +243,7 @@ pub(crate) async fn give_back(
     }
 }
 
-/// The members as agents have just said that they are.
+/// Updates the members from the agents' latest answers.
 pub(crate) fn renew(broker: &Broker, members: &mut [Member], docs: Vec<(String, ReservationDoc)>) {
     for (agent, doc) in docs {
         let same =
@@ -250,7 +254,7 @@ pub(crate) fn renew(broker: &Broker, members: &mut [Member], docs: Vec<(String, 
     }
 }
 
-/// All members; none of those that may have one is away.
+/// All members, provided that no agent that may have one is away.
 pub(crate) async fn complete(broker: &Broker, caller: &CallerDoc, id: &ReservationId) -> Answer<GroupMembers> {
     let found = find(&broker.agents, caller, id).await?;
     let nobody_says = found.members.iter().all(|member| member.doc.members.is_empty());
@@ -261,7 +265,7 @@ pub(crate) async fn complete(broker: &Broker, caller: &CallerDoc, id: &Reservati
     }
 }
 
-/// One call about one reservation.
+/// Makes one call about one reservation.
 pub(crate) async fn reservation(agent: &AgentClient, caller: &CallerDoc, request: Request) -> Answer<ReservationDoc> {
     match agent.ask(caller, request).await? {
         BookAnswer::Reservation(doc) => Ok(doc),

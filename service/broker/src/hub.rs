@@ -1,7 +1,9 @@
-//! One follower of an agent for all event streams and webhooks: however many listen, the agent has one conversation for it.
+//! One follower of an agent for all event streams and webhooks: for any number of listeners there is one
+//! conversation.
 //!
-//! It hears everything, in the broker's own voice; [`crate::follow`] gives each listener what they may see. It runs while anybody
-//! listens. What a listener missed (before they came, or because they were slow) they read from the agent themselves.
+//! It receives all events in the broker's own name; [`crate::follow`] gives each listener the events that it
+//! may see. It runs while there are listeners. A listener reads events that it missed (early ones, or because
+//! it was slow) from the agent itself.
 
 use crate::agents::{AgentClient, Conversation};
 use crate::broker::own_voice;
@@ -13,23 +15,23 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-/// How long an agent that is away is left alone.
+/// The pause before the next attempt at an agent that is away.
 pub const AWAY: Duration = Duration::from_secs(1);
-/// How often it is looked whether anybody still listens.
+/// The interval between checks for listeners.
 const LOOK: Duration = Duration::from_secs(1);
-/// Most events that wait for a listener, who reads the rest from the agent.
+/// The most events that wait for a listener, which reads the rest from the agent.
 const WAITING: usize = 1024;
 
-/// What a hub tells.
+/// An item for listeners.
 #[derive(Clone, Debug)]
 pub enum Live {
-    /// It listens (again): the agent's last number is this.
+    /// The hub follows the agent (again): this is the agent's last number.
     At(u64),
-    /// Something happened, and nothing between it and the number `after`.
+    /// An event; there was none between it and the number `after`.
     Event {
         /// The number before it.
         after: u64,
-        /// What.
+        /// The event.
         event: Arc<BookEvent>,
     },
 }
@@ -48,7 +50,7 @@ impl Default for Hub {
 }
 
 impl Hub {
-    /// Listens from now on.
+    /// A receiver of all items from now on.
     pub fn listen(self: &Arc<Self>, agent: &AgentClient) -> broadcast::Receiver<Live> {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let live = self.tell.subscribe();
@@ -59,7 +61,7 @@ impl Hub {
         live
     }
 
-    /// Whether nobody listens; then it does not run any more.
+    /// True if there is no listener; then the hub stops.
     fn rests(&self) -> bool {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         *runs = self.tell.receiver_count() > 0;
@@ -70,7 +72,7 @@ impl Hub {
 async fn run(hub: Arc<Hub>, agent: AgentClient) {
     let mut after = None;
     loop {
-        // An agent that went away comes back; what happened meanwhile is told then.
+        // An agent that went away comes back; then the events of the meantime follow.
         if let Ok(true) = hear(&hub, &agent, &mut after).await {
             return;
         }
@@ -81,14 +83,14 @@ async fn run(hub: Arc<Hub>, agent: AgentClient) {
     }
 }
 
-/// Until nobody listens any more, or the agent goes away.
+/// Follows until the last listener has gone (true), or the agent goes away.
 async fn hear(hub: &Hub, agent: &AgentClient, after: &mut Option<u64>) -> Answer<bool> {
     let mut conversation = agent.speak_apart(&own_voice()).await?;
     loop {
         let BookEvents { events, last, lost } = asked(&mut conversation, *after).await?;
         let whole = after.is_none() || events.last().is_none_or(|event| event.seq >= last);
         for event in events {
-            // That some are not kept any more, listeners are told by the agent.
+            // The agent itself tells listeners of events that are no longer kept.
             if lost { *after = Some(event.seq) } else { tell(hub, event, after) }
         }
         if whole {
@@ -96,7 +98,7 @@ async fn hear(hub: &Hub, agent: &AgentClient, after: &mut Option<u64>) -> Answer
             break;
         }
     }
-    // Whoever has not seen all before this reads it from the agent.
+    // A listener that lacks events before this reads them from the agent.
     let _ = hub.tell.send(Live::At(after.unwrap_or(0)));
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -108,7 +110,7 @@ async fn hear(hub: &Hub, agent: &AgentClient, after: &mut Option<u64>) -> Answer
     }
 }
 
-/// Once each: what came while the first answer was on its way may come twice.
+/// Sends an event once: it may come twice if it came while the first answer was on its way.
 fn tell(hub: &Hub, event: BookEvent, after: &mut Option<u64>) {
     let before = after.unwrap_or(0);
     if event.seq > before {
@@ -117,7 +119,7 @@ fn tell(hub: &Hub, event: BookEvent, after: &mut Option<u64>) {
     }
 }
 
-/// Follows from a place on.
+/// Asks the agent for events from a number on.
 pub async fn asked(conversation: &mut Conversation, after: Option<u64>) -> Answer<BookEvents> {
     match conversation.book(Request::BookFollow { after }).await? {
         BookAnswer::Events(events) => Ok(events),

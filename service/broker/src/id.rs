@@ -1,8 +1,9 @@
-//! Names of reservations as this interface gives them out.
+//! Names of reservations, as the broker gives them out.
 //!
-//! A reservation over several agents is a group of theirs, so the name is what they hold as `group`: the broker keeps
-//! nothing and finds everything again. It is 128 random bits (or, where there is an idempotency key, a digest of caller and key), and of
-//! one between two hosts their addresses. What was made at an agent without a broker is called by agent and handle.
+//! A reservation over several agents is a group, and its name is the members' `group`: the broker stores
+//! nothing and finds everything again. The name is 128 random bits (with an idempotency key, a digest of
+//! caller and key) and, between two hosts, their addresses. A reservation that was made at an agent without a
+//! broker is named by agent and handle.
 
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
@@ -28,20 +29,20 @@ pub enum ReservationId {
 /// The name of a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GroupId {
-    /// What tells it from all others.
+    /// The number that identifies it.
     pub number: [u8; 16],
-    /// Between whom, if it is between two hosts.
+    /// The two hosts, if it is between two.
     pub ends: Option<(IpAddr, IpAddr)>,
 }
 
-/// What the members of a group are for.
+/// The role of a group's members.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MemberRole {
     /// Single resources.
     Alone,
-    /// What goes from the first host to the second.
+    /// Traffic from the first host to the second.
     Forward,
-    /// What comes back.
+    /// Traffic back.
     Reverse,
 }
 
@@ -49,7 +50,7 @@ impl MemberRole {
     /// All of them, in the order of parts.
     pub const ALL: [MemberRole; 3] = [MemberRole::Alone, MemberRole::Forward, MemberRole::Reverse];
 
-    /// In documents; single resources have none.
+    /// The name in documents; single resources have none.
     pub fn name(self) -> Option<&'static str> {
         match self {
             MemberRole::Alone => None,
@@ -72,17 +73,17 @@ impl MemberRole {
 }
 
 impl GroupId {
-    /// A new one.
+    /// A new name.
     ///
     /// # Errors
-    /// The kernel has no randomness for us.
+    /// The kernel has no random bits.
     pub fn draw(ends: Option<(IpAddr, IpAddr)>) -> io::Result<GroupId> {
         let mut number = [0; 16];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut number)?;
         Ok(GroupId { number, ends })
     }
 
-    /// The one that this caller's key stands for.
+    /// The group of this caller's key.
     pub fn of_key(caller: &str, key: &str, ends: Option<(IpAddr, IpAddr)>) -> GroupId {
         // Names have no octet 0, so no other pair gives the same text.
         let digest = Sha256::new().chain_update(caller).chain_update([0]).chain_update(key).finalize();
@@ -91,24 +92,24 @@ impl GroupId {
         GroupId { number, ends }
     }
 
-    /// What agents hold as `group` of its members of one way.
+    /// The `group` of its members in one role.
     pub fn member(&self, way: MemberRole) -> String {
         format!("{}.{}", self.text(), way.letter())
     }
 
-    /// The group and way of what an agent holds as `group`; `None`: it is none of ours.
+    /// The group and role of an agent's `group`; `None`: it is none of ours.
     pub fn of_member(text: &str) -> Option<(GroupId, MemberRole)> {
         let (name, letter) = text.rsplit_once('.')?;
         let way = MemberRole::lettered(letter)?;
         Some((GroupId::parse(name)?, way))
     }
 
-    /// What a member is called in the lists that agents keep.
+    /// A member's name in the lists that agents keep.
     pub fn member_name(agent: &str, way: MemberRole) -> String {
         format!("{agent}.{}", way.letter())
     }
 
-    /// The agent and way of a member's name.
+    /// The agent and role of a member's name.
     pub fn of_member_name(text: &str) -> Option<(&str, MemberRole)> {
         let (agent, letter) = text.rsplit_once('.')?;
         MemberRole::lettered(letter).map(|way| (agent, way))
@@ -141,7 +142,7 @@ impl GroupId {
 }
 
 impl ReservationId {
-    /// Reads a name; `None`: it is none.
+    /// Parses a name; `None`: the text is no name.
     pub fn parse(text: &str) -> Option<ReservationId> {
         if let Some((agent, handle)) = text.split_once('~') {
             return Some(ReservationId::Lone { agent: agent.to_owned(), handle: handle.to_owned() });
@@ -159,7 +160,7 @@ impl std::fmt::Display for ReservationId {
     }
 }
 
-/// Five bits a letter; the last one is filled with zeros.
+/// Encodes five bits a letter; the last one is filled with zeros.
 pub fn base32(bytes: &[u8]) -> String {
     let (mut text, mut held, mut bits) = (String::new(), 0_u16, 0);
     for &byte in bytes {
@@ -177,7 +178,7 @@ pub fn base32(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes, if it is what [`base32`] writes to the last bit.
+/// Decodes the text, if it is exactly what [`base32`] writes.
 fn unbase32(text: &str) -> Option<Vec<u8>> {
     if text.len() > 128 {
         return None;

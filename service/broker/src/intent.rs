@@ -1,9 +1,10 @@
-//! What several agents are asked to do as one, written down before the first of them is asked.
+//! Changes that several agents must make as one, written down before the first agent is asked.
 //!
-//! A change of a reservation over several agents must not end in the middle because this process does, or because an agent is away.
-//! So the whole of it lies in a file of the state folder until every agent has answered: it is carried out forward, and
-//! where an agent says no, back; what does not answer is asked again, by this broker or the next one that uses the folder.
-//! Commits are not written here as long as all goes well: what agents hold tells how far those came ([`crate::recover`]).
+//! A change over several agents must not stop halfway because this process ends or an agent is away. So the
+//! whole change lies in a file of the state folder until every agent has answered. It is carried out forward,
+//! and backward if an agent refuses. An agent that does not answer is asked again, by this broker or the next
+//! one that uses the folder. Commits are written here only if something goes wrong: the members at agents
+//! show how far they came ([`crate::recover`]).
 
 use crate::agents::OWN_NAME;
 use crate::broker::{Broker, own_voice};
@@ -22,65 +23,65 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Most that may be open at once.
+/// The most intents that may be open at once.
 const MOST: usize = 10_000;
 /// The largest file that is read, bytes.
 const MAX_FILE: u64 = 1 << 20;
-/// The pauses before those who do not answer are asked again while the caller waits.
+/// The pauses between attempts at agents that do not answer, while the caller waits.
 const PAUSES: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(400)];
 
-/// What one agent is asked.
+/// An action at one agent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemberAction {
-    /// This.
+    /// Send this request.
     Ask(Box<Request>),
-    /// To give back whatever it keeps under this name of a group.
+    /// Cancel all reservations with this group name.
     GiveBack(String),
 }
 
-/// One agent's part of it.
+/// One agent's step of an intent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MemberStep {
     /// The agent, by name.
     pub agent: String,
-    /// What it is asked.
+    /// The action.
     pub forward: MemberAction,
-    /// What undoes that; none: it cannot be refused.
+    /// The action that undoes it; none: it cannot be refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back: Option<MemberAction>,
 }
 
-/// All of it.
+/// A change over several agents.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Intent {
-    /// Of which reservation.
+    /// The reservation.
     pub id: String,
     /// `commit`, `cancel`, `modify` or `bind`.
     pub what: String,
-    /// Who asked.
+    /// The caller.
     pub caller: CallerDoc,
-    /// An agent said no: all is undone.
+    /// True if an agent refused: all steps are undone.
     #[serde(default)]
     pub back: bool,
-    /// What is still to be asked, in this order.
+    /// The steps, in order.
     pub steps: Vec<MemberStep>,
 }
 
-/// How far it came.
+/// The result of an attempt.
 #[derive(Debug)]
 pub enum Carried {
     /// Every agent has done it: the reservations as they are now.
     Done(Vec<(String, ReservationDoc)>),
-    /// An agent said no, and all is as it was.
+    /// An agent refused, and all is as it was.
     Refused(Box<Problem>),
-    /// An agent said no, and another did not take back what it had done.
+    /// An agent refused, and another did not undo its step.
     Stuck(Box<Problem>),
-    /// An agent has not answered: this was its name and what went wrong.
+    /// An agent has not answered: its name and the error.
     Open(Box<Problem>),
 }
 
-/// What is open, and the folder where it lies.
+/// The open intents, and their folder.
 #[derive(Debug)]
 pub struct Intents {
     dir: PathBuf,
@@ -88,10 +89,10 @@ pub struct Intents {
 }
 
 impl Intents {
-    /// Those that an earlier broker left in the folder.
+    /// Reads the intents that an earlier broker left in the folder.
     ///
     /// # Errors
-    /// A file is there that cannot be read: which, and what is wrong with it.
+    /// A file cannot be read: its name and the error.
     pub fn open(state: &Path) -> Result<Intents, String> {
         let dir = state.join("intents");
         let wrong = |path: &Path, what: String| format!("{}: {what}", path.display());
@@ -102,7 +103,7 @@ impl Intents {
             Err(error) => return Err(wrong(&dir, error.to_string())),
         };
         for path in entries.into_iter().map(|entry| entry.path()) {
-            // What was not finished being written was never begun.
+            // A file that was not fully written belongs to a change that never began.
             if path.extension().is_none_or(|extension| extension != "json") {
                 continue;
             }
@@ -112,7 +113,7 @@ impl Intents {
             }
             let text = fs::read(&path).map_err(|error| wrong(&path, error.to_string()))?;
             let mut intent: Intent = serde_json::from_slice(&text).map_err(|error| wrong(&path, error.to_string()))?;
-            // Brokers before this one wrote their own voice as agents of their domain heard it.
+            // Earlier brokers wrote their own name as agents of their domain know it.
             if intent.caller == (CallerDoc { name: OWN_NAME.to_owned(), ..own_voice() }) {
                 intent.caller = own_voice();
             }
@@ -121,25 +122,26 @@ impl Intents {
         Ok(Intents { dir, open: Mutex::new(open) })
     }
 
-    /// Those that nobody has carried out to the end.
+    /// All open intents.
     pub fn all(&self) -> Vec<Intent> {
         self.locked().values().cloned().collect()
     }
 
-    /// How many those are.
+    /// The number of open intents.
     pub fn count(&self) -> usize {
         self.locked().len()
     }
 
-    /// What is still to be done to a reservation.
+    /// The open intent of a reservation.
     pub fn of(&self, id: &str) -> Option<Intent> {
         self.locked().get(id).cloned()
     }
 
-    /// Writes it down; when this returns it outlives the machine. What was to be done to the same reservation before is replaced.
+    /// Writes an intent to the disk; it then survives a power loss. It replaces an earlier one of the same
+    /// reservation.
     ///
     /// # Errors
-    /// 503: it could not be written, or too many are open. Nothing has been asked of anybody.
+    /// 503: it could not be written, or too many are open. No agent has been asked.
     pub async fn begin(&self, intent: &Intent) -> Answer<()> {
         if self.locked().len() >= MOST {
             return Err(Problem::unavailable("too many changes wait for agents that do not answer: try again"));
@@ -159,7 +161,7 @@ impl Intents {
         }
     }
 
-    /// Every agent has answered. A file that stays in spite of this is carried out once more, which changes nothing.
+    /// Closes an intent after all answers. A file that stays is carried out once more, which changes nothing.
     pub async fn end(&self, id: &str) {
         self.locked().remove(id);
         let file = self.file(id);
@@ -175,7 +177,7 @@ impl Intents {
     }
 }
 
-/// Whole and on the disk, or not there.
+/// Writes a file so that it is whole and on the disk, or absent.
 fn write(dir: &Path, file: &Path, text: &[u8]) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let new = file.with_extension("new");
@@ -186,11 +188,11 @@ fn write(dir: &Path, file: &Path, text: &[u8]) -> io::Result<()> {
     fs::File::open(dir)?.sync_all()
 }
 
-/// Writes an intent down and carries it out, with some patience for agents that do not answer at once. What stays open then is in the hands
-/// of [`crate::recover`]. The caller holds the lock of the reservation.
+/// Writes an intent down and carries it out, with some patience for agents that do not answer at once.
+/// Afterwards [`crate::recover`] takes over. The caller holds the lock of the reservation.
 ///
 /// # Errors
-/// 503: it could not be written; nothing has been asked.
+/// 503: it could not be written; no agent has been asked.
 pub async fn undertake(broker: &Broker, mut intent: Intent) -> Answer<Carried> {
     broker.intents.begin(&intent).await?;
     let mut carried = carry_out(broker, &mut intent).await;
@@ -205,7 +207,7 @@ pub async fn undertake(broker: &Broker, mut intent: Intent) -> Answer<Carried> {
     Ok(carried)
 }
 
-/// Asks every agent of it once; what is done is done for good.
+/// Asks every agent of it once; a finished step is not repeated.
 pub async fn carry_out(broker: &Broker, intent: &mut Intent) -> Carried {
     if !intent.back {
         let mut docs = Vec::new();
@@ -219,7 +221,7 @@ pub async fn carry_out(broker: &Broker, intent: &mut Intent) -> Carried {
                     refused = Some(problem);
                     break;
                 }
-                // It is over there already: that is what was wanted.
+                // The reservation is over there already, as it should be.
                 Err(problem) if is_over(&problem) => {}
                 Err(problem) => open = open.or(Some(problem)),
             }
@@ -227,7 +229,7 @@ pub async fn carry_out(broker: &Broker, intent: &mut Intent) -> Carried {
         match (refused, open) {
             (Some(problem), _) => {
                 intent.back = true;
-                // Which way it goes must be known before the first step back.
+                // The direction must be written before the first step back.
                 if let Err(unwritten) = broker.intents.begin(intent).await {
                     intent.back = false;
                     return Carried::Open(unwritten);
@@ -255,7 +257,7 @@ pub async fn carry_out(broker: &Broker, intent: &mut Intent) -> Carried {
     go_back(broker, intent).await
 }
 
-/// Undoes every step, also those that may not have been done: undoing is the same twice.
+/// Undoes every step, also those that may not have been done: to undo twice is harmless.
 async fn go_back(broker: &Broker, intent: &Intent) -> Carried {
     let (mut open, mut stuck) = (None, None);
     for step in intent.steps.iter().rev() {
@@ -264,7 +266,7 @@ async fn go_back(broker: &Broker, intent: &Intent) -> Carried {
             Ok(_) => {}
             Err(problem) if is_open(&problem) => open = Some(problem),
             Err(problem) if is_over(&problem) => {}
-            // Giving back cannot be refused for good.
+            // A cancellation cannot be refused for good.
             Err(problem) if matches!(back, MemberAction::GiveBack(_)) => open = Some(problem),
             Err(problem) => stuck = Some(problem),
         }
@@ -276,17 +278,17 @@ async fn go_back(broker: &Broker, intent: &Intent) -> Carried {
     stuck.map_or(Carried::Done(Vec::new()), Carried::Stuck)
 }
 
-/// Whether an agent has not said yes or no.
+/// True if an agent has neither agreed nor refused.
 fn is_open(problem: &Problem) -> bool {
     matches!(problem.status, 429 | 503)
 }
 
-/// Whether there is nothing any more that could be changed.
+/// True if the reservation can no longer be changed.
 fn is_over(problem: &Problem) -> bool {
     problem.status == 404 || problem.kind.ends_with("wrong_state")
 }
 
-/// Asks one agent. A commit of what is booked already, and giving back what is given back, are done.
+/// Asks one agent. A second commit or a second cancellation counts as done.
 async fn act(broker: &Broker, caller: &CallerDoc, agent: &str, act: &MemberAction) -> Answer<Option<ReservationDoc>> {
     let Some(agent) = broker.agents.iter().find(|known| *known.name == *agent) else {
         let what = format!("the agent {agent} is not in this broker's configuration any more");
@@ -315,7 +317,7 @@ async fn act(broker: &Broker, caller: &CallerDoc, agent: &str, act: &MemberActio
     }
 }
 
-/// The steps that give back everything of these members, and whatever agents that are away keep under these names.
+/// The intent that cancels these members, and any that agents that are away keep under these names.
 pub fn giving_back(id: &ReservationId, caller: &CallerDoc, members: Vec<(String, String)>) -> Intent {
     let step = |(agent, group)| MemberStep { agent, forward: MemberAction::GiveBack(group), back: None };
     Intent {
@@ -331,7 +333,7 @@ pub fn giving_back(id: &ReservationId, caller: &CallerDoc, members: Vec<(String,
 mod tests {
     use super::*;
 
-    /// What a broker before this one left to do in its own voice is done in ours; what a person asked stays theirs.
+    /// Work that an earlier broker left open in its own name is done in ours; a person's work stays theirs.
     #[test]
     fn an_older_brokers_own_voice_is_ours() {
         let state = std::env::temp_dir().join(format!("sluice-intents-{}", std::process::id()));

@@ -1,8 +1,9 @@
-//! Connections to an agent on another machine that wait for the next question, so that not each costs a handshake.
+//! Idle connections to an agent on another machine, kept for the next conversation to save a handshake.
 //!
-//! A connection is kept only if the agent has answered all that it was asked on it and will say nothing by itself, and for
-//! a short time. Before it is used again our own list of revocations is asked about the agent; and the next conversation begins with
-//! saying for whom it speaks, which the agent decides anew: a broker that its policy or its list of revocations has put out meanwhile learns it there.
+//! A connection is kept only if the agent has answered all calls on it and will send nothing by itself, and
+//! for a short time. Before it is used again, our own list of revocations is checked for the agent. The next
+//! conversation begins with `speak_for`, which the agent decides anew: there a broker learns that policy or
+//! revocation has shut it out.
 
 use crate::wire::Wire;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,42 +12,42 @@ use tokio::io::{BufReader, ReadHalf, WriteHalf};
 use tokio::time::Instant;
 use trust::{Identity, TrustGate};
 
-/// Most that wait, of one agent.
+/// The most idle connections of one agent.
 const MOST: usize = 8;
-/// How long one waits.
+/// The longest time for which one is kept idle.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A connection and how far it has been read.
+/// A connection and its read position.
 #[derive(Debug)]
 pub struct KeptConnection {
     pub reader: BufReader<ReadHalf<Box<dyn Wire>>>,
     pub writer: WriteHalf<Box<dyn Wire>>,
-    /// What was read of a line that is not whole.
+    /// The part of a line that has come so far.
     pub line: Vec<u8>,
     pub next_id: u64,
-    /// Something was asked, and the whole answer has not come.
+    /// True if the answer to a call has not come whole.
     pub pending: bool,
-    /// The agent says what happens, whenever that is.
+    /// True if the agent sends events at any time.
     pub follows: bool,
-    /// Whose it is; `None`: on this machine.
+    /// The agent's identity; `None`: on this machine.
     identity: Option<Identity>,
 }
 
 impl KeptConnection {
-    /// Over a new connection to whom the handshake showed.
+    /// A new connection to the agent that the handshake identified.
     pub fn new(wire: Box<dyn Wire>, identity: Option<Identity>) -> KeptConnection {
         let (reader, writer) = tokio::io::split(wire);
         let reader = BufReader::new(reader);
         KeptConnection { reader, writer, line: Vec::new(), next_id: 1, pending: false, follows: false, identity }
     }
 
-    /// Nothing can come that was not asked for by whoever has it next.
+    /// True if nothing can come that the next user did not ask for.
     fn is_quiet(&self) -> bool {
         !self.pending && !self.follows && self.line.is_empty() && self.reader.buffer().is_empty()
     }
 }
 
-/// Those of one agent.
+/// The idle connections of one agent.
 #[derive(Debug)]
 pub struct ConnectionPool {
     gate: Option<Arc<TrustGate>>,
@@ -54,12 +55,12 @@ pub struct ConnectionPool {
 }
 
 impl ConnectionPool {
-    /// None yet; `gate`: who passes. Without one none is kept.
+    /// An empty pool; `gate` checks the agents. Without a gate no connection is kept.
     pub fn new(gate: Option<Arc<TrustGate>>) -> ConnectionPool {
         ConnectionPool { gate, waiting: Mutex::default() }
     }
 
-    /// The one that waits for the shortest time.
+    /// Takes the connection that was idle for the shortest time.
     pub fn take(&self) -> Option<KeptConnection> {
         let gate = self.gate.as_ref()?;
         self.expire();
@@ -71,7 +72,7 @@ impl ConnectionPool {
         }
     }
 
-    /// Keeps one, if it can serve again and there is room.
+    /// Keeps a connection, if it can serve again and there is room.
     pub fn put(self: &Arc<Self>, talk: KeptConnection) {
         if self.gate.is_none() || !talk.is_quiet() {
             return;

@@ -1,10 +1,11 @@
-//! `sluice broker`: reservations over one or more agents, for everybody who speaks HTTP.
+//! `sluice broker`: reservations over one or more agents, for all who speak HTTP.
 //!
-//! It owns no slot and decides nothing: capacity, policy and the journal are the agents'. What it adds is reach: REST and
-//! server-sent events over mutual TLS or a Unix socket, webhooks, paths between hosts, and one reservation over several agents, held
-//! at all and then booked at all (GARA, Foster, Roy, Sander, Winkler, section 3.1: the end-to-end API).
+//! It owns no slot and decides nothing: capacity, policy and the journal are the agents'. It adds reach: REST
+//! and server-sent events over mutual TLS or a Unix socket, webhooks, paths between hosts, and one
+//! reservation over several agents, held at every agent and then committed (GARA, Foster, Roy,
+//! Sander, Winkler, section 3.1: the end-to-end API).
 //!
-//! Reading order: [`config`], [`routes`] (what can be asked), [`ask`] and [`group`] (what becomes of it), [`agents`].
+//! Reading order: [`config`], [`routes`] (the calls), [`ask`] and [`group`] (their execution), [`agents`].
 #![forbid(unsafe_code)]
 
 pub mod agents;

@@ -1,8 +1,9 @@
-//! Connections: how many, for how long, and who is at the other end.
+//! Connections: their number, their times, and their peers.
 //!
-//! HTTP/1.1 only: what floods HTTP/2 (CONTINUATION, RST) is not spoken here. A handshake, a request's head and its body
-//! have their time each; a client that reads nothing of what is ready for it is closed; beyond a number of connections of
-//! a listener, from one source or of one name, new ones are closed at once, so that those who are there go on: see [`crate::seats`].
+//! HTTP/1.1 only: the floods of HTTP/2 (CONTINUATION, RST) do not apply. A handshake, a request's head
+//! and its body have their time each. A client that leaves its data unread is closed. New connections beyond
+//! a number for each listener, source or name are closed at once, so that those before them go on: see
+//! [`crate::seats`].
 
 use crate::caller::ConnectionPeer;
 use crate::config::Limits;
@@ -27,12 +28,12 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use trust::{TrustGate, source_of};
 
-/// The most that is read of a head, bytes.
+/// The longest head, bytes.
 const MAX_HEAD: usize = 32 << 10;
 /// Most header fields.
 const MAX_FIELDS: usize = 64;
 
-/// What all listeners share.
+/// The state that all listeners share.
 #[derive(Clone)]
 pub struct House {
     router: Router,
@@ -41,17 +42,17 @@ pub struct House {
 }
 
 impl House {
-    /// With these routes, until `stop` says so.
+    /// A server of these routes, until `stop` changes.
     pub fn new(router: Router, limits: Limits, stop: watch::Receiver<bool>) -> House {
         House { router, limits, stop }
     }
 
-    /// Seats for one listener, or for several of one kind.
+    /// The seats for one listener, or for several of one kind.
     pub fn seats(&self) -> Seats {
         Seats::new(self.limits.connections, self.limits.connections_of_one, self.limits.handshakes)
     }
 
-    /// Serves the Unix socket until told to stop; members of the group `operators` are operators.
+    /// Serves the Unix socket until it is stopped; members of the group `operators` are operators.
     pub async fn unix(self, listener: UnixListener, operators: Option<u32>) {
         let seats = self.seats();
         let mut stop = self.stop.clone();
@@ -72,7 +73,7 @@ impl House {
         }
     }
 
-    /// Serves the loopback without TLS: everybody is `name`.
+    /// Serves the loopback without TLS: every caller is `name`.
     pub async fn plain(self, listener: TcpListener, name: Arc<str>) {
         let seats = self.seats();
         let Ok(port) = listener.local_addr().map(|address| address.port()) else { return };
@@ -82,7 +83,7 @@ impl House {
         }
     }
 
-    /// Serves mutual TLS; `seats`: of all such listeners.
+    /// Serves mutual TLS; `seats` are shared by all such listeners.
     pub async fn tls(self, listener: TcpListener, acceptor: TlsAcceptor, gate: Arc<TrustGate>, seats: Seats) {
         while let Some((stream, from)) = self.accept(&listener).await {
             let Some((seat, away)) = seats.wait(from) else { continue };
@@ -92,7 +93,7 @@ impl House {
                     accepted = timeout(house.limits.head_time, acceptor.accept(stream)) => accepted,
                     Ok(()) = away => return, // it made way
                 };
-                // Whoever does not pass is told so by TLS itself; there is nobody to tell more.
+                // TLS itself tells a peer that is refused; no other message is due.
                 let Ok(Ok(stream)) = accepted else { return };
                 let Ok(identity) = gate.client(stream.get_ref().1.peer_certificates()) else { return };
                 if seat.is_of(identity.to_string()) {
@@ -102,7 +103,7 @@ impl House {
         }
     }
 
-    /// The next connection, and where it comes from; `None`: it is time to stop.
+    /// The next connection and its source; `None`: it is time to stop.
     async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, SeatSource)> {
         let mut stop = self.stop.clone();
         loop {
@@ -150,7 +151,7 @@ impl House {
             .serve_connection(stream, service);
         let mut connection = std::pin::pin!(connection);
         let mut stop = self.stop.clone();
-        // A broken connection is the client's affair; there is nothing to do about it.
+        // A broken connection is the client's affair.
         tokio::select! {
             _ = connection.as_mut() => {}
             _ = stop.changed() => {

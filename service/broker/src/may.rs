@@ -1,4 +1,4 @@
-//! `GET /v1/may`: which rule of an agent's policy would decide, and what it would say.
+//! `GET /v1/may`: the rule of an agent's policy that would decide, and its decision.
 
 use crate::broker::Broker;
 use crate::caller::ConnectionPeer;
@@ -12,12 +12,14 @@ use rpc::links::CallerDoc;
 use rpc::may::{MayDoc, SignalDoc};
 use std::sync::Arc;
 
-/// What may stand in a query about what would be booked, about what would be signalled, and about both.
+/// The query names for bookings, for signalled requests, and for both.
 const BOOKED: &[&str] = &["resource", "cores", "bytes_per_s", "count", "start", "end", "duration_s", "label"];
 const SIGNALLED: &[&str] = &["agent", "src", "dst", "reverse", "priority"];
 const ANY: &[&str] = &["signal", "rate", "who", "groups"];
 
-/// Which rule would decide, and why; nothing is asked for. About others: operators, auditors, and whom the policy names.
+/// The rule that would decide, and its reason; nothing is reserved.
+///
+/// Only operators, auditors, and callers that the policy names may ask about others.
 #[utoipa::path(get, path = "/v1/may", params(
     ("resource" = Option<String>, Query, description = "AGENT/RESOURCE, of what would be booked"),
     ("rate" = Option<u64>, Query, description = "Of network, and of what would be signalled: bit/s"),
@@ -75,7 +77,7 @@ pub(crate) async fn may(
     Ok(Json(MayDoc { parts: parts.collect(), ..said }))
 }
 
-/// What is asked of what would be booked.
+/// The booking in question, and its agent.
 fn booked(broker: &Broker, query: &Query) -> Answer<(usize, AskDoc)> {
     let named = query.text("resource").ok_or_else(|| Problem::malformed("resource: AGENT/RESOURCE, which one?"))?;
     let (number, resource) = crate::plan::place(&broker.names(), &named)?;
@@ -98,7 +100,7 @@ fn booked(broker: &Broker, query: &Query) -> Answer<(usize, AskDoc)> {
     Ok((number, ask))
 }
 
-/// What would be signalled, if that is what is asked about.
+/// The signalled request in question, if there is one.
 fn signalled(query: &Query) -> Answer<Option<SignalDoc>> {
     let Some(how) = query.text("signal") else { return Ok(None) };
     Ok(Some(SignalDoc {

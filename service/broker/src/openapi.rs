@@ -33,7 +33,7 @@ use utoipa::OpenApi;
 )]
 struct Document;
 
-/// The document as it is served.
+/// The document as the broker serves it.
 pub fn text() -> String {
     // Our own document has string keys and finite numbers: it can always be written.
     Document::openapi().to_pretty_json().unwrap_or_default() + "\n"

@@ -1,4 +1,4 @@
-//! The loopback without TLS is for programs of this machine, not for pages from elsewhere that a browser here shows.
+//! The loopback without TLS serves programs of this machine, not web pages from elsewhere in a browser on it.
 //!
 //! A page can make its own name point at 127.0.0.1 (DNS rebinding): then its requests carry that name as `Host` (RFC 9110
 //! section 7.2). And it can send requests across origins, which carry `Origin` (RFC 6454 section 7). Neither is served.
@@ -8,7 +8,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Request, StatusCode, Uri, header};
 use std::net::IpAddr;
 
-/// Whether a request that came in by the loopback, on this port, is meant for it.
+/// Checks that a request that came in by the loopback on this port is meant for it.
 ///
 /// # Errors
 /// 421: it was sent to another name; 403: a page from elsewhere sent it.
@@ -39,15 +39,15 @@ pub fn check<B>(request: &Request<B>, port: u16) -> Answer<()> {
     }
 }
 
-/// The value of a field that is there once.
+/// The value of a header field, if it occurs once.
 fn one(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut all = headers.get_all(name).iter();
     let (first, None) = (all.next()?, all.next()) else { return None };
     first.to_str().ok()
 }
 
-/// A name that no resolver can make mean another machine, and our port. Programs may leave the port out; a browser never does
-/// where it is not 80.
+/// True for a name that always means this machine, with our port. Programs may omit the port; a browser does
+/// so only if it is 80.
 fn is_ours(authority: &Authority, port: u16) -> bool {
     let host = authority.host();
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);

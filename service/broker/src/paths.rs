@@ -1,7 +1,7 @@
-//! The path service: which interfaces, of which agents, the packets between two hosts leave by.
+//! The path service: it finds the interfaces of agents by which the packets between two hosts leave.
 //!
-//! Agents publish their links; the search over them is the engine's (`booking::path`). Here links become its graph, and
-//! its answers documents.
+//! Agents publish their links; the engine (`booking::path`) searches them. This module turns links into its
+//! graph, and its answers into documents.
 
 use crate::documents::{Hop, PathRow};
 use booking::path::{Graph, Path, PublishedLink};
@@ -13,10 +13,10 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, Default)]
 pub struct LinkMap {
     graph: Graph,
-    /// What else is known of each interface of the graph.
+    /// The other data of each interface of the graph.
     ports: Vec<Port>,
     names: Vec<String>,
-    /// Agents that did not say what links they have.
+    /// Agents that did not report their links.
     away: Vec<String>,
 }
 
@@ -29,19 +29,19 @@ struct Port {
     rate: Option<u64>,
 }
 
-/// An interface of a way.
+/// An interface of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathHop<'a> {
-    /// The agent's number.
+    /// The agent's index.
     pub agent: usize,
     /// The interface.
     pub interface: &'a str,
-    /// What is reserved there.
+    /// The resource that is reserved there.
     pub resource: Option<&'a str>,
 }
 
 impl LinkMap {
-    /// From what each agent published, in their order.
+    /// A map of the links that each agent published, in their order.
     pub fn new(agents: Vec<(String, Vec<LinkRow>)>) -> LinkMap {
         let (mut ports, mut names, mut published) = (Vec::new(), Vec::new(), Vec::new());
         for (agent, (name, links)) in agents.into_iter().enumerate() {
@@ -62,17 +62,18 @@ impl LinkMap {
         LinkMap { graph: Graph::new(published), ports, names, away: Vec::new() }
     }
 
-    /// The same, and who is missing in it.
+    /// The same map, with the names of the agents that are missing.
     pub fn without(self, away: Vec<String>) -> LinkMap {
         LinkMap { away, ..self }
     }
 
-    /// Agents whose links are missing, so that there may be ways that are not known now.
+    /// Agents whose links are missing, so that some paths may not be known now.
     pub fn away(&self) -> &[String] {
         &self.away
     }
 
-    /// Ways from one host to another, the shortest first, at most `most`. Empty: none is known, or there is nothing between them.
+    /// At most `most` paths from one host to another, the shortest first. Empty: none is known, or there is
+    /// no hop between the hosts.
     pub fn ways(&self, from: IpAddr, to: IpAddr, most: usize) -> Vec<Path> {
         let mut ways = self.graph.ways(from, to, most, |_| true).unwrap_or_default();
         // An interface with addresses of two families leads to the same neighbour twice.
@@ -84,7 +85,7 @@ impl LinkMap {
         ways
     }
 
-    /// The interfaces of a way.
+    /// The interfaces of a path.
     pub fn legs<'a>(&'a self, way: &'a Path) -> impl Iterator<Item = PathHop<'a>> {
         way.iter().filter_map(|&number| self.ports.get(number)).map(|port| PathHop {
             agent: port.agent,
@@ -93,7 +94,7 @@ impl LinkMap {
         })
     }
 
-    /// A way as a document.
+    /// A path as a document.
     pub fn row(&self, way: &Path) -> PathRow {
         let hop = |leg: PathHop<'_>| {
             let agent = self.names[leg.agent].clone();
@@ -105,7 +106,7 @@ impl LinkMap {
     }
 }
 
-/// `10.0.1.1/24`; what is only of one link or one machine leads nowhere.
+/// Parses `10.0.1.1/24`; link-local and loopback addresses are left out, as they lead nowhere.
 fn network(text: &str) -> Option<(IpAddr, u8)> {
     let (address, prefix) = text.split_once('/')?;
     let address: IpAddr = address.parse().ok()?;

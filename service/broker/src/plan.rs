@@ -1,4 +1,4 @@
-//! From a wish to what each agent is asked: one request for each agent and way.
+//! The agents' requests that a request of a caller comes to: one for each agent and role.
 
 use crate::documents::{PathWish, Ports, Wish};
 use crate::id::{GroupId, MemberRole};
@@ -8,29 +8,29 @@ use booking::path::Path;
 use rpc::book::{AskDoc, BindingDoc, FlowDoc, PartDoc};
 use std::net::IpAddr;
 
-/// Most parts of a wish.
+/// The most parts of a request.
 const MAX_PARTS: usize = 64;
 
-/// What one agent is asked for one way.
+/// The request to one agent in one role.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AgentRequest {
-    /// The agent's number.
+    /// The agent's index.
     pub agent: usize,
-    /// For what.
+    /// The role.
     pub way: MemberRole,
-    /// What.
+    /// The request.
     pub ask: AskDoc,
-    /// Whether the caller named an amount: an enquiry also asks what it did not.
+    /// True if the caller gave an amount: an enquiry also asks for resources without one.
     pub asked: bool,
 }
 
 /// The names of all agents, in their order.
 pub type Names<'a> = &'a [&'a str];
 
-/// Which of the agents a resource is at, and what it is called there.
+/// The agent of a resource, and the resource's name there.
 ///
 /// # Errors
-/// 422: there is no such agent, or it must be said which.
+/// 422: there is no such agent, or its name must be given.
 pub fn place<'a>(names: Names<'_>, resource: &'a str) -> Answer<(usize, &'a str)> {
     if let Some((first, rest)) = resource.split_once('/')
         && let Some(agent) = names.iter().position(|name| *name == first)
@@ -46,7 +46,7 @@ pub fn place<'a>(names: Names<'_>, resource: &'a str) -> Answer<(usize, &'a str)
 /// The pieces of single resources, in the order of agents.
 ///
 /// # Errors
-/// 422: what is wrong with them.
+/// 422: the request is wrong.
 pub fn parts(names: Names<'_>, wish: &Wish) -> Answer<Vec<AgentRequest>> {
     if wish.parts.len() > MAX_PARTS {
         return Err(Problem::misuse(format!("more than {MAX_PARTS} parts")));
@@ -69,7 +69,7 @@ pub fn parts(names: Names<'_>, wish: &Wish) -> Answer<Vec<AgentRequest>> {
     Ok(pieces)
 }
 
-/// The pieces of one way between two hosts over these interfaces.
+/// The pieces of one direction of a path over these interfaces.
 ///
 /// # Errors
 /// 422: nothing can be reserved on one of them.
@@ -95,7 +95,7 @@ pub fn over(
         };
         let part = PartDoc {
             resource: resource.to_owned(),
-            // An enquiry without an amount asks for the least there is; what could be had comes beside it.
+            // An enquiry without an amount asks for the least; its answer includes the amount that is free.
             rate: Some(rate.max(1)),
             at_least: least.map(|least| least as f64),
             background: path.background,
@@ -115,7 +115,7 @@ pub fn over(
     Ok(pieces)
 }
 
-/// The packets of one way: what comes back has the ends and ports the other way round.
+/// The packets of one direction: those back have ends and ports swapped.
 pub fn flow(ends: (IpAddr, IpAddr), ports: Ports, way: MemberRole) -> FlowDoc {
     let (src, dst) = (Some(ends.0), Some(ends.1));
     let Ports { protocol, from_port, to_port } = ports;
@@ -125,7 +125,7 @@ pub fn flow(ends: (IpAddr, IpAddr), ports: Ports, way: MemberRole) -> FlowDoc {
     }
 }
 
-/// What all pieces have in common.
+/// The fields that all pieces share.
 pub fn asked(wish: &Wish) -> AskDoc {
     AskDoc {
         parts: Vec::new(),
@@ -141,8 +141,8 @@ pub fn asked(wish: &Wish) -> AskDoc {
     }
 }
 
-/// Gives every piece the group's name, the names of all its members, and its own key where there is one. `attempt`: what tells this
-/// one from an earlier one of the same key that came to nothing; 0: there was none.
+/// Gives every piece the group's name, the names of all its members, and its own key if there is one.
+/// `attempt` differs from that of an earlier one with the same key that came to nothing; 0: there was none.
 pub fn name(names: Names<'_>, pieces: &mut [AgentRequest], group: &GroupId, key: &str, attempt: u64) {
     let members: Vec<String> = pieces.iter().map(|piece| GroupId::member_name(names[piece.agent], piece.way)).collect();
     for piece in pieces {

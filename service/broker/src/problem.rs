@@ -1,4 +1,4 @@
-//! Refusals as HTTP says them: `application/problem+json` (RFC 9457), with the book's refusal inside.
+//! Refusals in HTTP: `application/problem+json` (RFC 9457), with the refusal of a booking inside.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
@@ -8,28 +8,28 @@ use rpc::book::RefusalDoc;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Why a request was not carried out. Nothing has changed, unless it says so.
+/// The reason why a request was not carried out. The state is unchanged unless the problem says otherwise.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// For programs: `/problems/no_room`, `/problems/not_found`, ...
     #[serde(rename = "type")]
     pub kind: String,
-    /// The same in a few words.
+    /// The kind in a few words.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// For people: what, where, how much is free, what to do.
+    /// For people: the error, its place, the free amount, the remedy.
     pub detail: String,
-    /// Which resource, when, how much is free, and up to three alternatives; where the book refused.
+    /// The resource, the time, the free amount, and up to three alternatives, if a booking was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Box<RefusalDoc>>,
 }
 
-/// What the answer to a request is, if it is not what was asked for.
+/// The answer to a request, or its problem.
 pub type Answer<T> = Result<T, Box<Problem>>;
 
 impl Problem {
-    /// Of this status and kind.
+    /// A problem of this status and kind.
     pub fn new(status: StatusCode, kind: &str, title: &str, detail: impl Into<String>) -> Box<Problem> {
         Box::new(Problem {
             kind: format!("/problems/{kind}"),
@@ -40,7 +40,7 @@ impl Problem {
         })
     }
 
-    /// There is no such thing, or it is somebody else's: the same answer to the last byte.
+    /// There is no such thing, or it belongs to another caller: the answer is the same to the last byte.
     pub fn not_found() -> Box<Problem> {
         Problem::new(StatusCode::NOT_FOUND, "not_found", "Not found", "there is no such thing")
     }
@@ -55,7 +55,7 @@ impl Problem {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "meaningless", "Makes no sense", detail)
     }
 
-    /// The caller may not.
+    /// The caller has no right to it.
     pub fn forbidden(detail: impl Into<String>) -> Box<Problem> {
         Problem::new(StatusCode::FORBIDDEN, "policy", "Not allowed", detail)
     }
@@ -65,7 +65,7 @@ impl Problem {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit", "Too much", detail)
     }
 
-    /// What an idempotency key made is over; it does not come back.
+    /// The reservation of an idempotency key is over; it does not come back.
     pub fn key_over(id: &str, state: &str) -> Box<Problem> {
         let what = format!("what this idempotency key made, {id}, is {state}: use another key for another reservation");
         Problem::new(StatusCode::CONFLICT, "key_over", "What the key made is over", what)
@@ -81,7 +81,7 @@ impl Problem {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// What an agent said.
+    /// An agent's error.
     pub fn said(agent: &str, problem: Said) -> Box<Problem> {
         let reason = problem.refusal.as_ref().map_or("", |refusal| refusal.reason.as_str());
         let (status, kind, title) = match (reason, problem.kind.as_str()) {
@@ -126,7 +126,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// A problem on its way out: a box is what handlers carry.
+/// A boxed problem, as handlers return it.
 pub struct BoxedProblem(pub Box<Problem>);
 
 impl IntoResponse for BoxedProblem {

@@ -1,9 +1,9 @@
-//! What stands behind the question mark of a request.
+//! The query of a request: the part behind the question mark.
 
 use crate::problem::{Answer, Problem};
 use std::collections::BTreeMap;
 
-/// What stands behind the question mark: each name once, and none that is not known.
+/// The parsed query: each name once, and only known names.
 pub(crate) struct Query(BTreeMap<String, String>);
 
 impl Query {

@@ -1,17 +1,18 @@
-//! What another broker, or this one in an earlier life, left half done: every agent is asked what it keeps, until every one has
-//! answered, and what was decided is carried out.
+//! Recovery of transactions that another broker, or this one in an earlier life, left half done. Every agent
+//! is asked for its members, until each has answered, and the decision is carried out.
 //!
-//! The broker does this as the coordinator of its own transactions. What agents hold they have given their word for, so nobody's
-//! policy is asked again. What it finds tells what was decided:
+//! The broker does this as the coordinator of its own transactions. The agents consented by their holds, so
+//! no policy is asked again. The members show the decision:
 //!
-//! - all only hold: nothing; each lets go by itself;
-//! - some have booked, the others hold: to book, so it is booked at all;
-//! - some have booked, and one never did and will not (its hold ended, or was given back before it was booked): nobody was told
-//!   that it is reserved, so it is given back at all;
-//! - some have booked, and one is missing or was given back after it was booked: it was whole once. Nothing is touched; it is shown as `broken`.
+//! - all only hold: no decision; each hold ends by itself;
+//! - some are committed, the others hold: to commit, so all are committed;
+//! - some are committed, and one never was and will not be (its hold ended, or was cancelled before its
+//!   commit): no caller was told that it is reserved, so all are cancelled;
+//! - some are committed, and one is missing or was cancelled after its commit: it was whole once. It stays,
+//!   shown as `broken`.
 //!
-//! Two brokers that do this at the same time, or to a transaction that is under way, come to the same end: each rule follows from
-//! what can never change again, and each step is the same twice.
+//! Two brokers that do this at the same time, or to a transaction that is under way, come to the same end:
+//! each rule follows from facts that can never change again, and each step is idempotent.
 
 use crate::agents::AgentClient;
 use crate::broker::{Broker, own_voice};
@@ -27,20 +28,20 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The pause before those who did not answer are asked again, at first and at most.
+/// The pause before agents that did not answer are asked again, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How far it has come.
+/// The progress of a recovery.
 #[derive(Debug, Default)]
 pub struct Recovery {
     answered: BTreeSet<usize>,
     seen: BTreeMap<GroupId, Seen>,
-    /// How many reservations were finished.
+    /// The number of reservations that were finished.
     pub finished: usize,
 }
 
-/// What is known of a group.
+/// The known members of a group.
 #[derive(Debug, Default)]
 struct Seen {
     held: bool,
@@ -49,20 +50,20 @@ struct Seen {
     members: Vec<String>,
 }
 
-/// What is to be done about a group.
+/// The action that a group needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecoveryAction {
-    /// Nothing: it is whole, or only held, or over.
+    /// None: it is whole, or only held, or over.
     Nothing,
-    /// It is to be booked at all.
+    /// To be committed at all agents.
     Book,
-    /// It is to be given back at all.
+    /// To be cancelled at all agents.
     GiveBack,
-    /// It was whole once, and is not.
+    /// None: it was whole once, and is not.
     Broken,
 }
 
-/// What what was found says; see above.
+/// Decides what a group needs by the rules above.
 ///
 /// # Errors
 /// 503: an agent that has a part of it does not answer.
@@ -88,7 +89,7 @@ pub async fn judge(broker: &Broker, found: &GroupMembers) -> Answer<RecoveryActi
     })
 }
 
-/// Whether a member that is over was only ever held.
+/// True if a member that is over was only ever held.
 ///
 /// # Errors
 /// Its agent does not answer.
@@ -97,7 +98,7 @@ pub async fn never_booked(broker: &Broker, member: &Member) -> Answer<bool> {
         return Ok(member.doc.state == "expired");
     }
     match gather::history(&broker.agents[member.agent], &own_voice(), &member.doc.handle).await {
-        // What happened long ago may be forgotten; then it counts as booked, and nothing is touched.
+        // Old events may be forgotten; then it counts as committed, and stays.
         Ok(BookEvents { events, lost: false, .. }) => {
             let created = events.iter().find(|event| event.event == "created");
             let held = created.is_some_and(|event| event.text.as_deref() == Some("held"));
@@ -109,10 +110,10 @@ pub async fn never_booked(broker: &Broker, member: &Member) -> Answer<bool> {
     }
 }
 
-/// Brings a group to its end, whoever asks for it. The caller of this has its lock. Says whether anything was done.
+/// Finishes a group, on behalf of any caller. The caller must have its lock. True if anything was done.
 ///
 /// # Errors
-/// 503: an agent does not answer; it is tried again.
+/// 503: an agent does not answer; recovery tries again.
 pub async fn settle(broker: &Broker, caller: &CallerDoc, group: &GroupId) -> Answer<bool> {
     let id = ReservationId::Group(*group);
     if let Some(mut intent) = broker.intents.of(&id.to_string()) {
@@ -136,13 +137,13 @@ pub async fn settle(broker: &Broker, caller: &CallerDoc, group: &GroupId) -> Ans
 }
 
 impl Recovery {
-    /// Asks those who have not answered yet, and finishes what can be finished. Says whether nothing is left to do.
+    /// Asks agents that have not answered yet, and finishes what it can. True if nothing is left to do.
     pub async fn pass(&mut self, broker: &Broker) -> bool {
         let mut open = false;
         for intent in broker.intents.all() {
             let Some(id) = ReservationId::parse(&intent.id) else { continue };
             let _lock = broker.lock(&id).await;
-            // Whoever had the lock may have seen to it.
+            // The last holder of the lock may have finished it.
             let Some(mut intent) = broker.intents.of(&intent.id) else { continue };
             match intent::carry_out(broker, &mut intent).await {
                 Carried::Open(_) => open = true,
@@ -169,7 +170,7 @@ impl Recovery {
         everybody && !open
     }
 
-    /// Reads what agents keep in groups; keys are known from there.
+    /// Reads the members at agents; keys are known from there.
     async fn ask(&mut self, broker: &Broker) {
         let asked = self.answered.clone();
         let answers = each(&broker.agents, |number, agent| {
@@ -189,7 +190,7 @@ impl Recovery {
         }
     }
 
-    /// Groups of which something is booked and something else may not be.
+    /// Groups of which one member is committed and another may not be.
     fn suspects(&self, everybody: bool) -> Vec<GroupId> {
         let half = |seen: &Seen| {
             let there = seen.members.iter().all(|name| seen.found.contains(name));
@@ -199,7 +200,7 @@ impl Recovery {
     }
 }
 
-/// Until all is done, and again whenever a change is left open.
+/// Runs until all is done, and again whenever a change is left open.
 pub(crate) async fn run(
     broker: Arc<Broker>,
     mut recovery: Recovery,
@@ -223,7 +224,8 @@ pub(crate) async fn run(
     }
 }
 
-/// What an agent keeps of groups and is not over: the group, for what, whether it is only held, and all members.
+/// An agent's members that are not over: the group, the role, true if it is only held, and all members'
+/// names.
 async fn all_of(agent: &AgentClient) -> Answer<Vec<(GroupId, crate::id::MemberRole, bool, Vec<String>)>> {
     let mut conversation = agent.speak(&own_voice()).await?;
     let mut groups = Vec::new();

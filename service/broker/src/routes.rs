@@ -1,4 +1,4 @@
-//! The resources under `/v1`, one handler each; the OpenAPI document is made from what stands here.
+//! The resources under `/v1`, one handler each. The OpenAPI document is made from this file.
 
 use crate::ask;
 use crate::broker::Broker;
@@ -37,7 +37,7 @@ const MAX_KEY: usize = 96;
 type Here = State<Arc<Broker>>;
 type Result_<T> = Result<T, BoxedProblem>;
 
-/// All of them: each stands behind the table of rights.
+/// The routes of all calls, each behind the table of rights.
 pub fn router(broker: Arc<Broker>) -> Router {
     let routes = Call::ALL.iter().filter_map(|call| {
         let (_, path) = call.name().split_once(' ')?;
@@ -51,7 +51,8 @@ pub fn router(broker: Arc<Broker>) -> Router {
         .with_state(broker)
 }
 
-/// What answers a call; `None`: it is not one of ours. No wildcard: a new call does not compile without an answer.
+/// The handler of a call; `None`: it is not one of ours. No wildcard: a new call does not compile without a
+/// handler.
 fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
     Some(match call {
         Call::GetOpenapi => get(openapi),
@@ -112,7 +113,7 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
     })
 }
 
-/// Nobody's request is looked at before the table allows them the call.
+/// Asks the table of rights for the call before the request is examined.
 async fn ask_table(call: Call, request: Http<Body>, next: Next) -> Response<Body> {
     let Some(peer) = request.extensions().get::<ConnectionPeer>() else { return nothing().await.into_response() };
     match peer.may(call) {
@@ -134,7 +135,7 @@ async fn openapi() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "application/json")], crate::openapi::text())
 }
 
-/// What there is to reserve, at all agents.
+/// The resources of all agents.
 #[utoipa::path(get, path = "/v1/resources", params(
     ("from" = Option<String>, Query, description = "With a timeline of what is free from here"),
     ("to" = Option<String>, Query, description = "to here, RFC 3339"),
@@ -174,7 +175,7 @@ async fn resources(
     Ok(Json(Resources { resources: all, away }))
 }
 
-/// What would be granted? Nothing is held.
+/// An enquiry: the amounts that would be granted. Nothing is held.
 #[utoipa::path(post, path = "/v1/enquiries", request_body = Wish,
     responses((status = 200, body = Enquiry), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn enquire(
@@ -187,7 +188,7 @@ async fn enquire(
     Ok(Json(ask::enquire(&broker, &caller, &wish).await?))
 }
 
-/// Reserve: all of it, or nothing.
+/// Reserve all of it, or nothing.
 #[utoipa::path(post, path = "/v1/reservations", request_body = Wish, params(
     ("Idempotency-Key" = Option<String>, Header, description = "The same key with the same request has one effect and one answer"),
 ), responses((status = 201, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -205,7 +206,7 @@ async fn create(
     Ok((StatusCode::CREATED, [(header::LOCATION, place)], Json(made)).into_response())
 }
 
-/// The caller's reservations; an operator's or auditor's: all.
+/// The caller's reservations; for an operator or auditor, all.
 #[utoipa::path(get, path = "/v1/reservations", params(
     ("owner" = Option<String>, Query, description = "Of this owner"),
     ("label" = Option<String>, Query, description = "With this label"),
@@ -295,7 +296,7 @@ async fn show(
     Ok(Json(shown(&broker, &id, &found)))
 }
 
-/// Change it; if the new does not fit, the old stays.
+/// Change a reservation; if the change does not fit, the reservation stays.
 #[utoipa::path(patch, path = "/v1/reservations/{id}", params(("id" = String, Path)), request_body = Change,
     responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn modify(
@@ -309,7 +310,7 @@ async fn modify(
     Ok(Json(change::modify(&broker, &caller, &named(&id)?, &change).await?))
 }
 
-/// Give it back.
+/// Cancel a reservation.
 #[utoipa::path(delete, path = "/v1/reservations/{id}", params(("id" = String, Path)),
     responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn cancel(
@@ -321,7 +322,7 @@ async fn cancel(
     Ok(Json(group::cancel(&broker, &caller, &named(&id)?).await?))
 }
 
-/// Say whose packets or processes it is for.
+/// Bind a reservation to a flow, process or control group.
 #[utoipa::path(post, path = "/v1/reservations/{id}/bind", params(("id" = String, Path)), request_body = BindWish,
     responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn bind(
@@ -335,7 +336,7 @@ async fn bind(
     Ok(Json(change::bind(&broker, &caller, &named(&id)?, &wish).await?))
 }
 
-/// Book what is held.
+/// Commit a held reservation.
 #[utoipa::path(post, path = "/v1/reservations/{id}/commit", params(("id" = String, Path)),
     responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn commit(
@@ -347,7 +348,7 @@ async fn commit(
     Ok(Json(group::commit(&broker, &caller, &named(&id)?).await?))
 }
 
-/// What happened to it.
+/// The events of a reservation.
 #[utoipa::path(get, path = "/v1/reservations/{id}/history", params(("id" = String, Path)),
     responses((status = 200, body = Events), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn history(
@@ -367,7 +368,7 @@ async fn history(
     Ok(Json(Events { events: all }))
 }
 
-/// Which interfaces the packets between two hosts leave by.
+/// The interfaces by which the packets between two hosts leave.
 #[utoipa::path(get, path = "/v1/paths", params(("from" = String, Query), ("to" = String, Query)),
     responses((status = 200, body = Paths), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn paths(
@@ -385,7 +386,7 @@ async fn paths(
     Ok(Json(Paths { forward: rows(from, to), reverse: rows(to, from), away: map.away().to_vec() }))
 }
 
-/// What happens, as it happens (server-sent events); with `Last-Event-ID` everything since then first.
+/// The events, as they happen (server-sent events); with `Last-Event-ID`, all since then first.
 #[utoipa::path(get, path = "/v1/events", params(
     ("reservation" = Option<String>, Query, description = "Only of this one"),
     ("after" = Option<String>, Query, description = "As Last-Event-ID, for clients that cannot send it; 0: everything that is kept"),
@@ -418,7 +419,7 @@ async fn webhooks(State(broker): Here, Extension(peer): Extension<ConnectionPeer
     Ok(Json(Webhooks { webhooks: broker.hooks.list(&peer.caller()?) }))
 }
 
-/// Have events delivered to a target, signed and in order.
+/// Add a webhook: events go to a target, signed and in order.
 #[utoipa::path(post, path = "/v1/webhooks", request_body = WebhookWish,
     responses((status = 201, body = Webhook), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn add_webhook(
@@ -435,7 +436,7 @@ async fn add_webhook(
     Ok((StatusCode::CREATED, Json(made)).into_response())
 }
 
-/// Deliver no more.
+/// Remove a webhook.
 #[utoipa::path(delete, path = "/v1/webhooks/{id}", params(("id" = String, Path)),
     responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn remove_webhook(
@@ -447,7 +448,7 @@ async fn remove_webhook(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A name in an address; one that is none is as unknown as one that is not there.
+/// Parses a name in an address; a malformed one is as unknown as one that does not exist.
 fn named(text: &str) -> Answer<ReservationId> {
     ReservationId::parse(text).ok_or_else(Problem::not_found)
 }
@@ -468,7 +469,7 @@ fn key(headers: &HeaderMap) -> Answer<String> {
     Ok(text.to_owned())
 }
 
-/// The body: JSON, of a bounded size, in a bounded time.
+/// Reads the body: JSON, of a bounded size, in a bounded time.
 async fn body<T: DeserializeOwned>(broker: &Broker, request: Http<Body>) -> Answer<T> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {

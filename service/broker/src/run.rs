@@ -21,15 +21,15 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use trust::{Speaks, TrustGate};
 
-/// Why a broker does not start: a sentence for the operator.
+/// The reason why a broker does not start: a sentence for the operator.
 pub type Broken = String;
 
-/// A broker that runs; it stops when this is dropped, in good order by [`RunningBroker::stop`].
+/// A broker that runs. It stops when this is dropped, in good order by [`RunningBroker::stop`].
 #[derive(Debug)]
 pub struct RunningBroker {
-    /// Where it listens with TLS, and without.
+    /// The addresses that it listens on, with TLS and without.
     pub listens: Vec<SocketAddr>,
-    /// How many groups of an earlier broker were finished.
+    /// The number of groups of an earlier broker that were finished.
     pub finished: usize,
     broker: Arc<Broker>,
     stop: watch::Sender<bool>,
@@ -37,13 +37,13 @@ pub struct RunningBroker {
     socket: PathBuf,
 }
 
-/// Tells whether a broker goes on.
+/// Shows if a broker still works.
 #[derive(Debug)]
 pub struct Pulse(Arc<Broker>);
 
 impl Pulse {
-    /// Ends when the broker has shown that it goes on: a task has had its turn, a thread for what waits for the disk too, and
-    /// what all requests share is not held for ever. Whether it did.
+    /// Completes when the broker works: a task had its turn, so had a thread for blocking work, and no shared
+    /// lock is held for ever. False if that failed.
     pub async fn beat(&self) -> bool {
         let broker = self.0.clone();
         let look = move || broker.intents.count() + broker.hooks.count();
@@ -52,7 +52,7 @@ impl Pulse {
     }
 }
 
-/// A broker that has opened all that takes rights, and serves nobody yet.
+/// A broker that has opened everything that takes rights, and serves no request yet.
 #[derive(Debug)]
 pub struct Opened {
     config: BrokerConfig,
@@ -67,15 +67,15 @@ pub struct Opened {
 /// Starts a broker; its agents may come later.
 ///
 /// # Errors
-/// A file, a port or the socket is not to be had.
+/// A file, a port or the socket is not available.
 pub async fn start(config: &BrokerConfig) -> Result<RunningBroker, Broken> {
     open(config)?.serve().await
 }
 
-/// Opens files, ports and the socket; what comes after needs no rights but those of its user.
+/// Opens files, ports and the socket; the rest needs no rights but those of its user.
 ///
 /// # Errors
-/// One is not to be had.
+/// One of them is not available.
 pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
     let clock = Clock::start();
     let now: trust::Now = Arc::new(move || clock.today());
@@ -107,10 +107,10 @@ pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
 }
 
 impl Opened {
-    /// First what an earlier broker left half done, then the first request.
+    /// Finishes what an earlier broker left half done, then serves.
     ///
     /// # Errors
-    /// A socket cannot be waited for.
+    /// A socket cannot be registered for waiting.
     pub async fn serve(self) -> Result<RunningBroker, Broken> {
         let Opened { config, broker, unix, with_tls, without, listens, operators } = self;
         let (stop, stopped) = watch::channel(false);
@@ -138,8 +138,8 @@ impl Opened {
 }
 
 impl RunningBroker {
-    /// Waits until something that serves has ended although nobody said so, which is a mistake of ours: a listener, or what
-    /// finishes what was left open. The others go on, and without it a broker is none.
+    /// Waits until a serving task has ended without a stop, which is our own fault: a listener, or the
+    /// recovery. The others go on, but the broker is incomplete.
     pub async fn broke(&mut self) -> Broken {
         match self.tasks.join_next().await {
             Some(Err(error)) => format!("a part of the broker has ended: {error}"),
@@ -147,12 +147,12 @@ impl RunningBroker {
         }
     }
 
-    /// What tells whether it goes on.
+    /// The pulse of the broker.
     pub fn pulse(&self) -> Pulse {
         Pulse(self.broker.clone())
     }
 
-    /// Answers what was begun, and ends.
+    /// Answers the requests under way, and ends.
     pub async fn stop(mut self) {
         let _ = self.stop.send(true);
         while self.tasks.join_next().await.is_some() {}
@@ -160,7 +160,7 @@ impl RunningBroker {
 }
 
 impl Drop for RunningBroker {
-    /// The name goes with the broker.
+    /// The socket's name goes with the broker.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.socket);
     }
@@ -174,7 +174,7 @@ fn tcp(address: &SocketAddr, listens: &mut Vec<SocketAddr>) -> Result<std::net::
     Ok(listener)
 }
 
-/// Mode 0660, group `sluice` where there is one; what a killed broker left is replaced.
+/// A socket of mode 0660, group `sluice` if it exists; it replaces the socket of a killed broker.
 fn unix_socket(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     let listener = linux::files::listen(path, linux::process::group_id("sluice"))?;
     listener.set_nonblocking(true)?;

@@ -1,14 +1,16 @@
-//! Seats of one listener. Each listener has its own, so that strangers on TCP lock nobody out of the Unix socket.
+//! Seats of one listener. Each listener has its own, so that strangers on TCP shut no local user out of the
+//! Unix socket.
 //!
-//! A source has a share of them: an address, a /64 of IPv6, a user on the Unix socket. Who has not shown a certificate yet
-//! makes way for those who come after, of the busiest source the oldest first. A certificate's name has a share as well, from wherever it comes.
+//! A source has a share of them: an address, a /64 of IPv6, a user on the Unix socket. A connection without a
+//! certificate yet makes way for later ones: the oldest of the busiest source goes first. A certificate's
+//! name has a share as well, for all sources.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// Where a connection comes from.
+/// The source of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum SeatSource {
     /// A network: see [`trust::source_of`].
@@ -17,7 +19,7 @@ pub enum SeatSource {
     User(u32),
 }
 
-/// The seats.
+/// The seats of a listener.
 #[derive(Clone, Debug)]
 pub struct Seats {
     table: Arc<Mutex<Table>>,
@@ -35,13 +37,13 @@ struct Table {
 #[derive(Debug)]
 struct Taken {
     source: SeatSource,
-    /// Whose it is, once that is known.
+    /// The certificate's name, once it is known.
     name: Option<String>,
-    /// Of one whose handshake is not done: the way to tell it to go.
+    /// For an unfinished handshake: the channel that ends it.
     waits: Option<oneshot::Sender<()>>,
 }
 
-/// A seat, given back when it goes.
+/// A seat, given back when it is dropped.
 #[derive(Debug)]
 pub struct ConnectionSeat {
     seats: Seats,
@@ -55,12 +57,12 @@ impl Drop for ConnectionSeat {
 }
 
 impl Seats {
-    /// So many in all, of one source and of one name, and for those whose handshake is not done.
+    /// Seats with a limit in all, for one source or name, and for unfinished handshakes.
     pub fn new(most: usize, of_one: usize, waiting: usize) -> Seats {
         Seats { table: Arc::default(), most, of_one, waiting: waiting.max(1) }
     }
 
-    /// A seat for somebody who is known. `None`: there is none for this source.
+    /// A seat for a peer without a handshake. `None`: there is none for this source.
     pub fn take(&self, source: SeatSource) -> Option<ConnectionSeat> {
         let mut table = self.locked();
         if table.taken.len() >= self.most || table.of(source) >= self.of_one {
@@ -69,7 +71,7 @@ impl Seats {
         Some(self.seated(&mut table, source, None))
     }
 
-    /// A seat for somebody whose handshake is to come, and what tells when it must make way.
+    /// A seat for a peer before its handshake, and a receiver that ends when the peer must make way.
     pub fn wait(&self, source: SeatSource) -> Option<(ConnectionSeat, oneshot::Receiver<()>)> {
         let mut table = self.locked();
         let waiting: Vec<(u64, SeatSource)> = table
@@ -106,7 +108,8 @@ impl Seats {
 }
 
 impl ConnectionSeat {
-    /// The handshake is done: it is this one's from now on. `false`: it had to make way, or has too many already.
+    /// Records the name after the handshake. `false`: the peer had to make way, or has too many seats
+    /// already.
     pub fn is_of(&self, name: String) -> bool {
         let mut table = self.seats.locked();
         let same = table.taken.values().filter(|one| one.name.as_ref() == Some(&name)).count();

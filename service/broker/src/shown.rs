@@ -1,4 +1,4 @@
-//! A reservation as lists and documents show it: all of its members, and whether something is still to be done to them.
+//! A reservation as lists and documents show it: all of its members, and the state of open changes.
 
 use crate::broker::Broker;
 use crate::documents::Reservation;
@@ -7,11 +7,11 @@ use crate::id::{GroupId, ReservationId};
 use crate::problem::Answer;
 use rpc::links::CallerDoc;
 
-/// The members of a row of a list, with those that the list does not show: what is over, of another page, or at another agent than
-/// the one that was asked about.
+/// The members of a row of a list, with those that the list does not show: members that are over, on another
+/// page, or at another agent than the one asked about.
 ///
 /// # Errors
-/// An agent answered something else than what it was asked.
+/// An agent's answer was of the wrong kind.
 pub(crate) async fn whole(
     broker: &Broker,
     caller: &CallerDoc,
@@ -25,14 +25,14 @@ pub(crate) async fn whole(
     match (id, members.first()) {
         (ReservationId::Group(group), Some(first)) if !first.doc.members.iter().all(listed) => {
             let found = gather::members(&broker.agents, caller, group).await?;
-            // It may have gone since.
+            // The reservation may have gone since.
             Ok(if found.members.is_empty() { GroupMembers { members, ..GroupMembers::default() } } else { found })
         }
         _ => Ok(GroupMembers { members, ..GroupMembers::default() }),
     }
 }
 
-/// As one document. What several agents are still to do is not done.
+/// The members as one document. It is `broken` while several agents have a change open.
 pub(crate) fn shown(broker: &Broker, id: &ReservationId, found: &GroupMembers) -> Reservation {
     let mut doc = document(&broker.agents, id, found);
     let open = broker.intents.of(&doc.id).is_some_and(|intent| intent.what != "commit");

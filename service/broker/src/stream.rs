@@ -15,15 +15,15 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// How often something is said although nothing happens, so that both sides see that the other is there.
+/// The interval of signs of life, so that each side sees that the other is there.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// Most pieces of text that wait for a client to read them.
+/// The most pieces of text that wait for a client to read them.
 const UNREAD: usize = 16;
 
-/// A stream for this peer, from a place on.
+/// Opens a stream for this peer, from a place on.
 ///
 /// # Errors
-/// 429: too many streams; 401 or 403: who asks may not.
+/// 429: too many streams; 401 or 403: the peer has no right to it.
 pub fn open(
     broker: &Arc<Broker>,
     peer: ConnectionPeer,
@@ -40,7 +40,7 @@ pub fn open(
     let (to, from) = mpsc::channel(UNREAD);
     tokio::spawn(async move {
         let _room = room;
-        // It ends when the client goes, or when it may not listen any more.
+        // It ends when the client goes, or loses its right.
         let _ = write(follower, peer, names, place, only, to).await;
     });
     let mut response = Response::new(Body::new(Text(from)));
@@ -85,7 +85,7 @@ async fn write(
                 if only.as_ref().is_some_and(|only| !is_about(name, &one, only)) {
                     continue;
                 }
-                // A certificate that is good no more hears nothing more.
+                // A certificate that is no longer valid gets no more events.
                 if peer.caller().is_err() {
                     return Ok(());
                 }
@@ -98,7 +98,7 @@ async fn write(
     }
 }
 
-/// Text as it comes, as a body.
+/// Pieces of text as a body.
 struct Text(mpsc::Receiver<String>);
 
 impl HttpBody for Text {

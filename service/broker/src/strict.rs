@@ -1,20 +1,20 @@
-//! JSON as it must be: no key twice, not too deep, numbers exact.
+//! Strict JSON: no key twice, not too deep, numbers exact.
 //!
-//! What two readers understand differently is an attack's beginning (a key that is there twice, RFC 8259 section 4),
-//! so it is refused instead of guessed. Integers are read as 64 bits, never through a float; NaN, infinity and lone
-//! surrogates are no JSON at all.
+//! An attack begins with text that two readers understand differently (a key that is there twice, RFC 8259
+//! section 4), so it is refused instead of guessed. Integers are read as 64 bits, never through a float; NaN,
+//! infinity and lone surrogates are no JSON at all.
 
 use serde::de::{Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Most levels of arrays and objects.
+/// The most levels of arrays and objects.
 pub const MAX_DEPTH: usize = 32;
 
-/// Reads a document; what is wrong comes with its line and column.
+/// Reads a document; errors have their line and column.
 ///
 /// # Errors
-/// A sentence for whoever sent it.
+/// A sentence for the sender.
 pub fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, String> {
     // serde would take an array as a document whose names are left out.
     if text.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|first| *first != b'{') {
@@ -25,7 +25,7 @@ pub fn read<T: DeserializeOwned>(text: &[u8]) -> Result<T, String> {
     serde_json::from_slice(text).map_err(|error| error.to_string())
 }
 
-/// Goes through a document and keeps nothing.
+/// Checks a document without keeping it.
 struct Plain {
     depth: usize,
 }
@@ -90,7 +90,7 @@ impl<'de> Visitor<'de> for Plain {
     }
 }
 
-/// A key, cut off where it is shown.
+/// A key, shortened for messages.
 struct Key(String);
 
 impl<'de> Deserialize<'de> for Key {

@@ -1,4 +1,4 @@
-//! A stream whose other end must read: what waits longer than its time to be taken ends the connection.
+//! A stream whose peer must read: data that waits longer than its time ends the connection.
 
 use std::io;
 use std::pin::Pin;
@@ -7,21 +7,21 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The stream.
+/// A stream with a time limit for pending writes.
 pub struct Unread<S> {
     stream: S,
     patience: Duration,
-    /// Runs while something waits to be taken.
+    /// The limit that runs while a write is pending.
     limit: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Unread<S> {
-    /// With so much patience.
+    /// A stream with this limit.
     pub fn new(stream: S, patience: Duration) -> Unread<S> {
         Unread { stream, patience, limit: None }
     }
 
-    /// What a write came to; a pending one lets the time run.
+    /// Returns the result of a write, or a timeout if writes have been pending for too long.
     fn judge<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if result.is_ready() {
             self.limit = None;

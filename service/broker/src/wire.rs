@@ -1,7 +1,7 @@
-//! The way to an agent: its Unix socket on this machine, or mutual TLS to another.
+//! Connections to an agent: its Unix socket on this machine, or mutual TLS to another.
 //!
-//! An agent elsewhere that does not answer is left alone for a while, longer each time, so that requests are told at once
-//! instead of waiting for it.
+//! An agent on another machine that does not answer is not called for a while, longer each time, so that
+//! requests fail at once instead of waiting for it.
 
 use crate::config::At;
 use crate::kept::KeptConnection;
@@ -16,26 +16,26 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 use trust::{CertificateRole, TrustGate};
 
-/// How long a connection to another machine may take, handshake included.
+/// The longest time of a connection attempt to another machine, handshake included.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long an agent is left alone after its first failure, and at most.
+/// The pause after an agent's first failure, and the longest pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Bytes both ways.
+/// A stream of bytes in both directions.
 pub trait Wire: AsyncRead + AsyncWrite + Unpin + Send + std::fmt::Debug {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + std::fmt::Debug> Wire for T {}
 
-/// Who we are to agents on other machines, and whom of them we know.
+/// Our TLS identity for agents on other machines, and the agents that we trust.
 #[derive(Clone, Debug)]
 pub struct Outward {
-    /// For handshakes.
+    /// The configuration of handshakes.
     pub config: Arc<ClientConfig>,
-    /// For those whose handshake was a while ago.
+    /// The gate for connections that were made before.
     pub gate: Arc<TrustGate>,
 }
 
-/// How an agent is reached.
+/// The connection data of an agent.
 #[derive(Debug)]
 pub struct AgentConnection {
     at: At,
@@ -43,7 +43,7 @@ pub struct AgentConnection {
     away: Mutex<Away>,
 }
 
-/// Since when it is not.
+/// The failures of an agent, and the time of the next attempt.
 #[derive(Debug, Default)]
 struct Away {
     failures: u32,
@@ -52,7 +52,7 @@ struct Away {
 }
 
 impl AgentConnection {
-    /// To this place; `outward`: who we are, which a place on another machine needs.
+    /// The connection data of this address; `outward`: our identity, which another machine needs.
     pub fn new(at: At, outward: Option<Outward>) -> AgentConnection {
         AgentConnection { at, outward, away: Mutex::default() }
     }
@@ -60,7 +60,7 @@ impl AgentConnection {
     /// A connection.
     ///
     /// # Errors
-    /// Nobody answers there, or it is not whom we look for, or that was so a moment ago.
+    /// No agent answers there, or it is another than expected, or that was so a moment ago.
     pub async fn connect(&self) -> io::Result<KeptConnection> {
         let (host, port, domain) = match &self.at {
             At::Socket(path) => return Ok(KeptConnection::new(Box::new(UnixStream::connect(path).await?), None)),
@@ -83,7 +83,7 @@ impl AgentConnection {
         stream.set_nodelay(true)?;
         let stream = TlsConnector::from(outward.config.clone()).connect(name.clone(), stream).await?;
         let identity = outward.gate.server(stream.get_ref().1.peer_certificates(), &name).map_err(io::Error::other)?;
-        // A partner's agent is one only where the configuration says so.
+        // The configuration must say that an agent is a partner's.
         if identity.role != CertificateRole::Agent || identity.domain.as_deref() != domain {
             let what = format!("{identity} is no agent of {}", domain.unwrap_or(trust::HOME));
             return Err(io::Error::other(what));
@@ -91,7 +91,7 @@ impl AgentConnection {
         Ok(KeptConnection::new(Box::new(stream), Some(identity)))
     }
 
-    /// How long it is still left alone.
+    /// The rest of the pause.
     fn pause(&self) -> Option<Duration> {
         let until = self.locked().until?;
         Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())

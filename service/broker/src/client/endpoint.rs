@@ -1,4 +1,4 @@
-//! Where a broker is: behind its Unix socket, behind mutual TLS, or without TLS on the loopback.
+//! The address of a broker: a Unix socket, a listener with mutual TLS, or one without TLS on the loopback.
 
 use crate::config::SOCKET;
 use rpc::place::{Papers, split};
@@ -13,10 +13,10 @@ use trust::{CertificateRole, Dialled, Now, Speaks};
 
 /// The port of `https://HOST`.
 const PORT: u16 = 8443;
-/// How long a connection without TLS may take.
+/// The longest time of a connection attempt without TLS.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Where a broker is.
+/// The address of a broker.
 #[derive(Clone, Debug)]
 pub enum BrokerEndpoint {
     /// Its Unix socket.
@@ -27,7 +27,7 @@ pub enum BrokerEndpoint {
         host: String,
         /// The port.
         port: u16,
-        /// Who we are.
+        /// The client's TLS configuration.
         config: Arc<ClientConfig>,
     },
     /// Its listener without TLS.
@@ -45,10 +45,11 @@ impl BrokerEndpoint {
         BrokerEndpoint::Socket(SOCKET.into())
     }
 
-    /// A path or `unix:PATH`, `https://HOST[:PORT]` where we are who these papers say, or `http://HOST:PORT`.
+    /// Parses a path or `unix:PATH`, `https://HOST[:PORT]`, for which the papers identify the client, or
+    /// `http://HOST:PORT`.
     ///
     /// # Errors
-    /// A sentence: what is wrong with it.
+    /// A sentence that says what is wrong with the text.
     pub fn parse(text: &str, papers: &Papers, now: Now) -> Result<BrokerEndpoint, String> {
         let wrong = || format!("{text:?} is no broker: write unix:/PATH, https://HOST:PORT or http://127.0.0.1:PORT");
         let place = |address: &str| {
@@ -78,7 +79,7 @@ impl BrokerEndpoint {
         Ok(BrokerEndpoint::Socket(text.into()))
     }
 
-    /// What stands in a request as `Host`.
+    /// The value of a request's `Host` field.
     pub(super) fn host(&self) -> String {
         match self {
             BrokerEndpoint::Socket(_) => "broker".to_owned(),
@@ -121,7 +122,7 @@ impl std::fmt::Display for BrokerEndpoint {
     }
 }
 
-/// A connection to any of them.
+/// A connection to a broker, of any kind.
 #[derive(Debug)]
 pub(super) enum Wire {
     Unix(UnixStream),

@@ -1,19 +1,19 @@
-//! As much of HTTP/1.1 (RFC 9112) as a broker's answers need: a status, a head of bounded length, a body whose length is said
-//! or which comes in chunks.
+//! The part of HTTP/1.1 (RFC 9112) that a broker's answers need: a status, a head of bounded length, and a
+//! body of known length or in chunks.
 
 use super::endpoint::Wire;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::time::Duration;
 
-/// How long a broker may be silent before its answer; it waits for its agents itself.
+/// The longest silence before a broker's answer; it waits for its agents itself.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a request may take to be sent.
+/// The longest time to send a request.
 const SENDING: Duration = Duration::from_secs(10);
 /// The longest head, bytes.
 const MAX_HEAD: u64 = 64 << 10;
 /// The most that is read of an answer, bytes.
 const MAX_BODY: u64 = 64 << 20;
-/// The longest line that says how long a chunk is.
+/// The longest line with the size of a chunk.
 const MAX_SIZE_LINE: u64 = 256;
 
 /// A request.
@@ -40,16 +40,16 @@ struct Body {
     length: Length,
 }
 
-/// How much of a body is to come.
+/// The length of the rest of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Length {
-    /// So much.
+    /// A known number of octets.
     Known(u64),
-    /// So much of this chunk; `first`: none has come yet.
+    /// The octets left in this chunk; `first`: no chunk has come yet.
     Chunk { left: u64, first: bool },
-    /// Whatever comes until the connection ends.
+    /// All octets until the connection ends.
     ToEnd,
-    /// Nothing.
+    /// No octets.
     Over,
 }
 
@@ -57,7 +57,7 @@ fn wrong(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
-/// Sends, and reads the head of the answer.
+/// Sends a request, and reads the head of the answer.
 pub(super) fn ask(mut wire: Wire, request: &Request<'_>, silence: Duration) -> io::Result<Reply> {
     wire.set_patience(silence, SENDING)?;
     let Request { method, target, host, key, body } = request;
@@ -128,7 +128,7 @@ impl Reply {
 }
 
 impl Body {
-    /// What the next chunk has.
+    /// Reads the size of the next chunk.
     fn next_chunk(&mut self, first: bool) -> io::Result<()> {
         let mut size_line = || -> io::Result<String> {
             let mut line = String::new();
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixStream;
 
-    /// What a client makes of these bytes.
+    /// The client's answer or error for these bytes.
     fn heard(bytes: &[u8]) -> io::Result<(u16, Vec<u8>)> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let bytes = bytes.to_vec();

@@ -22,19 +22,19 @@ pub struct BrokerClient {
     door: BrokerEndpoint,
 }
 
-/// Why a request was not answered with what was asked for.
+/// The reason why a request failed.
 #[derive(Debug)]
 pub enum Error {
     /// No broker answers there, or it went away.
     Away {
-        /// Where.
+        /// The address.
         door: Box<BrokerEndpoint>,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// The broker said no.
+    /// The broker refused.
     Said(Box<Problem>),
-    /// What came back is not a broker's language.
+    /// The answer is not in the broker's protocol.
     Nonsense(String),
 }
 
@@ -52,7 +52,7 @@ impl std::fmt::Display for Error {
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                     write!(f, "the broker on {door} did not answer in time")
                 }
-                // What rustls says of certificates, on either side.
+                // The reason that rustls gives for a certificate, on either side.
                 io::ErrorKind::InvalidData => write!(f, "no agreement with the broker on {door}: {error}"),
                 _ => write!(f, "the broker on {door} went away: {error}"),
             },
@@ -64,16 +64,16 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What is asked, or why not.
+/// The answer to a request, or the reason of a failure.
 pub type Answer<T> = Result<T, Error>;
 
 impl BrokerClient {
-    /// Of the broker behind this door; nothing is connected yet.
+    /// A client of the broker at this address; it does not connect yet.
     pub fn new(door: BrokerEndpoint) -> BrokerClient {
         BrokerClient { door }
     }
 
-    /// What would be granted.
+    /// Asks what would be granted.
     ///
     /// # Errors
     /// Any [`Error`].
@@ -81,7 +81,7 @@ impl BrokerClient {
         self.send("POST", "/v1/enquiries", Some(wish), "")
     }
 
-    /// Reserves; `key`: with this idempotency key, if it is not empty.
+    /// Reserves, with the idempotency key `key` if it is not empty.
     ///
     /// # Errors
     /// Any [`Error`].
@@ -89,7 +89,7 @@ impl BrokerClient {
         self.send("POST", "/v1/reservations", Some(wish), key)
     }
 
-    /// One reservation.
+    /// Shows one reservation.
     ///
     /// # Errors
     /// Any [`Error`].
@@ -97,7 +97,8 @@ impl BrokerClient {
         self.get(&at(id, ""))
     }
 
-    /// What the policy of a resource's agent would say about a request with one part; `who`: to somebody else, of these groups.
+    /// The decision of an agent's policy about a request with one part; `who`: about another requester, of
+    /// these groups.
     ///
     /// # Errors
     /// Any [`Error`].
@@ -124,7 +125,7 @@ impl BrokerClient {
         ))
     }
 
-    /// The same of something that they would signal, at this agent (`None`: the only one).
+    /// The same about a signalled request, at this agent (`None`: the only one).
     ///
     /// # Errors
     /// Any [`Error`].
@@ -152,7 +153,7 @@ impl BrokerClient {
         ))
     }
 
-    /// Those that match, and whether there are more; groups of agents mean nothing to a broker.
+    /// The reservations that match; a broker ignores the filter's groups.
     ///
     /// # Errors
     /// Any [`Error`].
@@ -180,7 +181,7 @@ impl BrokerClient {
         self.send("PATCH", &at(id, ""), Some(change), "")
     }
 
-    /// Says whose it is.
+    /// Binds parts of a reservation.
     ///
     /// # Errors
     /// Any [`Error`].
@@ -188,7 +189,7 @@ impl BrokerClient {
         self.send("POST", &at(id, "/bind"), Some(wish), "")
     }
 
-    /// Books what is held.
+    /// Commits a held reservation.
     ///
     /// # Errors
     /// Any [`Error`].
@@ -196,7 +197,7 @@ impl BrokerClient {
         self.send::<(), _>("POST", &at(id, "/commit"), None, "")
     }
 
-    /// Gives one back.
+    /// Cancels a reservation.
     ///
     /// # Errors
     /// Any [`Error`].
@@ -204,7 +205,7 @@ impl BrokerClient {
         self.send::<(), _>("DELETE", &at(id, ""), None, "")
     }
 
-    /// What happened to one.
+    /// The events of one reservation.
     ///
     /// # Errors
     /// Any [`Error`].
@@ -212,7 +213,7 @@ impl BrokerClient {
         self.get(&at(id, "/history"))
     }
 
-    /// What there is; with what is free over this window.
+    /// The resources; with a window, the free amounts in it.
     ///
     /// # Errors
     /// Any [`Error`].
@@ -224,7 +225,7 @@ impl BrokerClient {
         ))
     }
 
-    /// What happens, from a place in the stream on (`None`: from now on).
+    /// The events from a place in the stream on (`None`: from now on).
     ///
     /// # Errors
     /// Any [`Error`].
@@ -283,7 +284,7 @@ impl BrokerClient {
     }
 }
 
-/// Where a reservation is; whatever somebody typed as its name stays one piece of the path.
+/// The target of a reservation. A name that a person typed stays one segment of the path.
 fn at(id: &str, what: &str) -> String {
     format!("/v1/reservations/{}{what}", encoded(id))
 }

@@ -7,21 +7,21 @@ use crate::documents::Event;
 use std::io::{self, BufRead, Read};
 use std::time::Duration;
 
-/// How long a broker may say nothing at all: it says every 15 s that it is still there.
+/// The longest silence of a broker: it sends a sign of life every 15 s.
 pub(super) const SILENCE: Duration = Duration::from_secs(45);
 /// The longest line.
 const MAX_LINE: u64 = 1 << 20;
 
-/// What a listener hears.
+/// An item of the event stream.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StreamItem {
-    /// From here on everything of an agent is told.
+    /// From here on the stream has all events of an agent.
     Begins,
-    /// Something happened.
+    /// An event.
     Event(Box<Event>),
-    /// Of an agent, events between the last one seen and the next are not kept any more.
+    /// Events of an agent between the last one seen and the next are no longer kept.
     Lost {
-        /// Which agent.
+        /// The agent.
         agent: String,
     },
 }
@@ -44,12 +44,13 @@ impl Listener {
         Listener { lines: Box::new(reply.lines()), door, place: String::new() }
     }
 
-    /// The place of the last that was heard: whoever comes back with it misses nothing. Empty: nothing was heard yet.
+    /// The place of the last event. A listener that resumes from it misses nothing. Empty: there was no event
+    /// yet.
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// The next thing that is said; `None`: only that the broker is still there.
+    /// The next item; `None`: a sign of life only.
     ///
     /// # Errors
     /// [`Error::Away`] when the stream broke off; [`Error::Nonsense`].

@@ -1,4 +1,4 @@
-//! A webhook's own task: follow, gather what came, deliver it, and only then go on.
+//! A webhook's own task: follow, gather events, deliver them, and only then go on.
 
 use super::post::Delivery;
 use super::{Kept, WebhookTarget};
@@ -10,27 +10,27 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Most events of one delivery.
+/// The most events of one delivery.
 const MOST: usize = 100;
-/// How long further events are waited for once there is one.
+/// The time for which further events are awaited once there is one.
 const GATHER: Duration = Duration::from_millis(50);
-/// How long after the first failure it is tried again; twice as long after each further one.
+/// The pause after the first failure; it doubles after each further one.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// At most so long.
+/// The longest pause.
 const LAST_RETRY: Duration = Duration::from_secs(300);
 
-/// What is delivered.
+/// The body of a delivery.
 #[derive(Serialize)]
 struct Body<'a> {
     webhook: &'a str,
-    /// Where the stream stands after these.
+    /// The place in the stream after these events.
     place: String,
-    /// Whether events before these are not kept any more.
+    /// True if events before these are no longer kept.
     lost: bool,
     events: &'a [Event],
 }
 
-/// Events that came, and where the stream stands after them.
+/// Gathered events, and the place in the stream after them.
 #[derive(Default)]
 struct Gathered {
     place: EventCursor,
@@ -38,7 +38,7 @@ struct Gathered {
     events: Vec<Event>,
 }
 
-/// Delivers until the webhook is taken away.
+/// Delivers until the webhook is removed.
 pub async fn run(broker: Arc<Broker>, id: String) {
     loop {
         let kept = match broker.hooks.due(&id) {
@@ -60,7 +60,8 @@ async fn pause(failures: u32) {
     sleep(FIRST_RETRY.saturating_mul(factor).min(LAST_RETRY)).await;
 }
 
-/// From where it stands until a delivery fails; then what was gathered is read from the agents again.
+/// Delivers from the kept place on until a delivery fails; then the gathered events are read from the agents
+/// again.
 async fn follow(broker: &Broker, kept: &Kept) -> Result<(), String> {
     let target = WebhookTarget::parse(&kept.url)?;
     let place = EventCursor::parse(&kept.place).unwrap_or_default();
@@ -73,7 +74,7 @@ async fn follow(broker: &Broker, kept: &Kept) -> Result<(), String> {
             let Ok(Some((number, news))) = timeout(GATHER, follower.next()).await else { break };
             gathered.take(broker, kept, number, news);
         }
-        // May it still be delivered? The list of targets is fixed, certificates are not.
+        // The targets are fixed, but certificates may have lost their validity.
         if broker.hooks.due(&kept.id)?.is_none() {
             return Ok(());
         }

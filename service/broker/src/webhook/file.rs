@@ -1,5 +1,5 @@
-//! The file of webhooks: whatever happens, the old one is there or the whole new one; and one that is spoilt all the same keeps
-//! no broker from starting.
+//! The file of webhooks: at any time the old one or the whole new one exists. A spoilt one does not keep a
+//! broker from starting.
 
 use super::MAX_FILE;
 use std::fs;
@@ -7,10 +7,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Spoilt files that are kept; then the oldest is replaced.
+/// The number of spoilt files that are kept; then the oldest is replaced.
 const ASIDE: u32 = 16;
 
-/// What is in it; `None`: there is none.
+/// Reads the file; `None`: there is none.
 pub(super) fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
     let opened = match fs::File::open(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -24,8 +24,8 @@ pub(super) fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(text))
 }
 
-/// Writes it. The bytes are on the disk before they have the name, and the name before this returns: otherwise a power loss may
-/// leave an empty file under it (rename(2) orders nothing).
+/// Writes the file. The bytes are on the disk before they have the name, and the name before this returns:
+/// otherwise a power loss may leave an empty file under it (rename(2) orders nothing).
 pub(super) fn write(file: &Path, text: &[u8]) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
@@ -37,7 +37,7 @@ pub(super) fn write(file: &Path, text: &[u8]) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
 }
 
-/// Gives a file that nobody can read another name, which it returns.
+/// Gives an unreadable file another name, and returns it.
 pub(super) fn set_aside(file: &Path) -> io::Result<PathBuf> {
     let name = |n: u32| file.with_extension(format!("bad{}", if n == 0 { String::new() } else { format!("-{n}") }));
     let free = (0..ASIDE).map(name).find(|path| !path.exists());

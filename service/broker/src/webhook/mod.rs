@@ -1,7 +1,8 @@
-//! Webhooks: events go to targets that the configuration allows, in order, signed, again and again until they are taken.
+//! Webhooks: signed events go in order to targets that the configuration allows, and are repeated until they
+//! are accepted.
 //!
-//! A webhook is a place in its owner's stream of events; what was not taken is read again from the agents, so nothing
-//! piles up here. Webhooks and their places are kept in one file of the state folder.
+//! A webhook is a place in its owner's stream of events. Events that were not accepted are read again from
+//! the agents, so no queue grows here. Webhooks and their places are kept in one file of the state folder.
 
 mod deliver;
 mod file;
@@ -29,7 +30,7 @@ use terms::Time;
 use tokio::task::JoinHandle;
 use trust::{CertificateRole, Identity, TrustGate};
 
-/// Most webhooks, of all and of one owner.
+/// The most webhooks, of all and of one owner.
 const MAX_HOOKS: usize = 1_000;
 const MAX_OF_ONE: usize = 32;
 /// The largest file that is read, bytes.
@@ -45,7 +46,7 @@ pub struct WebhookRegistry {
     all: Mutex<BTreeMap<String, Hook>>,
 }
 
-/// One of them, and who delivers it.
+/// A webhook and its task.
 #[derive(Debug)]
 struct Hook {
     kept: Kept,
@@ -54,7 +55,7 @@ struct Hook {
     task: Option<JoinHandle<()>>,
 }
 
-/// What of it outlives the process.
+/// The part of a webhook that outlives the process.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Kept {
     id: String,
@@ -63,13 +64,13 @@ struct Kept {
     reservation: Option<String>,
     secret: String,
     owner: CallerDoc,
-    /// Of an owner who showed a certificate: it must be good at each delivery.
+    /// If the owner showed a certificate: it must be valid at each delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     certificate: Option<Certificate>,
     place: String,
 }
 
-/// What is remembered of a certificate.
+/// The stored data of a certificate.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Certificate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,10 +108,10 @@ impl Certificate {
 }
 
 impl WebhookRegistry {
-    /// Those that are kept in the state folder; `gate` knows which certificates are still good.
+    /// Opens the webhooks of the state folder; `gate` knows the valid certificates.
     ///
     /// # Errors
-    /// The file is there and cannot be read: what is wrong with it.
+    /// The file exists and cannot be read.
     pub fn open(config: &BrokerConfig, gate: Option<Arc<TrustGate>>) -> Result<WebhookRegistry, String> {
         let file = config.state.join("webhooks.json");
         let wrong = |what: String| format!("{}: {what}", file.display());
@@ -118,7 +119,7 @@ impl WebhookRegistry {
             None => Vec::new(),
             Some(text) => match serde_json::from_slice(&text) {
                 Ok(kept) => kept,
-                // No webhook is worth a broker that does not start.
+                // A broker starts even if its webhooks are lost.
                 Err(error) => {
                     let aside =
                         file::set_aside(&file).map_err(|why| wrong(format!("{error}; to set it aside: {why}")))?;
@@ -137,28 +138,28 @@ impl WebhookRegistry {
         })
     }
 
-    /// Begins to deliver all of them.
+    /// Starts the delivery of all webhooks.
     pub fn start(&self, broker: &Arc<Broker>) {
         for (id, hook) in self.locked().iter_mut() {
             hook.task = Some(tokio::spawn(deliver::run(broker.clone(), id.clone())));
         }
     }
 
-    /// How many there are.
+    /// The number of webhooks.
     pub fn count(&self) -> usize {
         self.locked().len()
     }
 
-    /// The caller's; an operator's or auditor's: all.
+    /// The caller's webhooks; for an operator or auditor, all.
     pub fn list(&self, caller: &CallerDoc) -> Vec<Webhook> {
         let all = self.locked();
         all.values().filter(|hook| may_see(caller, &hook.kept)).map(|hook| row(hook, None)).collect()
     }
 
-    /// A new one.
+    /// Adds a webhook.
     ///
     /// # Errors
-    /// 403: the target is not allowed; 422: it is none; 429: too many; 503: it cannot be written down.
+    /// 403: the target is not allowed; 422: it is none; 429: too many; 503: it cannot be written to the file.
     pub fn add(
         &self,
         broker: &Arc<Broker>,
@@ -210,10 +211,10 @@ impl WebhookRegistry {
         made.ok_or_else(Problem::not_found)
     }
 
-    /// Takes one away.
+    /// Removes a webhook.
     ///
     /// # Errors
-    /// 404: there is none, or it is somebody else's; 503: it cannot be written down.
+    /// 404: there is none, or it belongs to another owner; 503: the change cannot be written to the file.
     pub fn remove(&self, caller: &CallerDoc, id: &str) -> Answer<()> {
         let mut all = self.locked();
         let mine = |hook: &Hook| hook.kept.owner.name == caller.name || caller.role == "operator";
@@ -235,7 +236,7 @@ impl WebhookRegistry {
         self.allowed.iter().any(|allowed| target.is_below(allowed))
     }
 
-    /// What is to be delivered, if it still may be.
+    /// The webhook to deliver, if that is still allowed.
     fn due(&self, id: &str) -> Result<Option<Kept>, String> {
         let Some(kept) = self.locked().get(id).map(|hook| hook.kept.clone()) else { return Ok(None) };
         let target = WebhookTarget::parse(&kept.url)?;
@@ -251,18 +252,18 @@ impl WebhookRegistry {
         Ok(Some(kept))
     }
 
-    /// Events up to here were taken.
+    /// Records that events up to here were accepted.
     fn taken(&self, id: &str, place: &EventCursor) {
         let mut all = self.locked();
         if let Some(hook) = all.get_mut(id) {
             hook.kept.place = place.to_string();
             (hook.failures, hook.last_failure) = (0, None);
         }
-        // What cannot be written now is delivered twice after a restart, which receivers must bear anyway.
+        // If this write fails, events come twice after a restart, which receivers must bear anyway.
         let _ = self.write(&all);
     }
 
-    /// They were not; says how often that has been.
+    /// Records a failure; returns the number of failures in a row.
     fn failed(&self, id: &str, why: String) -> u32 {
         let mut all = self.locked();
         let Some(hook) = all.get_mut(id) else { return 0 };
@@ -275,7 +276,7 @@ impl WebhookRegistry {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All of them into the file, on the disk.
+    /// Writes all webhooks to the file, on the disk.
     fn write(&self, all: &BTreeMap<String, Hook>) -> io::Result<()> {
         let kept: Vec<&Kept> = all.values().map(|hook| &hook.kept).collect();
         let text = serde_json::to_vec_pretty(&kept)?;

@@ -19,10 +19,10 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// How long a delivery may take altogether.
+/// The longest time of a whole delivery.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Who posts.
+/// The client that posts.
 #[derive(Clone, Debug)]
 pub struct Poster {
     ca: PathBuf,
@@ -31,13 +31,13 @@ pub struct Poster {
 /// A delivery.
 #[derive(Clone, Debug)]
 pub struct Delivery<'a> {
-    /// Which webhook.
+    /// The name of the webhook.
     pub id: &'a str,
-    /// What it is signed with.
+    /// The secret of the signature.
     pub secret: &'a str,
-    /// When, seconds since 1970: part of what is signed, so that an old delivery is known as such.
+    /// The time, seconds since 1970. It is signed, so that an old delivery is known as such.
     pub at_s: u64,
-    /// What.
+    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -52,15 +52,15 @@ pub fn signature(secret: &str, at_s: u64, body: &[u8]) -> String {
 }
 
 impl Poster {
-    /// Targets are known by the authorities in this file; read at each delivery, for they are few.
+    /// A client that trusts the authorities in this file. It is read at each delivery, as deliveries are few.
     pub fn new(ca: &Path) -> Poster {
         Poster { ca: ca.to_owned() }
     }
 
-    /// Posts; taken is what is answered with 2xx. Redirections are not followed.
+    /// Posts. A status of 2xx means accepted. Redirections are not followed.
     ///
     /// # Errors
-    /// A sentence: why it was not taken.
+    /// A sentence that says why it was not accepted.
     pub async fn post(&self, target: &WebhookTarget, delivery: Delivery<'_>) -> Result<(), String> {
         timeout(PATIENCE, self.try_post(target, delivery)).await.unwrap_or_else(|_| Err("it took too long".to_owned()))
     }

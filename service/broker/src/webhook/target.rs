@@ -1,28 +1,28 @@
-//! Where a webhook goes: an address in one form only, so that what is allowed and what is called are the same.
+//! The target of a webhook: a URL in one form only, so that the allowed and the called one are the same.
 
 use std::net::IpAddr;
 
-/// The longest address, characters.
+/// The longest URL, characters.
 const MAX: usize = 512;
 
 /// A target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WebhookTarget {
-    /// Whether by TLS.
+    /// True for TLS.
     pub tls: bool,
     /// The host, in small letters; an IPv6 address without its brackets.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// What stands after it, beginning with a slash.
+    /// The path, with its first slash.
     pub path: String,
 }
 
 impl WebhookTarget {
-    /// Reads `https://HOST[:PORT]/PATH`; `http` to the loopback only.
+    /// Parses `https://HOST[:PORT]/PATH`; `http` is for the loopback only.
     ///
     /// # Errors
-    /// A sentence for whoever wrote it.
+    /// A sentence for its author.
     pub fn parse(text: &str) -> Result<WebhookTarget, String> {
         let wrong = |what: &str| format!("{text:?} is no target: {what}");
         if text.len() > MAX {
@@ -58,12 +58,12 @@ impl WebhookTarget {
         Ok(WebhookTarget { tls, host, port, path: path.to_owned() })
     }
 
-    /// The one form of it.
+    /// The URL in its one form.
     pub fn text(&self) -> String {
         format!("{}://{}{}", if self.tls { "https" } else { "http" }, self.authority(), self.path)
     }
 
-    /// Host and port, as a request's `Host` says them.
+    /// Host and port, as in a request's `Host`.
     pub fn authority(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
@@ -71,7 +71,7 @@ impl WebhookTarget {
         }
     }
 
-    /// Whether it is what is allowed, or below it.
+    /// True if the target is the allowed one, or below it.
     pub fn is_below(&self, allowed: &WebhookTarget) -> bool {
         let same = (self.tls, &self.host, self.port) == (allowed.tls, &allowed.host, allowed.port);
         same && self.path.starts_with(&allowed.path)
