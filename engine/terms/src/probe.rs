@@ -26,7 +26,7 @@ pub enum ProbePoint {
     PathRefresh,
     /// PathTear: the path state block goes, and all that hung on it.
     TearPsb,
-    /// Resv: is its style compatible with what is there?
+    /// Resv: compare its style with the styles that are there.
     CheckStyles,
     /// Resv: flow descriptors are taken out, matched, put before traffic control and kept.
     ManageReservation,
@@ -34,7 +34,7 @@ pub enum ProbePoint {
     ResvRefresh,
     /// ResvTear: find the reservation state block.
     FindRsb,
-    /// ResvTear: the reservation state block goes, and what it held is given back.
+    /// ResvTear: remove the reservation state block, and give its resources back.
     TearReservation,
     /// Soft state: alarms that are due, without the refreshes that they set off.
     Soften,
@@ -42,7 +42,7 @@ pub enum ProbePoint {
     BoomerangFind,
     /// Boomerang: build a new session block.
     BoomerangCreate,
-    /// Boomerang: compare what is asked with what is free and what is booked, and book it.
+    /// Boomerang: compare the request with the free and booked amounts, and book it.
     BoomerangManage,
     /// Boomerang: remove a session block.
     BoomerangRemove,

@@ -1,4 +1,4 @@
-//! Bindings of parts to packets or processes, at any time of a reservation's life: `bind` of GARA section 3.1.
+//! Bindings of parts to packets or processes, at any time of a booking's life (GARA section 3.1, `bind`).
 
 use crate::FlowKey;
 use alloc::string::String;
@@ -33,7 +33,7 @@ impl Task {
     }
 }
 
-/// Packets by their five-tuple; what is left out may be anything.
+/// Packets by their five-tuple; a field that is `None` matches any value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct BoundFlow {
     /// Source address.
@@ -73,7 +73,7 @@ impl BoundFlow {
             && may(self.dst_port, other.dst_port)
     }
 
-    /// The mistake in the flow, if any: an empty flow, two address families, or ports without such a protocol.
+    /// The mistake in the flow: no field is set, two address families, or ports of a protocol without ports.
     pub fn fault(&self) -> Option<&'static str> {
         let families = [self.src, self.dst].map(|address| address.map(|a| a.is_ipv4()));
         let ports = self.src_port.is_some() || self.dst_port.is_some();
@@ -81,7 +81,7 @@ impl BoundFlow {
             _ if *self == BoundFlow::default() => Some("names no packets: give at least an address or a port"),
             ([Some(a), Some(b)], _) if a != b => Some("source and destination are of different address families"),
             (_, Some(0)) => Some("protocol 0 is no protocol"),
-            // Whoever had these could silence the signalling of everybody.
+            // A reservation of these could silence all signalling.
             (_, Some(46)) => Some("is of RSVP, which belongs to no reservation"),
             (_, None) if ports => Some("has ports but no protocol: say udp or tcp"),
             (_, Some(protocol)) if ports && !matches!(protocol, 6 | 17 | 33 | 132 | 136) => {
