@@ -1,5 +1,5 @@
-//! For tests: whether everything that is summed up or looked up agrees with the reservations (FAULTS.md I2, I10), and a
-//! digest of the state (I5, I9).
+//! For tests: a check that all sums and tables agree with the reservations (FAULTS.md I2, I10), and a digest
+//! of the state (I5, I9).
 
 use crate::broker::Bookings;
 use crate::grants::accounts;
@@ -8,8 +8,8 @@ use alloc::collections::BTreeMap;
 use terms::Time;
 
 impl Bookings {
-    /// A digest of every reservation, whose each is, and what is summed up: equal states, equal digests. What only
-    /// counts calls (numbers of batches, events and orders) is not part of it.
+    /// A digest of every reservation, its owner, and the sums: equal states, equal digests. Counters of calls
+    /// (numbers of batches, events and orders) are not part of it.
     pub fn digest(&self) -> u64 {
         let mut all = 0xcbf2_9ce4_8422_2325_u64;
         let mut mix = |bytes: &[u8]| {
@@ -38,7 +38,7 @@ impl Bookings {
     /// Checks all tables against the reservations. Takes time in proportion to them.
     ///
     /// # Errors
-    /// What does not agree; our own fault.
+    /// The table or sum that does not agree; our own fault.
     pub fn audit(&self) -> Result<(), &'static str> {
         let over = self.all.values().filter(|r| r.state.is_over()).count();
         if self.live != self.all.len() - over || self.finished.len() != over {

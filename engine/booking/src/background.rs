@@ -1,5 +1,6 @@
-//! What foreground leaves, shared by background parts (GARA section 4.1): by weight, none more than it wants, none less
-//! than its floor; who would get less is suspended and told so. Divided anew whenever something changes.
+//! Background: parts that share the amount that foreground leaves (GARA section 4.1), by weight, none more
+//! than it wants, none less than its floor. A part that would get less is suspended, and an event tells it.
+//! Every change divides anew.
 
 use crate::broker::Bookings;
 use crate::enforce::Place;
@@ -11,7 +12,7 @@ use terms::book::Background;
 use terms::ports::Ledger;
 use terms::ports::book::Demand;
 
-/// A claim on what is left.
+/// A claim on the amount that is left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BackgroundClaim {
     /// Weight and floor.
@@ -20,8 +21,8 @@ pub struct BackgroundClaim {
     pub most: u64,
 }
 
-/// Divides `grant`: each claim's share, in order. Older claims come first: when not all can have their floor, the
-/// youngest of those that would be below theirs is suspended, and what it leaves is divided again.
+/// Divides `grant`: each claim's share, in order. Older claims come first: when not all can have their floor,
+/// the youngest of those that would be below theirs is suspended, and its share is divided again.
 pub fn divide(grant: u64, claims: &[BackgroundClaim]) -> Vec<u64> {
     let mut takes_part: Vec<bool> = claims.iter().map(|claim| claim.most > 0).collect();
     loop {
@@ -37,7 +38,7 @@ pub fn divide(grant: u64, claims: &[BackgroundClaim]) -> Vec<u64> {
     }
 }
 
-/// Weighted max-min: who wants less than their share leaves the rest to the others.
+/// Weighted max-min: a claim for less than its share leaves the rest to the others.
 fn by_weight(grant: u64, claims: &[BackgroundClaim], takes_part: &[bool]) -> Vec<u64> {
     let mut shares = alloc::vec![0; claims.len()];
     let mut open: Vec<usize> = (0..claims.len()).filter(|&n| takes_part[n]).collect();
@@ -58,7 +59,7 @@ fn by_weight(grant: u64, claims: &[BackgroundClaim], takes_part: &[bool]) -> Vec
 }
 
 impl Bookings {
-    /// A background part's window is open (or not: it wants nothing).
+    /// Notes that a background part's window is open, with the most that it wants (0: not open).
     pub(crate) fn share(&mut self, resource: u32, place: Place, terms: Background, most: u64, packet: u32) {
         let named = self.resources.get_mut(resource);
         if most == 0 {
@@ -75,7 +76,7 @@ impl Bookings {
         }
     }
 
-    /// What background has is given back to the ledger while the book counts foreground, which never waits for it.
+    /// Gives background's slots back while foreground is counted: foreground never waits for background.
     pub(crate) fn release_background<L: Ledger>(&mut self, ledger: &mut L) {
         while let Some(&resource) = self.force.lent.first() {
             self.take_down(ledger, resource);
@@ -91,7 +92,7 @@ impl Bookings {
         }
     }
 
-    /// Divides anew what is left of every resource on which something has changed, and takes up what was laid down.
+    /// Divides anew on every resource with a change, and takes the slots that were given back again.
     pub(crate) fn divide_background<L: Ledger>(&mut self, ledger: &mut L) {
         while let Some(resource) = self.force.laid.pop_first() {
             if self.force.touched.contains(&resource) {
@@ -110,7 +111,7 @@ impl Bookings {
         }
     }
 
-    /// Counts in the ledger what background has, where that is promised, until the last of its windows that are open ends.
+    /// Counts background's sum in the ledger, if it is promised, until the last of its open windows ends.
     fn take_up<L: Ledger>(&mut self, ledger: &mut L, resource: u32) {
         let (today, named) = (self.today(), self.resources.get(resource));
         let has = |(place, sharer): (&Place, &Sharer)| {
@@ -160,8 +161,8 @@ impl Bookings {
         }
     }
 
-    /// What background parts of a resource may have together now: the shared part of premium less what is due to
-    /// foreground, and not more than what the ledger has not given to anybody at this instant.
+    /// The amount that background parts of a resource may share now: the shared part of premium less the due
+    /// amount of foreground, and not more than the amount that no slot of the ledger uses at this instant.
     pub(crate) fn grant<L: Ledger>(&self, ledger: &L, resource: u32) -> u64 {
         let named = self.resources.get(resource);
         let Some((id, offer)) = named.id.and_then(|id| Some((id, ledger.offer(id)?))) else { return 0 };
@@ -169,7 +170,7 @@ impl Bookings {
         offer.shared.saturating_sub(named.foreground).min(spare)
     }
 
-    /// A reservation with an open background part that has nothing is suspended.
+    /// Suspends a reservation that has an open background part with a share of zero, or resumes it.
     fn suspend_or_resume(&mut self, number: u64) {
         let today = self.today();
         let Some(r) = self.all.get(&number) else { return };

@@ -1,4 +1,4 @@
-//! The book itself: its tables, and what it does with each input.
+//! The bookings: their tables, and the handling of each input.
 
 use crate::config::Config;
 use crate::draw::{ByHandle, Draw};
@@ -18,7 +18,7 @@ use terms::Time;
 use terms::book::{Caller, CallerRole, Handle, foreign};
 use terms::ports::{Ledger, PolicyPort};
 
-/// The book of one agent.
+/// The bookings of one agent.
 ///
 /// One input, then drain [`Bookings::poll`]; come back at [`Bookings::wake_at`] with [`Input::Wake`]. Before the first call:
 /// [`Input::Clock`], every record of the journal, [`Input::Recovered`].
@@ -27,7 +27,7 @@ pub struct Bookings {
     pub(crate) config: Config,
     pub(crate) draw: Draw,
     pub(crate) clock: CalendarOffset,
-    /// The agent's clock, as it was last told.
+    /// The agent's clock, as of the last input.
     pub(crate) now: Time,
     pub(crate) started: bool,
     pub(crate) owners: Owners,
@@ -41,32 +41,32 @@ pub struct Bookings {
     pub(crate) live: usize,
     /// Reservations that are over, oldest first.
     pub(crate) finished: BTreeSet<(Time, Number)>,
-    /// When to look at which reservation next; calendar time.
+    /// The next check of each reservation; calendar time.
     pub(crate) agenda: BTreeSet<(Time, Number)>,
     /// Batches on their way, oldest first.
     pub(crate) pending: VecDeque<Pending>,
     pub(crate) next_batch: u64,
-    /// Calls that wait until what concerns their reservation is written.
+    /// Calls that wait until a change of their reservation is written.
     pub(crate) waiting: BTreeMap<Number, VecDeque<(CallId, Caller, Call)>>,
-    /// What has happened by time alone and is not on its way to the store yet.
+    /// Events that time alone caused and that are not on their way to the store yet.
     pub(crate) facts: BTreeMap<Number, Vec<EventKind>>,
     /// Records to delete.
     pub(crate) doomed: Vec<JournalRecord>,
-    /// Not before then is what failed written again; the agent's clock.
+    /// The earliest time at which a failed write is repeated; the agent's clock.
     pub(crate) write_again: Time,
     pub(crate) events: VecDeque<Event>,
     pub(crate) next_seq: u64,
-    /// Whether the oldest events are not kept any more.
+    /// True if the oldest events are no longer kept.
     pub(crate) lost_events: bool,
     pub(crate) force: Force,
-    /// How often whom something is refused.
+    /// The refusals of each caller.
     pub(crate) refusals: Refusals,
     pub(crate) out: VecDeque<Output>,
 }
 
 impl Bookings {
-    /// An empty book, which draws its handles from `seed`: from the system in a daemon, from the run's in a simulation.
-    /// No seed is ever used twice.
+    /// Bookings without a reservation. Handles are drawn from `seed`: the system's in a daemon, the run's in a
+    /// simulation. No seed is ever used twice.
     pub fn new(config: Config, seed: [u8; 32]) -> Bookings {
         Bookings {
             config,
@@ -133,12 +133,12 @@ impl Bookings {
         }
     }
 
-    /// The next thing that the book says.
+    /// The next output.
     pub fn poll(&mut self) -> Option<Output> {
         self.out.pop_front()
     }
 
-    /// When to come back with [`Input::Wake`], if nothing else happens; the agent's clock.
+    /// The time for [`Input::Wake`], if nothing else happens; the agent's clock.
     pub fn wake_at(&self) -> Option<Time> {
         if !self.started {
             return None;
@@ -149,7 +149,7 @@ impl Bookings {
         [edge, self.force.wake_at(), write, count].into_iter().flatten().min()
     }
 
-    /// Whether every record has been read.
+    /// True if every record has been read.
     pub fn started(&self) -> bool {
         self.started
     }
@@ -159,7 +159,7 @@ impl Bookings {
         self.live
     }
 
-    /// Where a reservation is in its life, for whoever may see everything.
+    /// The state of a reservation, for callers that may see everything.
     pub fn peek(&self, handle: Handle) -> Option<crate::BookingState> {
         self.all.get(self.handles.get(&handle)?).filter(|r| !r.unborn).map(|r| r.state)
     }
@@ -169,7 +169,7 @@ impl Bookings {
         self.clock.calendar(self.now)
     }
 
-    /// Sums up what every owner has, if policy asks for it and it was not done before; or no more.
+    /// Computes the sums of every owner, if policy needs them and they are missing; or drops them.
     pub(crate) fn sum_up(&mut self, wanted: bool) {
         if wanted == self.owners.summed() {
             return;
@@ -183,7 +183,7 @@ impl Bookings {
         self.all = all;
     }
 
-    /// Counts a part of somebody's (or, with a sign of -1, no longer counts it) in all sums that policy may ask for.
+    /// Adds an owner's part to all sums that policy may need (or, with a sign of -1, takes it out).
     pub(crate) fn sum(&mut self, owner: u32, part: &Part, sign: i64) {
         self.owners.sum(owner, part, sign);
         if self.owners.summed() {
@@ -212,7 +212,7 @@ impl Bookings {
         self.reply(id, reply);
     }
 
-    /// A call that changes a reservation: at once, or when what is on its way to the store has come there.
+    /// Handles a call that changes a reservation: at once, or when an earlier change of it has been written.
     pub(crate) fn change<W: Ledger + PolicyPort>(
         &mut self,
         world: &mut W,
@@ -251,7 +251,8 @@ impl Bookings {
         );
     }
 
-    /// The reservation of this handle, for somebody who may read it, or also write. Whoever may not learns nothing.
+    /// The reservation of this handle, for a caller who may read it, or also write it. A caller who may not
+    /// learns nothing.
     pub(crate) fn find(&self, caller: &Caller, handle: Handle, write: bool) -> Result<Number, Refusal> {
         let number = self.handles.get(&handle).copied();
         let r = number.and_then(|number| self.all.get(&number)).filter(|r| !r.unborn && self.may(caller, r, write));
@@ -278,7 +279,7 @@ impl Bookings {
     }
 }
 
-/// Whether what background has must be out of the way of this.
+/// True if this input counts foreground, so that background's slots must be given back first.
 fn counts_foreground(input: &Input) -> bool {
     match input {
         Input::Call { call, .. } => {

@@ -9,12 +9,12 @@ impl CalendarOffset {
         shift(now, self.ahead_ns)
     }
 
-    /// When the agent's clock shows this calendar time.
+    /// The instant of the agent's clock at this calendar time.
     pub fn agents(&self, calendar: Time) -> Time {
         shift(calendar, self.ahead_ns.saturating_neg())
     }
 
-    /// A window of calendar time on the agent's clock; `None`: nothing of it is after the clock's zero.
+    /// A window of calendar time on the agent's clock; `None`: it lies wholly before the clock's zero.
     pub fn agents_window(&self, window: Window) -> Option<Window> {
         Window::new(self.agents(window.start()), self.agents(window.end())).ok()
     }
@@ -25,7 +25,7 @@ impl CalendarOffset {
     }
 }
 
-/// What never comes stays what never comes, and what comes does come.
+/// Shifts an instant. [`Time::FOREVER`] stays, and no other instant becomes it.
 fn shift(t: Time, by: i64) -> Time {
     if t == Time::FOREVER {
         return t;

@@ -4,11 +4,11 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Bytes that are not what their format says.
+/// Bytes that break their format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Corrupt(pub &'static str);
 
-/// Writes.
+/// The writer of a record.
 #[derive(Default)]
 pub(crate) struct Writer {
     pub(crate) bytes: Vec<u8>,
@@ -52,7 +52,7 @@ impl Writer {
     }
 }
 
-/// Reads.
+/// The reader of a record.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }

@@ -1,8 +1,8 @@
-//! How large the book may grow, and how patient it is.
+//! Limits of the bookings: sizes and time spans.
 
 use terms::Span;
 
-/// Limits and spans of the book. Reaching a limit is a refusal.
+/// Limits and spans of [`Bookings`](crate::Bookings). Reaching a limit is a refusal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// Most reservations that are not over.
@@ -13,7 +13,7 @@ pub struct Config {
     pub holds: usize,
     /// Most reservations that are over and still shown; the oldest go first.
     pub finished: usize,
-    /// How long a reservation that is over is shown, and its key remembered.
+    /// The time for which a reservation that is over is shown and its key is remembered.
     pub retention: Span,
     /// Most parts of a reservation.
     pub parts: usize,
@@ -25,7 +25,7 @@ pub struct Config {
     pub members: usize,
     /// The longest hold.
     pub hold: Span,
-    /// How far ahead a window may begin or, if it is not open, end.
+    /// How far ahead a window may begin or, if it has an end, end.
     pub horizon: Span,
     /// Most events that are kept.
     pub events: usize,
@@ -33,16 +33,16 @@ pub struct Config {
     pub rows: usize,
     /// Most calls that wait for one reservation to be written.
     pub waiting: usize,
-    /// Refusals of one caller that have a row each in the audit, if they come at once; and how soon there is another row for one
-    /// who is refused all the time. The others are counted together.
+    /// The number of refusals of one caller that have an audit row each, if they come at once. Later refusals
+    /// are counted together.
     pub refusals: u32,
-    /// See [`Config::refusals`].
+    /// The time after which such a caller has earned one more row. See [`Config::refusals`].
     pub refusal_every: Span,
-    /// Most callers whose refusals are counted apart.
+    /// Most callers whose refusals are counted separately.
     pub refused_callers: usize,
-    /// How uncertain the clock may be.
+    /// The largest uncertainty of the clock at which windows are promised.
     pub uncertainty: Span,
-    /// How far ahead of what was asked an alternative is looked for.
+    /// The time after the requested window that is searched for an alternative.
     pub look_ahead: Span,
 }
 

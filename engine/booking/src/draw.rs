@@ -1,5 +1,5 @@
-//! Handles: the first 128 bits of SHA-256 over the driver's seed and a counter. Who does not know the seed cannot guess
-//! one, and a run can be repeated.
+//! Handles: the first 128 bits of SHA-256 over the driver's seed and a counter. A handle cannot be guessed
+//! without the seed, and a run can be repeated.
 
 use sha2::{Digest, Sha256};
 use terms::book::Handle;
@@ -27,7 +27,7 @@ impl Draw {
     }
 }
 
-/// What a request is recognised by when it comes again.
+/// The digest of a request, by which a repeated request is recognised.
 pub(crate) fn digest(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }

@@ -1,5 +1,5 @@
-//! What is due, what the kernel has been told, and the orders that bring the two together: one at a time for each part;
-//! on one resource nothing is raised while something that is to be lowered is under way, so that adjacent windows
+//! Due amounts, amounts that the kernel has, and the orders that make them equal: one order at a time for
+//! each part. On one resource no amount is raised while another is being lowered, so that adjacent windows
 //! never overlap in the kernel.
 
 use crate::broker::Bookings;
@@ -13,32 +13,32 @@ use alloc::vec::Vec;
 use terms::book::{Binding, Handle};
 use terms::{Span, Time};
 
-/// The first wait before what failed is tried again; it doubles each time.
+/// The first wait before a failed order is tried again; it doubles each time.
 const FIRST_WAIT: Span = Span::from_secs(1);
 const LONGEST_WAIT: Span = Span::from_secs(60);
 
 /// A part of a reservation.
 pub(crate) type Place = (Number, usize);
 
-/// Whose, and how much.
+/// A binding and an amount.
 type Told = (Option<Binding>, u64);
 
-/// A part that has, or until a moment ago had, something due.
+/// A part that has a due amount, or had one a moment ago.
 #[derive(Clone, Debug, Default)]
 struct Live {
-    /// What it is to have now.
+    /// The amount that it is to have now.
     due: u64,
-    /// What the driver has read back.
+    /// The state that the driver has read back.
     told: Option<Told>,
-    /// The order under way, what holds if it goes well, and whether it takes something away.
+    /// The order under way, the state if it succeeds, and true if it takes something away.
     under_way: Option<(OrderId, Option<Told>, bool)>,
     failed: Option<String>,
-    /// Not before then; the agent's clock.
+    /// The earliest next attempt; the agent's clock.
     again: Time,
     wait: Span,
 }
 
-/// Everything that is, or is to be, enforced.
+/// All parts that are, or are to be, enforced.
 #[derive(Clone, Default)]
 pub(crate) struct Force {
     live: BTreeMap<Place, Live>,
@@ -46,29 +46,30 @@ pub(crate) struct Force {
     next: u64,
     /// Parts that may need an order, by resource.
     dirty: BTreeSet<(u32, Place)>,
-    /// Parts whose order failed, by when it is tried again.
+    /// Parts whose order failed, by the time of the next attempt.
     retries: BTreeSet<(Time, u32, Place)>,
-    /// Resources whose background has to be divided anew.
+    /// Resources whose background must be divided anew.
     pub(crate) touched: BTreeSet<u32>,
-    /// Resources whose background has a slot of the ledger, and those whose slot is laid down while the book counts.
+    /// Resources whose background has a slot of the ledger, and those whose slot is released while foreground
+    /// is counted.
     pub(crate) lent: BTreeSet<u32>,
     pub(crate) laid: BTreeSet<u32>,
-    /// Which parts of a resource are for whom.
+    /// The parts of a resource, by their binding.
     bound: BTreeMap<(u32, Binding), Vec<Place>>,
 }
 
-/// A part that is to be enforced now; for a driver that compares it with what is there.
+/// A part that is to be enforced now; a driver compares it with the kernel's state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Due {
-    /// Of which reservation.
+    /// The handle of the reservation.
     pub handle: Handle,
-    /// Which part.
+    /// The part, from 0.
     pub part: usize,
-    /// Of which resource.
+    /// The resource's name.
     pub resource: String,
-    /// Whose.
+    /// The packets or processes; `None`: the resource needs no binding.
     pub binding: Option<Binding>,
-    /// How much.
+    /// The amount, in the unit of the resource's kind.
     pub amount: u64,
 }
 
@@ -87,17 +88,17 @@ impl Force {
         }
     }
 
-    /// The parts of a resource that are for these.
+    /// The parts of a resource with this binding.
     pub(crate) fn bound(&self, resource: u32, binding: &Binding) -> &[Place] {
         self.bound.get(&(resource, binding.clone())).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// When something that failed is tried again; the agent's clock.
+    /// The earliest next attempt of a failed order; the agent's clock.
     pub(crate) fn wake_at(&self) -> Option<Time> {
         self.retries.first().map(|(at, _, _)| *at)
     }
 
-    /// What failed long enough ago may be tried again.
+    /// Marks the parts whose wait after a failure is over.
     pub(crate) fn retry(&mut self, now: Time) {
         while let Some(&(at, resource, place)) = self.retries.first() {
             if at > now {
@@ -108,17 +109,17 @@ impl Force {
         }
     }
 
-    /// What a part is to have now.
+    /// The amount that a part is to have now.
     pub(crate) fn due(&self, place: Place) -> u64 {
         self.live.get(&place).map_or(0, |live| live.due)
     }
 
-    /// What the driver has read back of a part.
+    /// The amount that the driver has read back for a part.
     pub(crate) fn installed(&self, place: Place) -> u64 {
         self.live.get(&place).and_then(|live| live.told.as_ref()).map_or(0, |(_, amount)| *amount)
     }
 
-    /// What the kernel had of a part went with its resource.
+    /// Forgets the kernel's state of a part whose resource has gone.
     pub(crate) fn untold(&mut self, resource: u32, place: Place) {
         if let Some(live) = self.live.get_mut(&place) {
             live.told = None;
@@ -134,7 +135,7 @@ impl Force {
 }
 
 impl Bookings {
-    /// Computes what every part of a reservation is to have now. Background parts have their share.
+    /// Computes the due amount of every part of a reservation. Background parts have their share.
     pub(crate) fn update_due(&mut self, number: Number) {
         let today = self.today();
         let Some(r) = self.all.get(&number) else { return };
@@ -149,7 +150,7 @@ impl Bookings {
         }
     }
 
-    /// What a part is to have from now on.
+    /// Sets the amount that a part is to have from now on.
     pub(crate) fn set_due(&mut self, resource: u32, place: Place, due: u64, foreground: bool) {
         let live = match self.force.live.get_mut(&place) {
             Some(live) => live,
@@ -168,12 +169,12 @@ impl Bookings {
         self.force.dirty.insert((resource, place));
     }
 
-    /// Somebody else is meant, or nobody.
+    /// The binding of a part has changed.
     pub(crate) fn rebound(&mut self, resource: u32, place: Place) {
         self.force.touch(resource, place);
     }
 
-    /// Says what has to be said, on every resource where something has changed.
+    /// Issues the orders that are needed, on every resource with a change.
     pub(crate) fn issue_orders(&mut self) {
         let mut from = 0;
         while let Some(&(resource, _)) = self.force.dirty.range((from, (0, 0))..).next() {
@@ -202,8 +203,8 @@ impl Bookings {
         }
     }
 
-    /// The next step from what was told towards what is due, and whether it takes something away. `None`: there is
-    /// none, or one is under way, or it is not yet time to try again.
+    /// The next step from the state that was told towards the due amount, and true if it takes something
+    /// away. `None`: no step is needed, or one is under way, or it is too early to try again.
     fn step(&mut self, place: Place) -> Option<(OrderAction, Option<Told>, bool)> {
         let live = self.force.live.get(&place)?;
         if live.under_way.is_some() || live.again > self.now {
@@ -230,7 +231,7 @@ impl Bookings {
         Some(step)
     }
 
-    /// What the kernel is to have for a part; `None`: nothing.
+    /// The state that the kernel is to have for a part; `None`: nothing.
     fn wanted(&self, place: Place, due: u64) -> Option<Told> {
         let part = self.all.get(&place.0)?.parts.get(place.1).filter(|_| due > 0)?;
         let named = self.resources.get(part.resource);
@@ -292,7 +293,7 @@ impl Bookings {
         self.force.dirty.insert((resource, place));
     }
 
-    /// What became of a part.
+    /// The state of a part's enforcement.
     pub(crate) fn how_enforced(&self, place: Place) -> Enforced {
         let Some(live) = self.force.live.get(&place) else { return Enforced::Idle };
         let wanted = self.wanted(place, live.due);
@@ -311,7 +312,7 @@ impl Bookings {
         part.is_none_or(|part| self.resources.get(part.resource).id.is_none())
     }
 
-    /// Everything that is to be enforced at this instant, in order of creation.
+    /// All parts that are to be enforced at this instant, in order of creation.
     pub fn due(&self) -> impl Iterator<Item = Due> + '_ {
         self.force.live.iter().filter_map(|(place, live)| {
             let (binding, amount) = self.wanted(*place, live.due)?;

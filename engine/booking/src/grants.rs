@@ -1,5 +1,5 @@
-//! By which rule of policy each part was granted, and what all who use a rule have together: the sums that a rule limits
-//! beside each owner's. What a part was granted by is written with it, so that after a crash the same is counted.
+//! The rule of policy by which each part was granted, and the sums over all users of a rule, which a rule may
+//! limit beside each owner's. A part's grant is written with it, so that the sums survive a crash.
 
 use crate::reservation::Part;
 use crate::tables::most_of;
@@ -9,16 +9,16 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use terms::book::RateStep;
 
-/// By what a part was granted.
+/// The rule and the groups by which a part was granted.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(crate) struct Grant {
-    /// The rule; empty: one of an earlier build, which did not write it down.
+    /// The rule's name; empty: a record of an earlier build, without this field.
     pub(crate) rule: Box<str>,
-    /// The groups of the caller by which the rule is about them.
+    /// The groups of the caller by which the rule applies.
     pub(crate) groups: Vec<Box<str>>,
 }
 
-/// All that there are, as small numbers, and the sums.
+/// All grants, by small numbers, and the sums.
 #[derive(Clone, Default)]
 pub(crate) struct Grants {
     names: BTreeMap<Grant, u32>,
@@ -26,7 +26,7 @@ pub(crate) struct Grants {
     totals: BTreeMap<Account, BTreeMap<u32, UseProfile>>,
 }
 
-/// A rule, and a group of it; the empty one: all who use the rule.
+/// A rule, and a group of it; the empty group: all users of the rule.
 type Account = (Box<str>, Box<str>);
 
 impl Grants {
@@ -44,12 +44,12 @@ impl Grants {
         &self.all[place as usize]
     }
 
-    /// From now on nothing is summed up yet.
+    /// Clears all sums.
     pub(crate) fn clear_sums(&mut self) {
         self.totals.clear();
     }
 
-    /// Counts a part, or no longer.
+    /// Adds a part to the sums (or, with a sign of -1, takes it out).
     pub(crate) fn sum(&mut self, part: &Part, sign: i64) {
         if part.background.is_some() {
             return;
@@ -62,8 +62,8 @@ impl Grants {
         }
     }
 
-    /// The most that is had of a resource under a rule, in a group of it or (empty) by all, at any instant of these steps, with
-    /// these steps added.
+    /// The largest sum of a resource under a rule, in a group of it or (empty) of all its users, at any
+    /// instant of these steps, with these steps added.
     pub(crate) fn together(&self, rule: &str, group: &str, resource: Option<u32>, steps: &[RateStep]) -> u64 {
         let totals = self.totals.get(&(Box::from(rule), Box::from(group)));
         most_of(totals.zip(resource).and_then(|(totals, resource)| totals.get(&resource)), steps)
@@ -75,7 +75,7 @@ impl Grants {
     }
 }
 
-/// Under what a grant is counted.
+/// The sums to which a grant counts.
 pub(crate) fn accounts(grant: &Grant) -> impl Iterator<Item = Account> {
     let known = !grant.rule.is_empty();
     let groups = grant.groups.iter().cloned();

@@ -1,9 +1,9 @@
-//! What the book is told and what it says.
+//! Inputs and outputs of the bookings.
 //!
-//! One input, then drain. Every change is said as one [`Batch`] to be written durably; the reply to the call that made it, and the
-//! events that tell of it, come out only when the batch is [`Input::Appended`]. What happens by time alone is enforced at once.
+//! One input, then drain. Every change is one [`Batch`] to be written durably. Its reply and its events come
+//! out only when the batch is [`Input::Appended`]. Changes by time alone are enforced at once.
 //!
-//! Windows in calls, answers and events are calendar time (UTC); `now` is the agent's own; [`Input::Clock`] tells how they differ.
+//! Windows are calendar time (UTC); `now` is the agent's own clock; [`Input::Clock`] tells the difference.
 
 use crate::refusal::{OfferedPart, Refusal};
 use crate::state::BookingState;
@@ -21,111 +21,111 @@ pub struct CallId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BatchId(pub u64);
 
-/// An order on its way to whoever enforces it.
+/// An order on its way to the driver that enforces it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OrderId(pub u64);
 
-/// What the book is told.
+/// An input of the bookings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
-    /// A record of the journal, from an earlier life; all of them before [`Input::Recovered`], in any order.
+    /// A record of the journal, from an earlier run; all of them before [`Input::Recovered`], in any order.
     Recovering(JournalRecord),
-    /// That was all. Calls are refused before it.
+    /// The last record has come. Calls are refused before it.
     Recovered,
-    /// Somebody calls.
+    /// A call.
     Call {
-        /// Comes back with the reply.
+        /// The number that comes back with the reply.
         id: CallId,
-        /// Who.
+        /// The caller.
         caller: Caller,
-        /// What.
+        /// The call.
         call: Call,
     },
     /// A batch, and every batch before it, is on the disk.
     Appended(BatchId),
     /// A batch could not be written and nothing of it is on the disk.
     AppendFailed {
-        /// Which.
+        /// The batch that failed.
         id: BatchId,
-        /// What the store said.
+        /// The store's reason, for people.
         text: String,
     },
     /// An order was carried out and read back, or could not be.
     Enforced {
-        /// Which.
+        /// The order.
         id: OrderId,
-        /// Why not, for people.
+        /// The reason for a failure, for people.
         result: Result<(), String>,
     },
-    /// How calendar time and the agent's clock differ.
+    /// The difference of calendar time and the agent's clock.
     Clock(CalendarOffset),
-    /// Signalled reservations, the capacity, or the being there of a resource have changed.
+    /// The signalled reservations, the capacity or the presence of a resource has changed.
     Resource(ResourceId),
     /// The rules have changed.
     Policy,
-    /// `wake_at()` has come.
+    /// The time of `wake_at()` has come.
     Wake,
 }
 
 /// Calendar time is the agent's clock plus `ahead_ns`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CalendarOffset {
-    /// By how much calendar time is ahead, nanoseconds.
+    /// The lead of calendar time over the agent's clock, nanoseconds.
     pub ahead_ns: i64,
-    /// How far calendar time may be off.
+    /// The largest error of calendar time.
     pub uncertainty: Span,
 }
 
-/// What may be asked.
+/// A call of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Call {
-    /// What would be granted? Nothing is held.
+    /// Ask for the grant that a creation would get. Nothing is held.
     Enquire(BookingRequest),
     /// Reserve, all parts or none.
     Create {
-        /// What.
+        /// The request.
         ask: BookingRequest,
-        /// For how long it is only held, until [`Call::Commit`]; `None`: it is booked at once.
+        /// The length of the hold, until [`Call::Commit`]; `None`: it is booked at once.
         hold: Option<Span>,
-        /// The same key of an owner with the same request has one effect; with another it is refused. Empty: none.
+        /// An owner's key: the same request again has one effect, another one is refused. Empty: none.
         key: String,
     },
-    /// Book what is held.
+    /// Book a held reservation.
     Commit(Handle),
-    /// The same, as its coordinator decided when all held: neither policy nor the clock is asked again.
+    /// Book a held reservation as its coordinator decided: neither policy nor the clock is asked again.
     Decided(Handle),
-    /// Change amounts or windows; if the new does not fit, the old stays.
+    /// Change amounts or windows; if the change does not fit, the reservation stays as it was.
     Modify {
-        /// Which.
+        /// The reservation.
         handle: Handle,
-        /// What.
+        /// The change.
         change: BookingChange,
     },
-    /// Say whose packets or processes a part is for, or (`None`) nobody's.
+    /// Bind a part to packets or processes, or (`None`) to nothing.
     Bind {
-        /// Which.
+        /// The reservation.
         handle: Handle,
-        /// Which part, from 0.
+        /// The part, from 0.
         part: usize,
-        /// Whose.
+        /// The packets or processes.
         binding: Option<Binding>,
     },
     /// Give it back.
     Cancel(Handle),
     /// One reservation.
     Show(Handle),
-    /// Those that match, in order of their creation.
+    /// The reservations that match, in order of their creation.
     List(Matching),
-    /// What happened to one after the event of this number (0: all that is kept), oldest first, a page.
+    /// A page of one reservation's events after this event number (0: all that are kept), oldest first.
     History(Handle, u64),
-    /// What happened after this event, oldest first; see [`CallResult::Events`].
+    /// The events after an event, oldest first; see [`CallResult::Events`].
     Since {
-        /// Its number; 0: from the oldest that is kept.
+        /// The number of that event; 0: start at the oldest that is kept.
         seq: u64,
         /// At most so many.
         most: usize,
     },
-    /// What there is to reserve.
+    /// The resources.
     Resources {
         /// How far ahead the timelines go, calendar time; `None`: no timelines.
         timeline: Option<Window>,
@@ -135,36 +135,36 @@ pub enum Call {
 /// A request for resources.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BookingRequest {
-    /// What of which resources; at least one.
+    /// The parts, at least one.
     pub parts: Vec<PartAsk>,
-    /// When.
+    /// The time of the reservation.
     pub when: When,
-    /// What its owner calls it.
+    /// The owner's label for it.
     pub label: String,
-    /// What it belongs to.
+    /// The group to which it belongs; empty: none.
     pub group: String,
-    /// All that the group has, as whoever made it names them.
+    /// All members of the group, as its creator names them.
     pub members: Vec<String>,
 }
 
-/// How much of one resource.
+/// A request for an amount of one resource.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PartAsk {
     /// The resource's name.
     pub resource: String,
-    /// How much: the most that is wanted.
+    /// The most that is wanted.
     pub amount: u64,
-    /// The least that will do; equal to `amount` where there is no range.
+    /// The least that is acceptable; equal to `amount` if there is no range.
     pub least: u64,
-    /// Whether it only shares what foreground leaves; `amount` is the most that it can use.
+    /// The terms of a background part; `amount` is then the most that it can use.
     pub background: Option<Background>,
     /// How its packets travel.
     pub shape: PacketShape,
-    /// Whose packets or processes, if that is known already.
+    /// The packets or processes, if they are known already.
     pub binding: Option<Binding>,
 }
 
-/// When something is wanted.
+/// The time of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum When {
     /// In this window.
@@ -174,35 +174,35 @@ pub enum When {
         /// `None`: open at its end.
         end: Option<Time>,
     },
-    /// For so long, from now on.
+    /// For a span, from now on.
     Now {
-        /// How long.
+        /// The length.
         span: Span,
     },
-    /// For so long, as early as it fits.
+    /// For a span, as early as it fits.
     Earliest {
-        /// How long.
+        /// The length.
         span: Span,
         /// Not before; `None`: now.
         not_before: Option<Time>,
-        /// Over by; `None`: whenever.
+        /// The end is not later than this; `None`: no limit.
         by: Option<Time>,
     },
-    /// So much moved by a deadline, at a constant rate if one will do, otherwise in steps. Every part is a rate, and
-    /// its `amount` is the most that it can use (0: whatever there is).
+    /// A volume that must be moved by a deadline, at a constant rate if that fits, otherwise in steps. Every
+    /// part is a rate, and its `amount` is the most that it can use (0: all that is free).
     Volume {
-        /// How much.
+        /// The volume, bytes.
         bytes: u64,
         /// Not before; `None`: now.
         not_before: Option<Time>,
-        /// By when.
+        /// The deadline.
         deadline: Time,
     },
     /// In each of these windows (a recurrence, spelled out), all of them or none.
     Series {
         /// In order, none overlapping.
         windows: Vec<Window>,
-        /// Which of them, from 0, need not fit: those that do are granted. Every other must. Empty: all must.
+        /// The windows, from 0, that may fail. Every other one must fit. Empty: all must fit.
         may_fail: Vec<usize>,
     },
 }
@@ -214,12 +214,12 @@ impl Default for When {
     }
 }
 
-/// What to change of a reservation; `None` leaves as it is.
+/// A change of a reservation; `None` leaves a field as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BookingChange {
-    /// New amounts: of which part, which must be of this kind, how much. All steps of the part get it.
+    /// New amounts: the part, the kind that the part must have, the amount. All steps of the part get it.
     pub amounts: Vec<(usize, ResourceKind, u64)>,
-    /// A new start, of the first step; not of one that has begun.
+    /// A new start, of the first step; it is refused for a step that has begun.
     pub start: Option<Time>,
     /// A new end, of the last step; [`Time::FOREVER`]: open.
     pub end: Option<Time>,
@@ -227,7 +227,7 @@ pub struct BookingChange {
     pub label: Option<String>,
 }
 
-/// Which reservations to list.
+/// A filter for a list of reservations.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Matching {
     /// Of this owner.
@@ -244,85 +244,85 @@ pub struct Matching {
     pub window: Option<Window>,
     /// Created after this one, which itself is not listed: for the next page.
     pub after: Option<Handle>,
-    /// At most so many; 0: as many as the book allows in one answer.
+    /// At most so many; 0: the limit of [`Config::rows`](crate::Config::rows).
     pub most: usize,
 }
 
 /// The answer to a call.
 pub type Reply = Result<CallResult, Refusal>;
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CallResult {
-    /// What would be granted, part by part.
+    /// The grant that a creation would get, part by part.
     Enquired(Enquired),
     /// The reservation as it is after the call.
     Reservation(BookingView),
-    /// Those that match.
+    /// The reservations that match.
     List {
-        /// These.
+        /// Their views.
         views: Vec<BookingView>,
-        /// Whether there are more.
+        /// True if there are more.
         more: bool,
     },
-    /// What happened, oldest first.
+    /// Events, oldest first.
     Events {
-        /// These.
+        /// The events.
         events: Vec<Event>,
-        /// The number of the last event that there is: nothing newer has happened.
+        /// The number of the newest event that there is.
         last: u64,
-        /// Whether events between the one asked for and the first of these are not kept any more.
+        /// True if some events between the requested number and the first of these are no longer kept.
         lost: bool,
     },
-    /// What there is to reserve.
+    /// The resources.
     Resources(Vec<ResourceView>),
 }
 
-/// What would be granted.
+/// The answer to an enquiry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Enquired {
-    /// What each part would get now; `None`: the request as it stands would be refused.
+    /// The grant of each part now; `None`: the request as it stands would be refused.
     pub granted: Option<Vec<OfferedPart>>,
-    /// Why it would be refused, and what would be possible.
+    /// The reason for a refusal, and alternatives.
     pub refusal: Option<Refusal>,
-    /// What there is, part by part.
+    /// The free amounts, part by part.
     pub parts: Vec<Free>,
 }
 
-/// What there is for a part.
+/// The free amount for a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Free {
-    /// What amounts count.
+    /// The kind, and so the unit of amounts.
     pub kind: ResourceKind,
-    /// What it could have at most over its whole window (of a series: over the first).
+    /// The most that it could have over its whole window (for a series: over the first).
     pub free: u64,
-    /// What a promise would be worth.
+    /// The strength of a promise.
     pub guarantee: Guarantee,
 }
 
-/// What the book says.
+/// An output of the bookings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// Write these durably, all or none, after those before; answer with [`Input::Appended`] or [`Input::AppendFailed`].
+    /// Write these durably, all or none, in order; answer [`Input::Appended`] or [`Input::AppendFailed`].
     Append(Batch),
     /// The answer to a call.
     Reply {
-        /// Whose.
+        /// The number of the call.
         id: CallId,
-        /// What.
+        /// The answer.
         reply: Reply,
     },
     /// Make it so in the kernel, read it back, and answer with [`Input::Enforced`]. Orders are carried out in order.
     Enforce(Order),
-    /// It happened, and it is written down. Numbers grow; some are never used.
+    /// An event that has been written. Numbers grow; some are never used.
     Event(Event),
-    /// A record of the journal is not what its form says; it is left out. The operator must know, and decide.
+    /// A record of the journal breaks its form and is left out. The operator must know, and decide.
     Corrupt {
-        /// Where.
+        /// The table of the record.
         table: RecordTable,
-        /// Under which key.
+        /// The key of the record.
         key: Vec<u8>,
-        /// What is wrong with it.
+        /// The mistake.
         what: &'static str,
     },
 }
@@ -330,110 +330,110 @@ pub enum Output {
 /// Records that are written together or not at all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Batch {
-    /// Its name; they grow by one.
+    /// The batch's number; numbers grow by one.
     pub id: BatchId,
-    /// In no order that matters; a key is named once.
+    /// The records, in any order; a key occurs once.
     pub records: Vec<JournalRecord>,
-    /// It gives something back, or says what has happened already: a store that keeps room for the worst day uses it for this.
+    /// True if it gives something back or records past events. A store may use its reserve of space for it.
     pub urgent: bool,
 }
 
-/// A record: what a store keeps without understanding it.
+/// A record that a store keeps without understanding it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JournalRecord {
-    /// Where.
+    /// The table.
     pub table: RecordTable,
-    /// Under which key: at most 128 bytes.
+    /// The key, at most 128 bytes.
     pub key: Vec<u8>,
-    /// What; `None`: the key is deleted.
+    /// The value; `None`: the key is deleted.
     pub value: Option<Vec<u8>>,
 }
 
-/// Where a record belongs.
+/// The table to which a record belongs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RecordTable {
-    /// Reservations, by handle. Told when recovering.
+    /// Reservations, by number (earlier builds: by handle). Told when recovering.
     Reservation,
     /// Events, by number. Told when recovering.
     Event,
-    /// Who decided what by which rule, by event number. Written, never told again; the store chains them.
+    /// Decisions (caller, call, rule), by time and number. Written, never told again; the store chains them.
     Audit,
 }
 
-/// What somebody is to make so.
+/// An instruction to the driver for one part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Order {
-    /// Its name.
+    /// The order's number.
     pub id: OrderId,
-    /// Of which reservation.
+    /// The handle of the reservation.
     pub handle: Handle,
-    /// Which part, from 0.
+    /// The part, from 0.
     pub part: usize,
-    /// Which resource.
+    /// The resource's name.
     pub resource: String,
-    /// Whether it is background (an AF class), not foreground (EF).
+    /// True if the part is background (an AF class), false if it is foreground (EF).
     pub background: bool,
     /// How its packets travel.
     pub shape: PacketShape,
-    /// What.
+    /// The action.
     pub action: OrderAction,
 }
 
-/// What is to be made so. All of them may be repeated.
+/// The action of an order. All of them may be repeated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OrderAction {
-    /// From now on these have this amount.
+    /// From now on the binding has this amount.
     Enable {
-        /// Whose; `None`: the resource needs no binding.
+        /// The packets or processes; `None`: the resource needs no binding.
         binding: Option<Binding>,
-        /// How much.
+        /// The amount, in the unit of the resource's kind.
         amount: u64,
     },
-    /// They have another amount.
+    /// The binding has another amount.
     Change {
-        /// Whose.
+        /// The packets or processes; `None`: the resource needs no binding.
         binding: Option<Binding>,
-        /// How much.
+        /// The amount, in the unit of the resource's kind.
         amount: u64,
     },
-    /// They have nothing any more.
+    /// The binding has no amount any more.
     Disable {
-        /// Whose.
+        /// The packets or processes; `None`: the resource needs no binding.
         binding: Option<Binding>,
     },
 }
 
-/// Something that happened to a reservation.
+/// An event in the life of a reservation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// Its number.
+    /// The event's number.
     pub seq: u64,
-    /// When; calendar time.
+    /// The time of the event; calendar time.
     pub at: Time,
-    /// To which.
+    /// The handle of the reservation.
     pub handle: Handle,
-    /// Whose it is.
+    /// The owner's name.
     pub owner: String,
-    /// Of which group.
+    /// The reservation's group.
     pub group: String,
-    /// What.
+    /// The kind of event.
     pub what: EventKind,
 }
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EventKind {
     /// It was created, held or booked.
     Created(BookingState),
-    /// What was held is booked.
+    /// The hold was committed.
     Committed,
     /// Amounts, windows or the label changed.
     Modified,
-    /// A part is for these now.
+    /// A part was bound to other packets or processes, or to none.
     Bound {
-        /// Which part.
+        /// The part, from 0.
         part: usize,
-        /// Whose.
+        /// The packets or processes; `None`: not bound any more.
         binding: Option<Binding>,
     },
     /// A window began.
@@ -442,38 +442,38 @@ pub enum EventKind {
     Paused,
     /// It is over.
     Over(BookingState),
-    /// A background part's share has changed (0: suspended).
+    /// The share of a background part changed (0: suspended).
     Share {
-        /// Which part.
+        /// The part, from 0.
         part: usize,
-        /// What its amounts count.
+        /// The kind, and so the unit of its amounts.
         kind: ResourceKind,
-        /// What it had.
+        /// The share before.
         from: u64,
-        /// What it has.
+        /// The share now.
         to: u64,
     },
-    /// What is due could not be enforced; it is tried again.
+    /// The due amount could not be enforced; it is tried again.
     Failing {
-        /// Which part.
+        /// The part, from 0.
         part: usize,
-        /// Why.
+        /// The reason.
         text: String,
     },
-    /// It is enforced again.
+    /// The due amount is enforced again.
     InForce {
-        /// Which part.
+        /// The part, from 0.
         part: usize,
     },
-    /// A resource has less than was promised, and this is among those that were promised it.
+    /// A resource has less than was promised, and this reservation is affected.
     Short {
-        /// Which part.
+        /// The part, from 0.
         part: usize,
-        /// What its amounts count.
+        /// The kind, and so the unit of its amounts.
         kind: ResourceKind,
-        /// From when on; calendar time.
+        /// The first instant of the shortage; calendar time.
         first: Time,
-        /// How much is missing at most, of all that was promised.
+        /// The largest shortage of all that was promised.
         missing: u64,
     },
 }

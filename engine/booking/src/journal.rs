@@ -1,5 +1,5 @@
-//! Journal before reply: what changes is said as a batch, counts from that moment, and is undone if the batch cannot be
-//! written. What happens by time alone cannot be undone, and is written again.
+//! Journal before reply: each change is one batch, counts from that moment, and is undone if the batch cannot
+//! be written. Events caused by time alone cannot be undone, and are written again.
 
 use crate::broker::Bookings;
 pub(crate) use crate::io::BatchId;
@@ -16,11 +16,11 @@ use terms::book::{Binding, Caller, Handle};
 use terms::ports::book::SlotKey;
 use terms::ports::{Ledger, PolicyPort};
 
-/// How long after a failure what happened by time alone is written again.
+/// The wait after a failure before events caused by time alone are written again.
 const AGAIN: Span = Span::from_secs(1);
 /// Most reservations whose facts go into one batch.
 const FACTS: usize = 256;
-/// So many records to delete are worth a batch of their own.
+/// The number of pending deletions that are worth a batch of their own.
 const DOOMED: usize = 256;
 
 /// A batch on its way.
@@ -28,12 +28,12 @@ const DOOMED: usize = 256;
 pub(crate) struct Pending {
     pub(crate) id: BatchId,
     pub(crate) change: Written,
-    /// Who waits for it.
+    /// The call that waits for it.
     pub(crate) reply: Option<CallId>,
     pub(crate) events: Vec<Event>,
 }
 
-/// What becomes true when a batch is written, and is undone if it cannot be.
+/// A change that becomes true when a batch is written, and is undone if it cannot be.
 #[derive(Clone)]
 pub(crate) enum Written {
     Create(Number),
@@ -50,10 +50,10 @@ pub(crate) enum Written {
         binding: Option<Binding>,
     },
     Cancel(Number),
-    /// Only the audit knows of it.
+    /// A refusal that is written to the audit only.
     Refused(Refusal),
     Facts(Vec<(Number, Vec<EventKind>)>),
-    /// How many refusals of whom had no row of their own.
+    /// By caller, the number of refusals that had no row of their own.
     Counted(Vec<(Box<str>, u64)>),
 }
 
@@ -70,7 +70,7 @@ impl Written {
     }
 }
 
-/// What policy said about a change, for the audit.
+/// Policy's decision about a change, for the audit.
 pub(crate) struct Decided<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) verb: &'static str,
@@ -78,13 +78,14 @@ pub(crate) struct Decided<'a> {
     pub(crate) rules: Vec<Box<str>>,
 }
 
-/// Where a reservation's record is: keys that rise in order of creation, so that those created together share a page.
+/// The key of a reservation's record. Keys rise in order of creation, so that reservations created together
+/// share a page.
 pub(crate) fn key_of(number: Number) -> Vec<u8> {
     number.to_be_bytes().to_vec()
 }
 
 impl Bookings {
-    /// Writes a change: the reservation as it will be, what happens to it, who decided.
+    /// Writes a change: the reservation after it, its events, and the decision.
     pub(crate) fn write(
         &mut self,
         next: &Reservation,
@@ -113,7 +114,7 @@ impl Bookings {
     ) -> BatchId {
         let id = BatchId(self.next_batch);
         self.next_batch += 1;
-        // If this batch fails they stay on the disk, are read when the book is next read, and are deleted then.
+        // If this batch fails they stay on the disk, are read at the next recovery, and are deleted then.
         records.append(&mut self.doomed);
         records.extend(events.iter().map(|event| JournalRecord {
             table: RecordTable::Event,
@@ -157,7 +158,7 @@ impl Bookings {
         }
     }
 
-    /// What was announced is so.
+    /// Makes an announced change true.
     fn complete<W: Ledger + PolicyPort>(&mut self, world: &mut W, change: Written) -> Option<Refusal> {
         match change {
             Written::Create(number) => self.born(number),
@@ -205,14 +206,14 @@ impl Bookings {
         }
     }
 
-    /// Nothing of this reservation is on its way any more.
+    /// No batch of this reservation is on its way any more.
     pub(crate) fn settled(&mut self, number: Number) {
         if let Some(r) = self.all.get_mut(&number) {
             r.busy = None;
         }
     }
 
-    /// What waited for a reservation goes on, until it has to wait again.
+    /// Continues the calls that wait for a reservation, until one has to wait again.
     fn go_on<W: Ledger + PolicyPort>(&mut self, world: &mut W, number: Number) {
         while let Some(queue) = self.waiting.get_mut(&number) {
             if self.all.get(&number).is_some_and(|r| r.busy.is_some()) {
@@ -229,12 +230,12 @@ impl Bookings {
         }
     }
 
-    /// Something happened to a reservation by time alone.
+    /// Notes an event of a reservation that time alone caused.
     pub(crate) fn fact(&mut self, number: Number, what: EventKind) {
         self.facts.entry(number).or_default().push(what);
     }
 
-    /// Sends what happened by time alone on its way, except where a change of the same reservation is under way.
+    /// Sends the events that time alone caused, except for a reservation with a change under way.
     pub(crate) fn flush(&mut self) {
         if self.now < self.write_again {
             return;
@@ -267,7 +268,7 @@ impl Bookings {
         Event { seq, at: self.today(), handle: r.handle, owner, group: r.group.to_string(), what }
     }
 
-    /// Keeps a written event for those who ask later; the oldest goes.
+    /// Keeps a written event for later queries; the oldest is dropped.
     pub(crate) fn keep(&mut self, event: Event) {
         self.events.push_back(event);
         while self.events.len() > self.config.events {
@@ -313,7 +314,7 @@ impl Bookings {
         JournalRecord { table: RecordTable::Reservation, key: key_of(r.number), value: Some(self.encoded(r)) }
     }
 
-    /// Records under their handle, as earlier builds wrote them, are put where they belong; `old`: their deletions.
+    /// Moves the records of earlier builds from their handle to their present key; `old`: the deletions.
     pub(crate) fn move_records(&mut self, old: Vec<JournalRecord>) {
         for some in old.chunks(FACTS) {
             let mut records = some.to_vec();

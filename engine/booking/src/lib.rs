@@ -1,10 +1,10 @@
-//! The book: reservations of any resource, now or for later, under one handle, with one life (GARA: Foster, Roy,
-//! Sander, Winkler, "End-to-End Quality of Service for High-End Applications", section 3).
+//! Bookings: reservations of any resource, now or for later, under one handle, with one life (GARA: Foster,
+//! Roy, Sander, Winkler, "End-to-End Quality of Service for High-End Applications", section 3).
 //!
-//! Reading order: [`io`] (what the book is told and says), [`state`] (the life of a reservation), [`Bookings`], `calls` (one
-//! file each) and `ask` (from what is asked to what would be granted), `journal` (before reply), `life` (time passes),
-//! `enforce` (orders to the kernel), [`background`] (what foreground leaves, shared), `recover`, [`record`] (bytes);
-//! [`path`] stands for itself.
+//! Reading order: [`io`] (inputs and outputs), [`state`] (the life of a reservation), [`Bookings`], `calls`
+//! (one file each) and `ask` (from a request to a grant), `journal` (before reply), `life` (time passes),
+//! `enforce` (orders to the kernel), [`background`] (sharing of what foreground leaves), `recover`,
+//! [`record`] (bytes); [`path`] is independent of the others.
 #![no_std]
 #![forbid(unsafe_code)]
 

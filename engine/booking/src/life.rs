@@ -1,7 +1,7 @@
-//! What happens to reservations by time alone, and how they are born, kept and forgotten.
+//! Changes of reservations by time alone, and their creation, storage and removal.
 //!
-//! The kernel follows the clock at once; the state follows as soon as no change of the reservation is on its way to the
-//! store, and what happened is written then.
+//! The kernel follows the clock at once. The state follows as soon as no change of the reservation is on its
+//! way to the store, and its events are written then.
 
 use crate::broker::Bookings;
 use crate::io::{EventKind, JournalRecord, RecordTable};
@@ -12,7 +12,7 @@ use terms::Time;
 use terms::ports::Ledger;
 use terms::ports::book::SlotKey;
 
-/// When to look at a reservation next; calendar time.
+/// The time of the next look at a reservation; calendar time.
 fn next_look(r: &Reservation, today: Time, retention: terms::Span) -> Option<Time> {
     let at = if r.state.is_over() {
         r.over.saturating_add(retention)
@@ -25,7 +25,7 @@ fn next_look(r: &Reservation, today: Time, retention: terms::Span) -> Option<Tim
 }
 
 impl Bookings {
-    /// Time passes: everything that is due by now happens.
+    /// Applies all changes that are due by now.
     pub(crate) fn pass<L: Ledger>(&mut self, ledger: &mut L) {
         let today = self.today();
         while let Some(&(at, number)) = self.agenda.first() {
@@ -95,7 +95,7 @@ impl Bookings {
         }
     }
 
-    /// A reservation is over.
+    /// Finishes a reservation.
     pub(crate) fn finish<L: Ledger>(&mut self, ledger: &mut L, number: Number, state: BookingState) {
         let today = self.today();
         let Some(r) = self.all.get_mut(&number) else { return };
@@ -113,7 +113,7 @@ impl Bookings {
         }
     }
 
-    /// What it held is free again, and is its owner's no more.
+    /// Frees the amounts of a reservation, and takes it out of its owner's sums.
     fn uncount<L: Ledger>(&mut self, ledger: &mut L, number: Number, was: BookingState) {
         let Some(mut r) = self.all.remove(&number) else { return };
         let owner = self.owners.get_mut(r.owner);
@@ -143,7 +143,7 @@ impl Bookings {
         }
     }
 
-    /// Counts a new reservation: its owner's, its resources', findable by its handle and its key.
+    /// Counts a new reservation for its owner and its resources, and makes it findable by handle and key.
     pub(crate) fn count(&mut self, r: Reservation) {
         let number = r.number;
         if r.state.is_over() {
@@ -176,7 +176,7 @@ impl Bookings {
         }
     }
 
-    /// The batch that creates it could not be written: it never was.
+    /// Removes a reservation whose creation could not be written.
     pub(crate) fn unmake<L: Ledger>(&mut self, ledger: &mut L, number: Number) {
         let Some(r) = self.all.get(&number) else { return };
         let was = r.state;
@@ -185,7 +185,7 @@ impl Bookings {
         self.drop_all_trace(number);
     }
 
-    /// It is not shown any more, and its key may be used again.
+    /// Removes an old reservation: it is not shown any more, and its key may be used again.
     fn forget(&mut self, number: Number) {
         let Some(r) = self.all.get(&number) else { return };
         let record = JournalRecord { table: RecordTable::Reservation, key: key_of(number), value: None };

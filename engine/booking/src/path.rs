@@ -1,8 +1,8 @@
-//! The path service (GARA section 3.2): from what agents publish about their interfaces, which resources lie between two
-//! hosts.
+//! The path service (GARA section 3.2): the resources between two hosts, computed from the interfaces that
+//! agents publish.
 //!
-//! An interface leads from its agent into a subnet, and from there without cost to every other agent on it. What is
-//! reserved is what leaves an interface. A host that is no agent is where its address says: on a subnet.
+//! An interface leads from its agent into a subnet, and from there without cost to every other agent on it.
+//! Reservations are for packets that leave an interface. A host that is no agent is on its address's subnet.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -15,22 +15,22 @@ pub const MOST_INTERFACES: usize = 65_536;
 /// An interface as its agent publishes it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PublishedLink {
-    /// Whose it is.
+    /// The name of its agent.
     pub agent: String,
-    /// The resource that what leaves it draws on: `net/eth1`.
+    /// The resource that packets leaving by it use: `net/eth1`.
     pub resource: String,
     /// Its address.
     pub address: IpAddr,
-    /// How many bits of it are the subnet's.
+    /// The length of the subnet's prefix, bits.
     pub prefix: u8,
-    /// What it costs to leave by it; at least 1.
+    /// The cost of leaving by it; at least 1.
     pub cost: u32,
 }
 
 /// A subnet: its address with the host's bits zero, and how many bits are left.
 type Subnet = (IpAddr, u8);
 
-/// Who is joined to whom.
+/// A graph of agents and subnets, joined by interfaces.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     interfaces: Vec<PublishedLink>,
@@ -39,17 +39,17 @@ pub struct Graph {
     on: BTreeMap<Subnet, Vec<usize>>,
 }
 
-/// A way: the interfaces that it leaves by, in order, by their place in what was published.
+/// A path: the interfaces by which it leaves, in order, by their index in the published list.
 pub type Path = Vec<usize>;
 
-/// Where a search stands.
+/// A place that a search has reached.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Place<'a> {
     Agent(&'a str),
     Subnet(Subnet),
 }
 
-/// No such place.
+/// The error for an address that is on no subnet of any agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Nowhere(pub IpAddr);
 
@@ -69,7 +69,7 @@ fn subnet(address: IpAddr, prefix: u8) -> Subnet {
 }
 
 impl Graph {
-    /// Of these interfaces; what is more than [`MOST_INTERFACES`] is left out.
+    /// A graph of these interfaces; those beyond [`MOST_INTERFACES`] are left out.
     pub fn new(mut interfaces: Vec<PublishedLink>) -> Graph {
         interfaces.truncate(MOST_INTERFACES);
         let (mut of, mut on): (BTreeMap<String, Vec<usize>>, BTreeMap<Subnet, Vec<usize>>) = Default::default();
@@ -85,7 +85,7 @@ impl Graph {
         &self.interfaces
     }
 
-    /// Where an address is: an agent's own, or on a subnet that somebody has published, the narrowest of them.
+    /// The place of an address: the agent that has it, or the narrowest published subnet that contains it.
     fn place(&self, address: IpAddr) -> Result<Place<'_>, Nowhere> {
         if let Some(own) = self.interfaces.iter().find(|interface| interface.address == address) {
             return Ok(Place::Agent(&own.agent));
@@ -95,11 +95,11 @@ impl Graph {
         found.map(|at| Place::Subnet(*at)).ok_or(Nowhere(address))
     }
 
-    /// The way of least cost by usable interfaces; of equals the one with fewer of them, then the one that was published
-    /// first. `Ok(None)`: there is none.
+    /// The path of least cost by usable interfaces; of equals the one with fewer of them, then the one that
+    /// was published first. `Ok(None)`: there is none.
     ///
     /// # Errors
-    /// [`Nowhere`]: an end is at no place that anybody has published.
+    /// [`Nowhere`]: an end is at no published place.
     pub fn shortest(
         &self,
         from: IpAddr,
@@ -135,7 +135,7 @@ impl Graph {
         }
     }
 
-    /// Where one can go from a place, and the interface by which one leaves.
+    /// The places next to a place, and the interface by which each is reached.
     fn beyond<'a>(&'a self, place: &Place<'a>) -> Vec<(Place<'a>, Option<usize>)> {
         match place {
             Place::Agent(agent) => {
@@ -153,8 +153,8 @@ impl Graph {
         subnet(self.interfaces[n].address, self.interfaces[n].prefix)
     }
 
-    /// The shortest way and others, each the shortest without one of the interfaces of the first; at most so many in
-    /// all, the cheapest first.
+    /// The shortest path and others, each the shortest without one of the interfaces of the first; at most
+    /// `most` in all, the cheapest first.
     ///
     /// # Errors
     /// As [`Graph::shortest`].

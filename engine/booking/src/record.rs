@@ -1,5 +1,5 @@
-//! Records of the journal as bytes, and back. The first octet is the version of the form; what is read must be what
-//! would be written, to the bit, so that equal states have equal bytes.
+//! Records of the journal as bytes, and back. The first octet is the version of the form. Bytes are read only
+//! if writing the result gives the same bytes, so that equal states have equal bytes.
 
 use crate::codec::{Corrupt, Reader, Writer};
 use crate::grants::Grant;
@@ -14,13 +14,13 @@ use terms::book::{Background, Binding, BoundFlow, Handle, PacketShape, RateStep,
 use terms::{Span, Time, Window};
 
 const VERSION: u8 = 1;
-/// What is added to it of a reservation whose group names its members, and of one whose parts say by which rule of policy they were
-/// granted.
+/// Numbers added to the version: if the group names its members, and if the parts say by which rule of policy
+/// they were granted.
 const WITH_MEMBERS: u8 = 1;
 const GRANTED: u8 = 2;
 const UNKNOWN: Corrupt = Corrupt("a version that this program does not know");
 
-/// A reservation as the journal has it: with names, and without what is made anew when the book is read.
+/// A reservation as the journal has it: with names, and without fields that recovery computes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stored {
     pub(crate) handle: Handle,
@@ -38,7 +38,7 @@ pub struct Stored {
     pub(crate) parts: Vec<StoredPart>,
 }
 
-/// A part of it.
+/// A part of a stored reservation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredPart {
     pub(crate) resource: String,
@@ -49,7 +49,7 @@ pub struct StoredPart {
     pub(crate) grant: Grant,
 }
 
-/// What is written of a reservation, wherever it lies.
+/// The fields of a reservation to write, borrowed from where they are.
 pub(crate) struct Writing<'a, P> {
     pub(crate) handle: Handle,
     pub(crate) number: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Writing<'a, P> {
     pub(crate) parts: P,
 }
 
-/// A part of it.
+/// A part of a reservation to write.
 pub(crate) struct WritingPart<'a> {
     pub(crate) resource: &'a str,
     pub(crate) steps: &'a [RateStep],
@@ -77,7 +77,7 @@ pub(crate) struct WritingPart<'a> {
 }
 
 impl<'a, P: ExactSizeIterator<Item = WritingPart<'a>> + Clone> Writing<'_, P> {
-    /// As bytes.
+    /// Encodes the reservation.
     pub(crate) fn encode(self) -> Vec<u8> {
         let mut w = Writer { bytes: Vec::with_capacity(160) };
         // What is not known is not written: such a reservation is as earlier builds wrote it.
@@ -122,7 +122,7 @@ impl<'a, P: ExactSizeIterator<Item = WritingPart<'a>> + Clone> Writing<'_, P> {
 }
 
 impl Stored {
-    /// As bytes.
+    /// Encodes the reservation.
     pub fn encode(&self) -> Vec<u8> {
         let parts = self.parts.iter().map(|part| WritingPart {
             resource: &part.resource,
@@ -150,10 +150,10 @@ impl Stored {
         .encode()
     }
 
-    /// From bytes.
+    /// Decodes a reservation.
     ///
     /// # Errors
-    /// [`Corrupt`]: what is wrong with them.
+    /// [`Corrupt`]: the mistake.
     pub fn decode(bytes: &[u8]) -> Result<Stored, Corrupt> {
         let mut r = Reader::new(bytes);
         let form = r.byte()?.checked_sub(VERSION).filter(|form| *form <= WITH_MEMBERS + GRANTED).ok_or(UNKNOWN)?;
@@ -203,7 +203,7 @@ fn read_grant(r: &mut Reader<'_>) -> Result<Grant, Corrupt> {
     Ok(Grant { rule, groups: r.list(|r| Ok(r.text()?.into_boxed_str()))? })
 }
 
-/// Each step as the gap before it, its length, its amount.
+/// Writes each step as the gap before it, its length, and its amount.
 fn write_steps(w: &mut Writer, steps: &[RateStep]) {
     let mut at = Time::ZERO;
     w.list(steps, |w, step| {
@@ -251,7 +251,7 @@ pub(crate) fn write_binding(w: &mut Writer, binding: &Binding) {
     }
 }
 
-/// As it always was where its start is not known; else with that behind it.
+/// Writes a task in its old form if its start is unknown; else in the form with the start behind it.
 fn write_task(w: &mut Writer, [plain, started]: [u8; 2], task: &Task) {
     w.byte(if task.start == 0 { plain } else { started });
     w.number(task.number.into());
@@ -300,7 +300,7 @@ fn read_address(r: &mut Reader<'_>) -> Result<IpAddr, Corrupt> {
 }
 
 impl Event {
-    /// As bytes.
+    /// Encodes the event.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::default();
         w.byte(VERSION);
@@ -313,10 +313,10 @@ impl Event {
         w.bytes
     }
 
-    /// From bytes.
+    /// Decodes an event.
     ///
     /// # Errors
-    /// [`Corrupt`]: what is wrong with them.
+    /// [`Corrupt`]: the mistake.
     pub fn decode(bytes: &[u8]) -> Result<Event, Corrupt> {
         let mut r = Reader::new(bytes);
         version(&mut r)?;
@@ -415,7 +415,7 @@ fn one_of<T: Copy>(all: &[T], place: u8) -> Result<T, Corrupt> {
     all.get(usize::from(place)).copied().ok_or(Corrupt("a number that stands for nothing"))
 }
 
-/// What an audit record says, for whoever reads the audit: `(who, what, outcome, rules)`.
+/// The bytes of an audit record: `(who, what, outcome, rules)`.
 pub(crate) fn audit(
     at: Time,
     who: &str,
@@ -438,25 +438,25 @@ pub(crate) fn audit(
 /// A record of [`crate::io::RecordTable::Audit`], read back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Audited {
-    /// When; calendar time.
+    /// The time; calendar time.
     pub at: Time,
-    /// Who asked.
+    /// The caller's name.
     pub who: String,
-    /// `create`, `commit`, `modify`, `bind` or `cancel`.
+    /// `create`, `commit`, `modify`, `bind` or `cancel`; `refused` for a count of refusals.
     pub verb: String,
-    /// Of which reservation, if there is one.
+    /// The handle of the reservation, if there is one.
     pub handle: Option<Handle>,
-    /// `granted`, or why not.
+    /// `granted`, the name of the refusal, or a count of refusals.
     pub outcome: String,
     /// The rules of policy that decided, part by part.
     pub rules: Vec<String>,
 }
 
 impl Audited {
-    /// From bytes.
+    /// Decodes an audit record.
     ///
     /// # Errors
-    /// [`Corrupt`]: what is wrong with them.
+    /// [`Corrupt`]: the mistake.
     pub fn decode(bytes: &[u8]) -> Result<Audited, Corrupt> {
         let mut r = Reader::new(bytes);
         version(&mut r)?;

@@ -1,4 +1,4 @@
-//! The book is read from its journal, a resource comes back, the clock is set: what was promised is counted again.
+//! Recovery: promises are counted again after a start, the return of a resource, or a change of the clock.
 
 use crate::broker::Bookings;
 use crate::grants::accounts;
@@ -13,16 +13,16 @@ use terms::ports::Ledger;
 use terms::ports::book::Demand;
 use terms::{Span, Time};
 
-/// When calendar time has moved by more than this against the agent's clock, the ledger is written anew; less does not
-/// matter to a window's edges.
+/// The change of calendar time against the agent's clock, in nanoseconds, above which the ledger is written
+/// anew. A smaller one does not matter to a window's edges.
 const MOVED: u64 = Span::from_millis(50).as_nanos();
-/// More than any resource has: sums under it cannot overflow.
+/// An amount beyond every resource: sums under it cannot overflow.
 const MOST: u64 = 1 << 62;
-/// Most reservations that are told one by one that their resource has less than was promised.
+/// Most reservations that have an event of their own when their resource has less than was promised.
 const TOLD_SHORT: usize = 1_024;
 
 impl Bookings {
-    /// A record of an earlier life.
+    /// Reads a record of an earlier run.
     pub(crate) fn recovering<L: Ledger>(&mut self, ledger: &L, record: JournalRecord) {
         let JournalRecord { table, key, value: Some(value) } = record else { return };
         let bad = match table {
@@ -56,8 +56,8 @@ impl Bookings {
         }
     }
 
-    /// Whether a record can stand beside those that came before: its number and its key are its own, and its owner's sums
-    /// stay below what any resource has.
+    /// True if a record can stand beside those that came before: its number and its key are its own, and its
+    /// owner's sums are at most `MOST`.
     fn is_possible(&self, stored: &Stored) -> bool {
         let owner = self.owners.find(&stored.owner);
         let keyed = stored
@@ -117,7 +117,7 @@ impl Bookings {
         self.count(r);
     }
 
-    /// That was all: everything is counted, in order of creation, and what time has done meanwhile happens now.
+    /// Ends the reading: counts everything in order of creation, and applies the changes by time since then.
     pub(crate) fn recovered<L: Ledger>(&mut self, ledger: &mut L) {
         self.started = true;
         let old = core::mem::take(&mut self.doomed);
@@ -141,7 +141,7 @@ impl Bookings {
         }
     }
 
-    /// Counts in the ledger what a reservation was promised; nothing of it is counted yet.
+    /// Counts a reservation's promises in the ledger; none of them is counted yet.
     fn place_all<L: Ledger>(&mut self, ledger: &mut L, number: Number) {
         let Some(mut r) = self.all.remove(&number) else { return };
         if !r.state.is_over() {
@@ -150,7 +150,7 @@ impl Bookings {
         self.all.insert(number, r);
     }
 
-    /// Counts a part that has no slots. It was promised: whether it fits is not asked.
+    /// Counts a part that has no slots. It was promised, so it is counted even if it does not fit.
     pub(crate) fn place_slots<L: Ledger>(&self, ledger: &mut L, part: &mut Part) {
         let named = self.resources.get(part.resource);
         let (Some(id), None) = (named.id, part.background) else { return };
@@ -161,7 +161,7 @@ impl Bookings {
         }
     }
 
-    /// Calendar time differs from the agent's clock by so much.
+    /// Sets the difference between calendar time and the agent's clock.
     pub(crate) fn set_clock<L: Ledger>(&mut self, ledger: &mut L, clock: CalendarOffset) {
         self.clock.uncertainty = clock.uncertainty;
         if self.started && clock.ahead_ns.abs_diff(self.clock.ahead_ns) <= MOVED {
@@ -206,7 +206,7 @@ impl Bookings {
         self.tell_short(ledger, place);
     }
 
-    /// The resource's ledger is another one, or none: its slots are made anew, and the kernel is told anew.
+    /// Handles a resource with another ledger, or none: makes its slots anew, and issues its orders again.
     fn replace<L: Ledger>(&mut self, ledger: &mut L, place: u32) {
         let users: Vec<Number> = self.resources.get(place).users.iter().copied().collect();
         for number in users {
@@ -221,7 +221,7 @@ impl Bookings {
         }
     }
 
-    /// Less than was promised: those whose window is open at the first such instant are told (FAULTS.md T4).
+    /// Reports a shortage to the reservations whose window is open at its first instant (FAULTS.md T4).
     fn tell_short<L: Ledger>(&mut self, ledger: &L, place: u32) {
         let named = self.resources.get(place);
         let missing = named.id.and_then(|id| ledger.missing(id));

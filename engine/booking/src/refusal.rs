@@ -1,129 +1,129 @@
-//! Why the book says no, and what it could do instead. A refusal changes nothing.
+//! Refusals: the reason, and alternatives. A refusal changes nothing.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use terms::book::{RateStep, ResourceKind};
 use terms::{Span, Time, Window};
 
-/// No, and what would be possible.
+/// A refusal, with alternatives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// Why not.
+    /// The reason.
     pub why: RefusalReason,
-    /// What would be accepted now, at most three, each of another sort. Nothing of it is held.
+    /// Requests that would be accepted now, at most three, each of another kind. Nothing of them is held.
     pub alternatives: Vec<Alternative>,
 }
 
-/// Why not.
+/// The reason for a refusal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RefusalReason {
     /// More was asked of a resource than is free.
     NoRoom {
-        /// Which part of the request, from 0.
+        /// The part of the request, from 0.
         part: usize,
-        /// Which resource.
+        /// The resource's name.
         resource: String,
-        /// What was asked at that time.
+        /// The amount that was asked at that time.
         asked: u64,
-        /// What is free at every instant of `window`.
+        /// The amount that is free at every instant of `window`.
         free: u64,
-        /// The first stretch in which there is not enough, within what was asked for; calendar time.
+        /// The first stretch of the requested time that has too little; calendar time.
         window: Window,
     },
-    /// Policy says no.
+    /// Policy refused it.
     Policy {
-        /// Which part.
+        /// The part, from 0.
         part: usize,
-        /// Which rule; empty: no rule allows it.
+        /// The name of the rule; empty: no rule allows it.
         rule: String,
-        /// Its words.
+        /// The policy's text.
         text: String,
     },
-    /// No resource of this name here.
+    /// This agent has no resource of this name.
     NoResource {
-        /// Which part.
+        /// The part, from 0.
         part: usize,
         /// The name.
         name: String,
     },
-    /// No such reservation, or it is somebody else's: the answer is the same.
+    /// The reservation does not exist, or the caller has no right to it: the answer is the same.
     UnknownHandle,
-    /// The reservation is past the point at which this makes sense.
+    /// The reservation's state does not allow this call.
     WrongState(crate::BookingState),
     /// The key was used for another request.
     KeyUsed,
-    /// What the key made is over; it does not come back.
+    /// The reservation that the key made is over; it does not come back.
     KeyOver {
-        /// That.
+        /// The handle of that reservation.
         handle: terms::book::Handle,
         /// How it ended.
         state: crate::BookingState,
     },
-    /// These packets or processes have a reservation at that time already.
+    /// Another reservation has these packets or processes at that time.
     Taken {
-        /// Which part.
+        /// The part, from 0.
         part: usize,
-        /// That reservation and its owner; `None`: somebody else's, whom the caller may not see.
+        /// That reservation and its owner; `None`: the caller may not see it.
         by: Option<(terms::book::Handle, String)>,
-        /// Until when it has them; calendar time.
+        /// The end of its last window; calendar time.
         until: Time,
     },
     /// A limit is reached.
     Limit {
-        /// Of what.
+        /// The limited quantity, in words.
         what: &'static str,
-        /// How many.
+        /// The limit.
         limit: usize,
     },
-    /// The request means nothing.
+    /// The request makes no sense.
     Meaningless {
-        /// Which part; `None`: the request as a whole.
+        /// The part, from 0; `None`: the request as a whole.
         part: Option<usize>,
-        /// What is wrong, and what would be right.
+        /// The mistake, and the remedy.
         text: String,
     },
     /// The clock is not certain enough for promises about times of day.
     Clock {
-        /// How far it may be off.
+        /// The clock's largest error.
         uncertainty: Span,
-        /// How far it may be off at most.
+        /// The largest error that is accepted.
         bound: Span,
     },
     /// It could not be written down, and is undone.
     NotWritten {
-        /// What the store said.
+        /// The store's reason, for people.
         text: String,
     },
-    /// The book is being read; soon.
+    /// The bookings are still being read; try again soon.
     Starting,
 }
 
-/// Something near what was asked that would be accepted now.
+/// A request near the refused one that would be accepted now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Alternative {
-    /// In which way it differs.
+    /// The kind of difference.
     pub sort: AlternativeKind,
-    /// What each part would get.
+    /// The grant of each part.
     pub parts: Vec<OfferedPart>,
 }
 
-/// What a part would get.
+/// The grant of one part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OfferedPart {
-    /// What its amounts count.
+    /// The kind, and so the unit of its amounts.
     pub kind: ResourceKind,
-    /// How much and when; calendar time.
+    /// Its windows with their amounts; calendar time.
     pub steps: Vec<RateStep>,
 }
 
-/// In which way an alternative differs from what was asked.
+/// The difference between an alternative and the request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum AlternativeKind {
-    /// As much, as long, at a later time.
+    /// The same amount and length, at a later time.
     Later,
-    /// At the same time, less.
+    /// The same time, a smaller amount.
     Slower,
-    /// From the same start, as much, not as long.
+    /// The same start and amount, a shorter time.
     Shorter,
 }
 
@@ -149,17 +149,17 @@ impl RefusalReason {
 }
 
 impl Refusal {
-    /// With no alternatives.
+    /// A refusal without alternatives.
     pub fn plain(why: RefusalReason) -> Refusal {
         Refusal { why, alternatives: Vec::new() }
     }
 
-    /// Nothing that is asked at this time makes sense.
+    /// A refusal of a request that makes no sense.
     pub fn meaningless(part: Option<usize>, text: impl Into<String>) -> Refusal {
         Refusal::plain(RefusalReason::Meaningless { part, text: text.into() })
     }
 
-    /// When the first alternative of this sort would start; calendar time.
+    /// The start of the first alternative of this kind; calendar time.
     pub fn starts(&self, sort: AlternativeKind) -> Option<Time> {
         let alternative = self.alternatives.iter().find(|alternative| alternative.sort == sort)?;
         alternative.parts.iter().filter_map(|offered| offered.steps.first()).map(|step| step.window.start()).min()

@@ -1,5 +1,6 @@
-//! Refusals in the audit: each of a caller who is refused now and then, and of one who is refused all the time some, with the
-//! others counted together in a row. Otherwise whoever has no right at all could fill the disk of those who have.
+//! Refusals in the audit. A caller who is refused now and then has a row for each refusal; one who is refused
+//! all the time has a few rows, and the other refusals are counted together in a row. Otherwise a caller
+//! without rights could fill the disk.
 
 use crate::broker::Bookings;
 use crate::io::CallId;
@@ -11,16 +12,16 @@ use alloc::format;
 use alloc::vec::Vec;
 use terms::{Span, Time};
 
-/// What the audit calls rows that count.
+/// The verb in audit rows that count refusals.
 const VERB: &str = "refused";
-/// Those for whom there was no place of their own.
+/// The name under which callers without a place of their own are counted.
 const OTHERS: &str = "others";
 
-/// Who is refused how often. In memory alone: a restart forgets what was not counted in a row yet.
+/// The refusals of each caller. In memory only: a restart forgets refusals that no row has counted yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusals {
     callers: BTreeMap<Box<str>, Tally>,
-    /// When those that have no row of their own are counted in one; the agent's clock.
+    /// The time at which refusals without a row of their own are counted in one; the agent's clock.
     due: Time,
 }
 
@@ -30,18 +31,18 @@ impl Default for Refusals {
     }
 }
 
-/// One caller.
+/// The refusals of one caller.
 #[derive(Clone, Debug)]
 struct Tally {
-    /// How many more rows there may be before the next is earned.
+    /// The number of rows that may be written before the next is earned.
     rows: u32,
-    /// Up to when rows have been earned.
+    /// The instant up to which rows have been earned.
     earned: Time,
     /// Refusals without a row of their own.
     more: u64,
 }
 
-/// How many rows.
+/// The limits of the audit's rows of refusals.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
     burst: u32,
@@ -50,7 +51,7 @@ struct Allowance {
 }
 
 impl Refusals {
-    /// Whether this refusal has a row of its own; if not, it is counted.
+    /// True if this refusal has a row of its own; if not, it is counted.
     fn has_row(&mut self, now: Time, who: &str, allowance: Allowance) -> bool {
         let Allowance { burst, every, callers } = allowance;
         if !self.callers.contains_key(who) && self.callers.len() >= callers {
@@ -73,14 +74,14 @@ impl Refusals {
         false
     }
 
-    /// What was counted since the last row, by caller.
+    /// The refusals that were counted since the last row, by caller.
     fn take(&mut self) -> Vec<(Box<str>, u64)> {
         self.due = Time::FOREVER;
         let counted = self.callers.iter_mut().filter(|(_, tally)| tally.more > 0);
         counted.map(|(who, tally)| (who.clone(), core::mem::take(&mut tally.more))).collect()
     }
 
-    /// When there is something to count; the agent's clock.
+    /// The time of the next row of counted refusals; the agent's clock.
     pub(crate) fn wake_at(&self) -> Option<Time> {
         (self.due != Time::FOREVER).then_some(self.due)
     }
@@ -97,7 +98,7 @@ impl Tally {
 }
 
 impl Bookings {
-    /// A refusal that policy or the ledger decided goes into the audit before it is said, as far as this caller's rows go.
+    /// Writes a refusal by policy or ledger to the audit before it is said, if this caller has a row left.
     pub(crate) fn refuse(&mut self, reply: CallId, refusal: Refusal, decided: &Decided<'_>) {
         let allowance = Allowance {
             burst: self.config.refusals,
@@ -111,7 +112,7 @@ impl Bookings {
         self.append(alloc::vec![record], Written::Refused(refusal), Some(reply), Vec::new());
     }
 
-    /// Counts what had no rows of its own, once in a while.
+    /// Writes the counted refusals to the audit, once in a while.
     pub(crate) fn count_refusals(&mut self) {
         if self.refusals.wake_at().is_none_or(|due| self.now < due) || self.now < self.write_again {
             return;
@@ -121,7 +122,7 @@ impl Bookings {
         self.append(records, Written::Counted(counted), None, Vec::new());
     }
 
-    /// The rows were not written: they are counted with the next.
+    /// Counts refusals again whose row was not written.
     pub(crate) fn not_counted(&mut self, counted: Vec<(Box<str>, u64)>) {
         let every = self.config.refusal_every;
         for (who, more) in counted {

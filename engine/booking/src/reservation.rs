@@ -1,4 +1,4 @@
-//! A reservation as the book keeps it.
+//! A reservation in memory.
 
 use crate::journal::BatchId;
 use crate::state::BookingState;
@@ -11,7 +11,7 @@ use terms::{Time, Window};
 /// A reservation's number: they grow with every creation.
 pub(crate) type Number = u64;
 
-/// What a request's key is remembered by.
+/// The key of a request, and the request's digest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct KeyMark {
     pub(crate) key: Box<str>,
@@ -24,41 +24,41 @@ pub(crate) struct KeyMark {
 pub(crate) struct Reservation {
     pub(crate) handle: Handle,
     pub(crate) number: Number,
-    /// In the book's table of owners.
+    /// The index in the table of owners.
     pub(crate) owner: u32,
     pub(crate) label: Box<str>,
     pub(crate) group: Box<str>,
-    /// All that its group has, itself as well; none: it stands alone, or nobody said.
+    /// All members of its group, itself included; empty: no group, or its members are not known.
     pub(crate) members: Box<[Box<str>]>,
     pub(crate) key: Option<Box<KeyMark>>,
     pub(crate) created: Time,
-    /// When it was over; of no meaning before.
+    /// The instant at which it was over; meaningless before.
     pub(crate) over: Time,
     pub(crate) version: u64,
     pub(crate) state: BookingState,
-    /// Of no meaning unless it is held.
+    /// The end of the hold; meaningless unless it is held.
     pub(crate) hold_until: Time,
     pub(crate) parts: Vec<Part>,
     /// The batch that creates or changes it and is not written yet.
     pub(crate) busy: Option<BatchId>,
-    /// Its place on the agenda; [`Time::FOREVER`]: none.
+    /// Its time on the agenda; [`Time::FOREVER`]: none.
     pub(crate) look: Time,
-    /// Whether the batch that creates it is not written yet.
+    /// True until the batch that creates it is written.
     pub(crate) unborn: bool,
 }
 
-/// A part of it.
+/// A part of a reservation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Part {
-    /// In the book's table of resources.
+    /// The index in the table of resources.
     pub(crate) resource: u32,
     pub(crate) steps: Vec<RateStep>,
-    /// What the ledger counts, in no order; none of a background part.
+    /// The slots in the ledger, in any order; a background part has none.
     pub(crate) slots: Vec<SlotKey>,
     pub(crate) background: Option<Background>,
     pub(crate) shape: PacketShape,
     pub(crate) binding: Option<Binding>,
-    /// By what it was granted: in the book's table of grants.
+    /// The index of the rule and groups in the table of grants.
     pub(crate) grant: u32,
 }
 
@@ -70,7 +70,7 @@ impl Reservation {
         (starts.min().unwrap_or(Time::FOREVER), ends.max().unwrap_or(Time::ZERO))
     }
 
-    /// Whether a window of any part is open.
+    /// True if a window of any part is open.
     pub(crate) fn is_open(&self, today: Time) -> bool {
         self.parts.iter().any(|part| part.is_open(today))
     }
@@ -87,7 +87,7 @@ impl Part {
         self.steps[..after].last().is_some_and(|step| step.window.contains(today))
     }
 
-    /// What it is to have at this instant; of a background part, the most that it wants.
+    /// The amount that it is to have at this instant; for a background part, the most that it wants.
     pub(crate) fn amount(&self, today: Time) -> u64 {
         amount_at(&self.steps, today)
     }
@@ -100,7 +100,7 @@ impl Part {
     }
 }
 
-/// Where `new` is more than `old`, and by how much.
+/// The pieces of `new` that exceed `old`, with the difference as their amount.
 pub(crate) fn growth(old: &[RateStep], new: &[RateStep]) -> Vec<RateStep> {
     let mut grown: Vec<RateStep> = Vec::new();
     for step in new {

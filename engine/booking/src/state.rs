@@ -1,4 +1,4 @@
-//! The life of a reservation, as one table: what is not in it does not happen. What is over stays over.
+//! The life of a reservation, as one table: no other step is possible. What is over stays over.
 //!
 //! ```text
 //!  hold ---> Held --commit--> Booked --open--> Active --suspend--> Suspended
@@ -11,7 +11,7 @@
 
 use terms::Misuse;
 
-/// Where a reservation is in its life.
+/// The state of a reservation in its life.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum BookingState {
     /// Its amounts are counted until a deadline; nothing has been promised.
@@ -31,7 +31,7 @@ pub enum BookingState {
 }
 
 impl BookingState {
-    /// All of them.
+    /// All states.
     pub const ALL: [BookingState; 7] = [
         BookingState::Held,
         BookingState::Booked,
@@ -55,21 +55,21 @@ impl BookingState {
         }
     }
 
-    /// Whether it is over.
+    /// True if it is over.
     pub const fn is_over(self) -> bool {
         matches!(self, BookingState::Ended | BookingState::Cancelled | BookingState::Expired)
     }
 
-    /// Whether a window of it is open.
+    /// True if a window of it is open.
     pub const fn is_open(self) -> bool {
         matches!(self, BookingState::Active | BookingState::Suspended)
     }
 }
 
-/// What may happen to a reservation.
+/// A step in the life of a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LifeStep {
-    /// Its holder decides for it.
+    /// Its holder commits it.
     Commit,
     /// The hold's deadline, or its last window, passes.
     Expire,
@@ -85,14 +85,14 @@ pub enum LifeStep {
     Resume,
     /// Amounts or windows change.
     Modify,
-    /// A part is said to be for other packets or processes.
+    /// A part is bound to other packets or processes.
     Bind,
     /// It is given back.
     Cancel,
 }
 
 impl LifeStep {
-    /// All of them.
+    /// All steps.
     pub const ALL: [LifeStep; 10] = [
         LifeStep::Commit,
         LifeStep::Expire,
@@ -111,7 +111,7 @@ impl BookingState {
     /// The table of edges.
     ///
     /// # Errors
-    /// [`Misuse::WrongState`] for an act that is not in it.
+    /// [`Misuse::WrongState`] for a step that is not in it.
     pub const fn after(self, act: LifeStep) -> Result<BookingState, Misuse> {
         Ok(match (self, act) {
             (BookingState::Held, LifeStep::Commit) => BookingState::Booked,

@@ -1,4 +1,4 @@
-//! Who owns reservations and of what they are: names as small numbers, with what is summed up under each.
+//! Tables of owners and resources: names as small numbers, with the sums of each.
 
 use crate::reservation::{Number, Part};
 use admit::profile::UseProfile;
@@ -9,12 +9,12 @@ use terms::book::{Background, RateStep, ResourceId, ResourceKind};
 use terms::ports::Ledger;
 use terms::ports::book::SlotKey;
 
-/// Everybody who has had a reservation.
+/// All owners who have had a reservation.
 #[derive(Clone)]
 pub(crate) struct Owners {
     names: BTreeMap<Box<str>, u32>,
     all: Vec<Owner>,
-    /// Whether it is summed up what each has.
+    /// True if the sums of each owner are kept.
     summed: bool,
 }
 
@@ -24,17 +24,17 @@ impl Default for Owners {
     }
 }
 
-/// One of them.
+/// One owner.
 #[derive(Clone)]
 pub(crate) struct Owner {
     pub(crate) name: Box<str>,
     /// Reservations that are not over.
     pub(crate) live: usize,
-    /// Those of them that are held.
+    /// Reservations that are held.
     pub(crate) held: usize,
-    /// All of them, also those that are over.
+    /// All reservations, also those that are over.
     pub(crate) numbers: BTreeSet<Number>,
-    /// What their foreground parts add up to, by resource.
+    /// The sums of the owner's foreground parts, by resource.
     pub(crate) totals: BTreeMap<u32, UseProfile>,
 }
 
@@ -61,18 +61,18 @@ impl Owners {
         &mut self.all[place as usize]
     }
 
-    /// Whether it is summed up what each has.
+    /// True if the sums of each owner are kept.
     pub(crate) fn summed(&self) -> bool {
         self.summed
     }
 
-    /// From now on it is, from nothing, or it is not.
+    /// Clears the sums, and keeps them from now on or not.
     pub(crate) fn set_summed(&mut self, summed: bool) {
         self.summed = summed;
         self.all.iter_mut().for_each(|owner| owner.totals.clear());
     }
 
-    /// Counts (or, with a sign of -1, no longer counts) a part of somebody's, if anybody wants to know.
+    /// Adds an owner's part to the sums, if they are kept (or, with a sign of -1, takes it out).
     pub(crate) fn sum(&mut self, owner: u32, part: &Part, sign: i64) {
         if !self.summed || part.background.is_some() {
             return;
@@ -89,7 +89,7 @@ impl Owners {
 }
 
 impl Owner {
-    /// The most that it has of a resource at any instant of these steps, with these steps added.
+    /// The most that the owner has of a resource at any instant of these steps, with these steps added.
     pub(crate) fn together(&self, resource: Option<u32>, steps: &[RateStep]) -> u64 {
         most_of(resource.and_then(|resource| self.totals.get(&resource)), steps)
     }
@@ -101,32 +101,33 @@ pub(crate) fn most_of(total: Option<&UseProfile>, steps: &[RateStep]) -> u64 {
     steps.iter().map(|step| had(step).saturating_add(step.amount)).max().unwrap_or(0)
 }
 
-/// Every resource that a reservation has named.
+/// All resources that a reservation has named.
 #[derive(Clone, Default)]
 pub(crate) struct Resources {
     names: BTreeMap<Box<str>, u32>,
     all: Vec<Named>,
 }
 
-/// One of them.
+/// One resource.
 #[derive(Clone)]
 pub(crate) struct Named {
     pub(crate) name: Box<str>,
     pub(crate) kind: ResourceKind,
-    /// As the ledger knows it; `None`: it is not there at present.
+    /// The ledger's number of it; `None`: it is not there at present.
     pub(crate) id: Option<ResourceId>,
-    /// Reservations that are not over, with a part of it.
+    /// Reservations with a part of it that are not over.
     pub(crate) users: BTreeSet<Number>,
-    /// What is due to its foreground parts at this instant.
+    /// The due amount of its foreground parts at this instant.
     pub(crate) foreground: u64,
     /// Its background parts whose window is open.
     pub(crate) sharing: BTreeMap<(Number, usize), Sharer>,
-    /// What background could have together when it was divided last, and the slot of what it has, where that is promised.
+    /// The amount that background could share at the last division, and the slot of background's sum, where
+    /// that is promised.
     pub(crate) grant: u64,
     pub(crate) lent: Option<SlotKey>,
     /// Orders under way that take something away.
     pub(crate) lowering: usize,
-    /// What was missing when it was last told.
+    /// The shortage at the last report.
     pub(crate) missing: u64,
 }
 
@@ -136,11 +137,11 @@ pub(crate) struct Sharer {
     pub(crate) terms: Background,
     /// The most that it wants.
     pub(crate) most: u64,
-    /// What it has.
+    /// The share.
     pub(crate) share: u64,
     /// The least size of its packets.
     pub(crate) packet: u32,
-    /// Whether it has been told what it has.
+    /// True if the share has been told.
     pub(crate) told: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the book shows of reservations and resources.
+//! Views of reservations and resources, as answers show them.
 
 use crate::BookingState;
 use alloc::string::String;
@@ -11,21 +11,21 @@ use terms::book::{Background, Binding, Guarantee, Handle, PacketShape, RateStep,
 pub struct BookingView {
     /// Its handle.
     pub handle: Handle,
-    /// Whose it is.
+    /// The name of its owner.
     pub owner: String,
-    /// What its owner calls it.
+    /// The owner's label for it.
     pub label: String,
-    /// What it belongs to, with reservations of other agents; empty: nothing.
+    /// The group of reservations at several agents to which it belongs; empty: none.
     pub group: String,
-    /// All that its group has, as whoever made it named them.
+    /// All members of its group, as the creator of the group named them.
     pub members: Vec<String>,
-    /// Where it is in its life.
+    /// The state in its life.
     pub state: BookingState,
-    /// Until when it is held, while it is.
+    /// The end of the hold, if it is held.
     pub hold_until: Option<Time>,
-    /// When it was created.
+    /// The time of its creation.
     pub created: Time,
-    /// How often it has changed; grows by one with each change that is written down.
+    /// The number of its version; it grows by one with each change that is written.
     pub version: u64,
     /// Its parts.
     pub parts: Vec<PartView>,
@@ -34,42 +34,43 @@ pub struct BookingView {
 /// A part of a reservation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartView {
-    /// Which resource.
+    /// The resource's name.
     pub resource: String,
-    /// What its amounts count.
+    /// The kind, and so the unit of its amounts.
     pub kind: ResourceKind,
-    /// What the promise is worth; `None`: the resource is not there at present.
+    /// The strength of the promise; `None`: the resource is not there at present.
     pub guarantee: Option<Guarantee>,
-    /// How much and when. The amounts of a background part are the most that it wants.
+    /// Its windows with their amounts. The amounts of a background part are the most that it wants.
     pub steps: Vec<RateStep>,
-    /// Whether it only shares what foreground leaves.
+    /// The terms of a background part, which only shares the amount that foreground leaves; `None`: a
+    /// foreground part.
     pub background: Option<Background>,
     /// How its packets travel.
     pub shape: PacketShape,
-    /// Whose packets or processes.
+    /// The packets or processes; `None`: not bound.
     pub binding: Option<Binding>,
-    /// What its windows ask for at this instant; of a background part, the most that it wants.
+    /// The amount that its windows ask for at this instant; for a background part, the most that it wants.
     pub asked: u64,
-    /// What it may have at this instant: what was admitted.
+    /// The amount that was admitted for this instant.
     pub now: u64,
-    /// What the driver has read back for it.
+    /// The amount that the driver has read back for it.
     pub installed: u64,
-    /// What became of that.
+    /// The state of its enforcement.
     pub enforced: Enforced,
 }
 
-/// What became of the wish to enforce a part.
+/// The state of a part's enforcement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Enforced {
     /// No window is open, or its background share is nothing.
     Idle,
-    /// A window is open, but nobody has said whose packets or processes it is for.
+    /// A window is open, but the part is not bound to packets or processes.
     Unbound,
-    /// Told to the driver, not answered yet.
+    /// The order was given to the driver, without an answer so far.
     Pending,
     /// The driver has read it back.
     InForce,
-    /// The driver could not; it is tried again.
+    /// The driver failed, for this reason; the order is tried again.
     Failed(String),
 }
 
@@ -78,22 +79,22 @@ pub enum Enforced {
 pub struct ResourceView {
     /// Its name.
     pub name: String,
-    /// What an amount counts.
+    /// The kind, and so the unit of an amount.
     pub kind: ResourceKind,
-    /// What a promise is worth.
+    /// The strength of a promise.
     pub guarantee: Guarantee,
-    /// The most that can be booked at all, at this instant.
+    /// The most that can be booked at this instant.
     pub capacity: u64,
-    /// What can be booked at this instant.
+    /// The amount that can be booked at this instant.
     pub free: u64,
-    /// What background parts may have together at this instant.
+    /// The most that background parts may share at this instant.
     pub background: u64,
-    /// What they have; not taken from what can be booked.
+    /// The amount that background parts have; it does not reduce the amount that can be booked.
     pub lent: u64,
     /// Reservations with a part of it that are not over.
     pub reservations: usize,
-    /// What is given away and not there: since when, and how much at most.
+    /// The shortage, if more was promised than there is: its first instant, and its largest amount.
     pub missing: Option<(Time, u64)>,
-    /// How much is free from when to when, as far ahead as was asked for.
+    /// The free amounts over time, as far ahead as the call asked.
     pub timeline: Vec<RateStep>,
 }

@@ -1,5 +1,5 @@
-//! What would be accepted instead: as much for as long at a later time, less at the same time, as much for less long.
-//! Another path is for those who know paths.
+//! Alternatives to a refused request: the same for the same length at a later time, less at the same time,
+//! the same for a shorter time. Other paths are left to clients that know paths.
 
 use super::{Room, Wanted, offered};
 use crate::refusal::{Alternative, AlternativeKind, OfferedPart, Refusal};
@@ -8,11 +8,11 @@ use terms::book::RateStep;
 use terms::ports::Ledger;
 use terms::{Span, Time, Window};
 
-/// Where a shorter window is looked for.
+/// The most stretches in which a shorter window is looked for.
 const STRETCHES: usize = 64;
 
 impl<L: Ledger> Room<'_, L> {
-    /// The refusal with what would be accepted instead of one window.
+    /// The refusal with the alternatives to one window.
     pub(super) fn with_alternatives(&self, mut refusal: Refusal, wanted: &[Wanted<'_>], window: Window) -> Refusal {
         refusal.alternatives.extend(self.later(wanted, window));
         refusal.alternatives.extend(self.slower(wanted, window));
@@ -26,7 +26,8 @@ impl<L: Ledger> Room<'_, L> {
         }
         let by = window.end().saturating_add(self.config.look_ahead);
         let by = by.min(self.today.saturating_add(self.config.horizon));
-        // Whoever types what they read types whole seconds. What was to begin now was made to end at one: it is no longer for that.
+        // People type the whole seconds that they read. A window from now on was extended to end at one; the
+        // alternative is not longer for that.
         let mut span = Time::ZERO.saturating_add(window.span()).whole_second().since(Time::ZERO);
         if window.start().whole_second() != window.start() && window.end().whole_second() == window.end() {
             span = span.saturating_sub(Span::from_secs(1)).max(Span::from_secs(1));

@@ -1,4 +1,4 @@
-//! What can be refused without asking the ledger how much is free (FAULTS.md T1, T3, T8, T9).
+//! Checks that do not need the ledger's free amounts (FAULTS.md T1, T3, T8, T9).
 
 use super::Wanted;
 use crate::config::Config;
@@ -9,7 +9,7 @@ use alloc::string::String;
 use terms::book::{Binding, ResourceKind};
 use terms::{Span, Time};
 
-/// More than any resource has: sums of two cannot overflow.
+/// An amount beyond every resource: sums of two cannot overflow.
 const MOST: u64 = 1 << 62;
 
 pub(super) fn shape(ask: &BookingRequest, config: &Config) -> Result<(), Refusal> {
@@ -29,7 +29,7 @@ pub(super) fn shape(ask: &BookingRequest, config: &Config) -> Result<(), Refusal
     }
 }
 
-/// What people name things: not too long, no control characters (they go into logs and terminals).
+/// Checks a text that people chose: not too long, no control characters (it goes into logs and terminals).
 pub(crate) fn check_text(what: &'static str, text: &str, config: &Config) -> Result<(), Refusal> {
     if text.len() > config.text {
         return Err(Refusal::meaningless(None, format!("{what}: at most {} bytes", config.text)));
@@ -85,7 +85,7 @@ pub(super) fn part(n: usize, wanted: &Wanted<'_>, when: &When) -> Result<(), Ref
     }
 }
 
-/// Whether this kind of resource can be for such a thing.
+/// Checks that a resource of this kind can have such a binding.
 pub(crate) fn check_binding(n: usize, kind: ResourceKind, binding: &Binding) -> Result<(), Refusal> {
     let no = |text: String| Err(Refusal::meaningless(Some(n), text));
     match (kind, binding) {

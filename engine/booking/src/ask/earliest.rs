@@ -28,7 +28,7 @@ impl<L: Ledger> Room<'_, L> {
             Err(refusal @ Refusal { why: RefusalReason::NoRoom { .. }, .. }) => {
                 Err(self.with_alternatives(refusal, wanted, window))
             }
-            // It would fit at once, but would not be over in time.
+            // It would fit at once, but would not end in time.
             _ => Err(Refusal::meaningless(None, "it is longer than the time that is left for it")),
         }
     }

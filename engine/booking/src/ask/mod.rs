@@ -1,5 +1,5 @@
-//! From what somebody asks to what they would get: windows and amounts, computed from what the ledger says is free.
-//! Nothing here changes anything.
+//! From a request to a grant: windows and amounts, computed from the free amounts of the ledger. Nothing here
+//! changes anything.
 
 mod alternative;
 mod check;
@@ -21,10 +21,10 @@ use terms::{Span, Time, Window};
 /// The most stretches of a timeline that are looked at for one part.
 const STRETCHES: usize = 8_192;
 
-/// What every part gets.
+/// The windows and amounts of every part.
 pub(crate) type Plan = Vec<Vec<RateStep>>;
 
-/// Where answers are looked for.
+/// The data for computing answers.
 pub(crate) struct Room<'a, L> {
     pub(crate) ledger: &'a L,
     pub(crate) clock: CalendarOffset,
@@ -42,7 +42,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// The least size of its packets, where that counts.
+    /// The least size of its packets; zero unless it is a network part.
     pub(crate) fn packet(&self) -> u32 {
         packet(self.kind, self.ask.shape.packet)
     }
@@ -57,16 +57,16 @@ impl Wanted<'_> {
     }
 }
 
-/// The least size of a part's packets as the ledger wants it.
+/// The least size of a part's packets, as the ledger needs it: zero unless it is a network part.
 pub(crate) fn packet(kind: ResourceKind, packet: u32) -> u32 {
     if kind == ResourceKind::Network { packet } else { 0 }
 }
 
 impl<'a, L: Ledger> Room<'a, L> {
-    /// What a request would get.
+    /// The grant of a request.
     ///
     /// # Errors
-    /// [`Refusal`], with what would be possible.
+    /// [`Refusal`], with alternatives.
     pub(crate) fn resolve(&self, ask: &'a BookingRequest) -> Result<(Vec<Wanted<'a>>, Plan), Refusal> {
         let wanted = self.check(ask)?;
         let plan = match &ask.when {
@@ -80,7 +80,7 @@ impl<'a, L: Ledger> Room<'a, L> {
         Ok((wanted, plan))
     }
 
-    /// The resources of the parts, in an order that makes sense of a mistake.
+    /// The resources of the parts, checked in an order that explains a mistake well.
     pub(crate) fn check(&self, ask: &'a BookingRequest) -> Result<Vec<Wanted<'a>>, Refusal> {
         check::shape(ask, self.config)?;
         let parts = ask.parts.iter().enumerate();
@@ -99,7 +99,7 @@ impl<'a, L: Ledger> Room<'a, L> {
         Ok(wanted)
     }
 
-    /// What is free over a whole window of calendar time.
+    /// The amount that is free over a whole window of calendar time.
     pub(crate) fn free(&self, wanted: &Wanted<'_>, window: Window) -> u64 {
         let window = self.clock.agents_window(window);
         window.map_or(0, |window| self.ledger.free(wanted.id, window, wanted.packet()))
@@ -116,7 +116,7 @@ impl<'a, L: Ledger> Room<'a, L> {
         found.into_iter().filter_map(|(window, free)| Some((self.clock.calendar_window(window)?, free))).collect()
     }
 
-    /// No: what is short is named by its first stretch that is.
+    /// The refusal, with the first stretch that has too little.
     fn no_room(&self, n: usize, wanted: &Wanted<'_>, asked: u64, window: Window, taken: u64) -> Refusal {
         let stretches = self.stretches(wanted, window, 64);
         let left = |free: u64| free.saturating_sub(taken);
@@ -127,7 +127,7 @@ impl<'a, L: Ledger> Room<'a, L> {
     }
 }
 
-/// The plan as it is shown.
+/// The plan, as an answer shows it.
 pub(crate) fn offered(wanted: &[Wanted<'_>], plan: &Plan) -> Vec<OfferedPart> {
     wanted.iter().zip(plan).map(|(w, steps)| OfferedPart { kind: w.kind, steps: steps.clone() }).collect()
 }

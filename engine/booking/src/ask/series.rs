@@ -1,4 +1,5 @@
-//! A recurrence, spelled out by the client that knows time zones: every window, or the named subset (FAULTS.md T14).
+//! A recurrence, as a list of windows from a client that knows time zones: every window must fit, except
+//! those that may fail (FAULTS.md T14).
 
 use super::{Plan, Room, Wanted};
 use crate::refusal::{Refusal, RefusalReason};

@@ -1,5 +1,5 @@
-//! So much by a deadline: at the least constant rate that will do, otherwise at the flattest stepped rate. If nothing
-//! will do, the refusal says when it could be done at the earliest.
+//! A volume by a deadline: at the least constant rate that is enough, otherwise at the flattest stepped rate.
+//! If neither is possible, the refusal says when it could be done at the earliest.
 
 use super::{Plan, Room, STRETCHES, Wanted, check};
 use crate::refusal::{Alternative, AlternativeKind, OfferedPart, Refusal, RefusalReason};
@@ -8,7 +8,7 @@ use terms::book::RateStep;
 use terms::ports::Ledger;
 use terms::{Bytes, Rate, Time, Window};
 
-/// What is free in each stretch for all parts together, and not more than each can use.
+/// The free amount of each stretch for all parts together, at most the amount that each can use.
 type Profile = Vec<(Window, u64)>;
 
 impl<L: Ledger> Room<'_, L> {
@@ -39,7 +39,7 @@ impl<L: Ledger> Room<'_, L> {
         Ok(wanted.iter().map(|_| steps.clone()).collect())
     }
 
-    /// Stretches in which the same is free for all parts.
+    /// Stretches in which the same amount is free for all parts.
     fn together(&self, wanted: &[Wanted<'_>], window: Window, most: u64) -> Profile {
         let mut profile: Profile = alloc::vec![(window, most)];
         for part in wanted {
@@ -58,7 +58,7 @@ impl<L: Ledger> Room<'_, L> {
         refusal
     }
 
-    /// As fast as possible from the start on: when it is done then, at the earliest.
+    /// The alternative that moves the volume as fast as possible from the start on.
     fn done_earliest(&self, wanted: &[Wanted<'_>], bytes: u64, start: Time) -> Option<Alternative> {
         let ahead = Window::new(start, self.today.saturating_add(self.config.horizon)).ok()?;
         let profile = self.together(wanted, ahead, most(wanted));
@@ -88,13 +88,13 @@ fn most(wanted: &[Wanted<'_>]) -> u64 {
     wanted.iter().map(most_of).min().unwrap_or(0)
 }
 
-/// The least rate that moves so much in this window: rounded up, it is demanded.
+/// The least rate, bit/s, that moves `bytes` in this window: rounded up, because it is demand.
 fn rate_for(bytes: u64, window: Window) -> u64 {
     let bit_nanos = u128::from(bytes) * 8_000_000_000;
     u64::try_from(bit_nanos.div_ceil(u128::from(window.span().as_nanos()))).unwrap_or(u64::MAX)
 }
 
-/// What both have.
+/// The smaller of two profiles at every instant.
 fn meet(a: &Profile, b: &Profile) -> Profile {
     let (mut out, mut i, mut j) = (Vec::new(), 0, 0);
     while let (Some((x, free_a)), Some((y, free_b))) = (a.get(i), b.get(j)) {
@@ -110,14 +110,13 @@ fn meet(a: &Profile, b: &Profile) -> Profile {
     out
 }
 
-/// Bits times nanoseconds that a profile moves if nowhere more than `level` is used, each stretch rounded down to bytes
-/// as it is supplied.
+/// The bytes that a profile moves at no more than `level`, each stretch rounded down because it is supply.
 fn moved(profile: &Profile, level: u64) -> u128 {
     let supplied = |(window, free): &(Window, u64)| Rate::from_bps((*free).min(level)).supplies(window.span()).get();
     profile.iter().map(|stretch| u128::from(supplied(stretch))).sum()
 }
 
-/// The lowest level at which so much is moved.
+/// The lowest level that moves `bytes`; `None`: no level does.
 fn flattest(profile: &Profile, bytes: u64) -> Option<u64> {
     let highest = profile.iter().map(|(_, free)| *free).max()?;
     if moved(profile, highest) < u128::from(bytes) {
@@ -143,7 +142,7 @@ fn at_level(profile: &Profile, level: u64) -> Vec<RateStep> {
     steps
 }
 
-/// Appends a step; one that goes on as the last did makes it longer.
+/// Appends a step, or makes the last step longer if it continues with the same amount.
 fn push(steps: &mut Vec<RateStep>, step: RateStep) {
     match steps.last_mut() {
         Some(last) if last.amount == step.amount && last.window.end() == step.window.start() => {

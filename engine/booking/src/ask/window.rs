@@ -1,4 +1,4 @@
-//! One window: every part gets what it wants, or as much of it as is free if that is at least the least.
+//! One window: every part gets the amount that it wants, or the free amount if that is at least the least.
 
 use super::{Plan, Room, Wanted};
 use crate::refusal::Refusal;
@@ -15,7 +15,7 @@ impl<L: Ledger> Room<'_, L> {
         self.fit(wanted, window).map_err(|refusal| self.with_alternatives(refusal, wanted, window))
     }
 
-    /// What each part gets in this window.
+    /// The grant of each part in this window.
     pub(super) fn fit(&self, wanted: &[Wanted<'_>], window: Window) -> Result<Plan, Refusal> {
         let mut plan: Plan = Vec::with_capacity(wanted.len());
         for (n, part) in wanted.iter().enumerate() {

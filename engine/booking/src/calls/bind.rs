@@ -1,5 +1,6 @@
-//! `bind`: whose packets or processes a part is for, known only when the connection is there; and another time. Policy
-//! is asked: what somebody else lives on is not theirs to bind (`engine/booking/src/policy`).
+//! `bind`: names the packets or processes of a part, which are often known only when the connection is there;
+//! it can be repeated. Policy is asked, because other users' packets and processes are not the caller's to
+//! bind (`engine/booking/src/policy`).
 
 use super::permit::{allowed, rules_of};
 use crate::ask::check_binding;
@@ -52,7 +53,7 @@ impl Bookings {
                     return self.refuse(id, refusal, &decided);
                 }
             }
-            // Asked after policy: who may not bind them does not learn that somebody has.
+            // Asked after policy: a caller who may not bind them does not learn that another user has them.
             if let Err(refusal) = self.free_to_bind(caller, part, at.resource, binding, &at.steps, Some(number)) {
                 return self.reply(id, Err(refusal));
             }
@@ -64,7 +65,7 @@ impl Bookings {
         self.write(&next, Written::Bind { number, part, binding }, &[what], id, &decided);
     }
 
-    /// Nobody else whose windows meet these has the same packets or processes.
+    /// Checks that no other part whose windows meet these steps has the same binding.
     pub(crate) fn free_to_bind(
         &self,
         caller: &Caller,

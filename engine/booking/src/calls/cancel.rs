@@ -1,4 +1,4 @@
-//! `cancel`: what it held is free as soon as that is written.
+//! `cancel`: the amounts are free as soon as the change is written.
 
 use crate::broker::Bookings;
 use crate::io::{CallId, CallResult, EventKind};

@@ -1,5 +1,6 @@
-//! What is held becomes booked. Policy is asked again: it may have changed since (FAULTS.md T13). It is not where a coordinator
-//! has decided over several agents: what one of them would refuse then, the others have booked.
+//! `commit`: a hold becomes a booking. Policy is asked again, because it may have changed since (FAULTS.md
+//! T13). It is not asked if a coordinator has decided over several agents: if one member refused then, the
+//! others would have booked already.
 
 use super::permit::{rules, rules_of};
 use crate::broker::Bookings;

@@ -19,7 +19,7 @@ use terms::ports::book::{Demand, NoRoom, SlotKey};
 use terms::ports::{Ledger, PolicyPort};
 use terms::{Span, Time};
 
-/// A step that the ledger did not take after all.
+/// A step that the ledger refused after all.
 struct Failed {
     part: usize,
     step: RateStep,
@@ -156,7 +156,7 @@ impl Bookings {
         Ok(number)
     }
 
-    /// One that nothing has, even if a driver used a seed twice.
+    /// A handle that no reservation has, even if a driver used a seed twice.
     fn new_handle(&mut self) -> Handle {
         loop {
             let handle = self.draw.handle();
@@ -215,7 +215,7 @@ impl Bookings {
         Ok(slots)
     }
 
-    /// Says the batch that creates it.
+    /// Writes the batch that creates it.
     fn announce(&mut self, number: Number, id: CallId, decided: &mut Decided<'_>) {
         let today = self.today();
         let Some(mut r) = self.all.remove(&number) else { return };
@@ -229,7 +229,7 @@ impl Bookings {
         self.all.insert(number, r);
     }
 
-    /// Two parts whose windows meet are not for the same packets or processes.
+    /// Checks that no two parts whose windows meet have the same binding.
     pub(crate) fn not_bound_twice(
         &self,
         caller: &Caller,
@@ -268,7 +268,7 @@ pub(crate) fn sought<'a>(wanted: &'a [Wanted<'_>], plan: &'a Plan) -> Vec<Sought
     wanted.iter().zip(plan).map(part).collect()
 }
 
-/// A binding as it was said: when the process started is what the machine adds.
+/// A binding as the caller stated it, without the start of a process or thread, which the machine adds.
 fn as_asked(binding: &Binding) -> Binding {
     match binding {
         Binding::Process(task) => Binding::Process(Task::numbered(task.number)),
@@ -277,7 +277,7 @@ fn as_asked(binding: &Binding) -> Binding {
     }
 }
 
-/// The request as bytes, so that the same again can be told from another.
+/// The request as bytes, by which a repeated request is distinguished from another.
 fn request(ask: &BookingRequest, hold: Option<Span>) -> Vec<u8> {
     let mut w = Writer::default();
     w.list(&ask.parts, |w, part| {

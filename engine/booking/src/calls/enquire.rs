@@ -1,4 +1,4 @@
-//! `enquire`: what would be granted, and what there is. Nothing is held, nothing is written.
+//! `enquire`: the grant that a creation would get, and the free amounts. Nothing is held or written.
 
 use super::create::sought;
 use crate::ask::{Room, offered};
@@ -11,10 +11,10 @@ use terms::ports::{Ledger, PolicyPort};
 use terms::{Time, Window};
 
 impl Bookings {
-    /// A part with an amount of zero asks for whatever is free.
+    /// Answers an enquiry. A part with an amount of zero asks for all that is free.
     pub(crate) fn enquire<W: Ledger + PolicyPort>(&self, world: &W, caller: &Caller, mut ask: BookingRequest) -> Reply {
         let room = Room { ledger: world, clock: self.clock, config: &self.config, today: self.today() };
-        // Of a volume's part it means the same to a creation.
+        // In a volume, zero means the same to a creation.
         let is_open = !matches!(ask.when, When::Volume { .. });
         let open: Vec<bool> = ask.parts.iter().map(|part| part.amount == 0 && is_open).collect();
         for (part, _) in ask.parts.iter_mut().zip(&open).filter(|(_, open)| **open) {
@@ -49,7 +49,7 @@ impl Bookings {
                     RefusalReason::Policy { .. } => Some(refusal.clone()),
                     _ => return Err(refusal),
                 };
-                // Who may not have it does not learn what is free.
+                // A caller who may not have it does not learn the free amount.
                 match denied {
                     Some(refusal) => {
                         let nothing = parts.iter().map(|part| Free { free: 0, ..*part }).collect();
@@ -62,7 +62,7 @@ impl Bookings {
     }
 }
 
-/// The window whose least free amount is told.
+/// The window whose least free amount the answer states.
 pub(super) fn first_window(when: &When, today: Time) -> Option<Window> {
     match when {
         When::Window { start, end } => Window::new(start.unwrap_or(today).max(today), end.unwrap_or(Time::FOREVER)),

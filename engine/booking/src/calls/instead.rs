@@ -1,5 +1,5 @@
-//! Why a change does not fit, and which change of the same reservation would: what it has already is its own, and is free
-//! to it. Nothing is given back to find out.
+//! Alternatives to a change that does not fit. The reservation's own amounts count as free for it. Nothing is
+//! given back to find out.
 
 use crate::ask::packet;
 use crate::broker::Bookings;
@@ -16,7 +16,7 @@ const STRETCHES: usize = 1_024;
 /// How often the parts may disagree about the earliest start before the search is given up.
 const ROUNDS: usize = 256;
 
-/// A part as it is to be, in one window.
+/// A part after the change, in one window.
 struct Asked<'a> {
     old: &'a Part,
     /// `None`: a background part, which needs no room.
@@ -26,8 +26,8 @@ struct Asked<'a> {
 }
 
 impl Bookings {
-    /// The refusal with the first stretch that is short, and with what would be accepted instead, where every part of
-    /// the change has one window.
+    /// The refusal with the first stretch that is short, and with alternatives if every part of the change
+    /// has one window.
     pub(super) fn with_other_changes<L: Ledger>(
         &self,
         ledger: &L,
@@ -57,7 +57,8 @@ impl Bookings {
         refusal
     }
 
-    /// `None`: a part has several windows, or its resource is away, or two parts are of one resource.
+    /// The parts, if each has one window. `None`: a part has several windows, or its resource is away, or two
+    /// parts are of one resource.
     fn each_in_one_window<'a>(&self, old: &'a Reservation, next: &Reservation) -> Option<Vec<Asked<'a>>> {
         let part = |(old, next): (&'a Part, &Part)| {
             let named = self.resources.get(old.resource);
@@ -73,7 +74,7 @@ impl Bookings {
         (!parts.iter().enumerate().any(twice)).then_some(parts)
     }
 
-    /// What the part could have in each stretch of a window: what is free, and what it has there.
+    /// The amount that the part could have in each stretch of a window: the free amount plus its own.
     fn stretches<L: Ledger>(&self, ledger: &L, part: &Asked<'_>, window: Window) -> Vec<(Window, u64)> {
         let (Some(id), Some(asked)) = (part.id, self.clock.agents_window(window)) else { return Vec::new() };
         let free = ledger.stretches(id, asked, part.packet, STRETCHES);
@@ -81,7 +82,7 @@ impl Bookings {
         free.flat_map(|(window, free)| with_own(&part.old.steps, window, free)).collect()
     }
 
-    /// As much, as long, at the first time at which that is free; what it has already is left where it is.
+    /// The same amount and length, at the first free time; the part's own amount does not count as free here.
     fn later<L: Ledger>(&self, ledger: &L, parts: &[Asked<'_>]) -> Option<Vec<RateStep>> {
         let first = parts.first()?.step.window;
         if first.end() == Time::FOREVER || parts.iter().any(|part| part.step.window != first) {
@@ -106,7 +107,7 @@ impl Bookings {
         None
     }
 
-    /// In the same windows, as much as there is.
+    /// The same windows, with as much as there is.
     fn slower<L: Ledger>(&self, ledger: &L, parts: &[Asked<'_>]) -> Option<Vec<RateStep>> {
         let part = |part: &Asked<'_>| {
             let least = self.stretches(ledger, part, part.step.window).into_iter().map(|(_, free)| free).min();
@@ -117,7 +118,7 @@ impl Bookings {
         parts.iter().map(part).collect()
     }
 
-    /// From the same start, as much, until the first of them is short.
+    /// The same start and amount, until the first part is short.
     fn shorter<L: Ledger>(&self, ledger: &L, parts: &[Asked<'_>]) -> Option<Vec<RateStep>> {
         let mut end = parts.iter().map(|part| part.step.window.end()).max()?;
         if parts.iter().any(|part| part.step.window.end() != end) {
@@ -137,7 +138,7 @@ impl Bookings {
     }
 }
 
-/// A stretch cut where the part's own steps begin and end, with what it has added to what is free.
+/// The stretch, cut at the part's own steps; each piece has the free amount plus the part's own.
 fn with_own(steps: &[RateStep], window: Window, free: u64) -> Vec<(Window, u64)> {
     let mut edges: Vec<Time> = steps.iter().flat_map(|step| [step.window.start(), step.window.end()]).collect();
     edges.retain(|edge| *edge > window.start() && *edge < window.end());

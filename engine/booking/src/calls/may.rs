@@ -1,5 +1,5 @@
-//! `may`: which rule would decide, and what it would say, without asking for anything. Nothing is looked up but what policy
-//! needs, so that nobody learns what is free.
+//! `may`: the rule that would decide, and its answer, without a request. Only policy's inputs are looked up,
+//! so that no caller learns the free amounts.
 
 use super::enquire::first_window;
 use super::permit::Sought;
@@ -11,7 +11,7 @@ use terms::book::{Caller, RateStep};
 use terms::ports::PolicyPort;
 use terms::ports::book::{BindQuestion, PolicyDecision, Question};
 
-/// Writes down what a policy says, and goes on whatever that is.
+/// A policy that records each decision, and continues as if it allowed.
 struct Noted<'a, P> {
     policy: &'a P,
     said: RefCell<Vec<PolicyDecision>>,
@@ -35,8 +35,8 @@ impl<P: PolicyPort> PolicyPort for Noted<'_, P> {
 }
 
 impl Bookings {
-    /// What policy would say to somebody about each part; where a part does not say how much, about the least of it. `None`: the
-    /// windows are over.
+    /// Policy's answer to a caller about each part; for a part without an amount, about its least. `None`:
+    /// the windows are over.
     pub fn would_allow<P: PolicyPort>(
         &self,
         policy: &P,

@@ -1,7 +1,8 @@
-//! Amounts and windows change while it runs; if the new does not fit, the old stays (FAULTS.md T5, T6).
+//! `modify`: amounts and windows change while the reservation runs; if the change does not fit, the
+//! reservation stays as it was (FAULTS.md T5, T6).
 //!
-//! Until the change is written, the ledger counts the greater of old and new at every instant: whichever of them it is
-//! to be, there is room for it.
+//! Until the change is written, the ledger counts the greater of old and new at every instant, so that there
+//! is room for either.
 
 use super::permit::{rules, rules_of};
 use crate::ask::{check_text, packet};
@@ -89,7 +90,7 @@ impl Bookings {
         Ok(next)
     }
 
-    /// What only shrinks, or only has another label, needs nobody's leave.
+    /// Asks policy about a change. One that only shrinks needs no permission, if the label stays.
     fn may_grow<P: PolicyPort>(
         &mut self,
         policy: &P,
@@ -112,7 +113,7 @@ impl Bookings {
         Ok(rules(&granted))
     }
 
-    /// Counts what is more than before, or nothing.
+    /// Books the growth in the ledger, or nothing.
     fn grow<L: Ledger>(
         &mut self,
         ledger: &mut L,
@@ -147,7 +148,7 @@ impl Bookings {
         let resource = self.resources.get(part.resource).name.to_string();
         Refusal::plain(match why {
             NoRoom::Full { free } => {
-                // What it has there already is its own.
+                // The part's own amount counts as free for it.
                 let had = terms::book::amount_at(&part.steps, step.window.start());
                 let (asked, free) = (had.saturating_add(step.amount), had.saturating_add(free));
                 RefusalReason::NoRoom { part: n, resource, asked, free, window: step.window }
@@ -158,7 +159,7 @@ impl Bookings {
         })
     }
 
-    /// The change is written: the ledger counts the new and nothing else.
+    /// Applies a written change: the ledger counts the new amounts only.
     pub(crate) fn modified<L: Ledger>(
         &mut self,
         ledger: &mut L,
@@ -185,7 +186,7 @@ impl Bookings {
     }
 }
 
-/// The part's first start and last end, if they are to change.
+/// Changes the part's first start and last end, if the change names them.
 fn new_window(n: usize, part: &mut Part, change: &BookingChange, today: Time, horizon: Time) -> Result<(), Refusal> {
     let no = |text: &str| Err(Refusal::meaningless(Some(n), text));
     let too_far = |t: Time| t != Time::FOREVER && t > horizon;

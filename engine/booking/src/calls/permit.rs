@@ -1,4 +1,4 @@
-//! Whether the clock, the limits and the policy allow what is asked. Nothing is changed here.
+//! Checks of the clock, the limits and the policy. Nothing changes here.
 
 use crate::broker::Bookings;
 use crate::grants::Grant;
@@ -22,14 +22,15 @@ pub(crate) struct Sought<'a> {
 }
 
 impl Bookings {
-    /// Promises about times of day need a clock that knows the time of day.
+    /// Checks the clock's uncertainty: promises about times of day need a clock that knows them.
     pub(crate) fn clock_is_good(&self) -> Result<(), Refusal> {
         let (uncertainty, bound) = (self.clock.uncertainty, self.config.uncertainty);
         if uncertainty > bound { Err(Refusal::plain(RefusalReason::Clock { uncertainty, bound })) } else { Ok(()) }
     }
 
-    /// Whether policy allows these parts to somebody, and by which rules. `whose` is the owner: an operator who changes
-    /// another's reservation is asked about as themselves, but what is summed up is the owner's.
+    /// Asks policy about these parts of a caller's request, and returns the rules that allow them. `whose` is
+    /// the owner: an operator who changes another's reservation is judged as themselves, but the sums are the
+    /// owner's.
     pub(crate) fn permitted<P: PolicyPort>(
         &self,
         policy: &P,
@@ -79,8 +80,8 @@ impl Bookings {
         Ok(granted)
     }
 
-    /// Whether a part, and what is asked beside it, leave the sums of its rule within the rule's limits: of all who use it, and of
-    /// each group by which it is used.
+    /// Checks that a part, and the parts of the same request beside it, keep the sums of its rule within the
+    /// rule's limits: of all its users, and of each group by which it applies.
     fn is_below(
         &self,
         n: usize,
@@ -104,7 +105,7 @@ impl Bookings {
         Ok(())
     }
 
-    /// Whether policy lets somebody say whose the parts of a request are, where it says so, and by which rules.
+    /// Asks policy about the bindings of a request, and returns the rules that allow them.
     pub(crate) fn may_bind_all<P: PolicyPort>(
         &self,
         policy: &P,
@@ -120,7 +121,7 @@ impl Bookings {
         bound.map(one).collect()
     }
 
-    /// Whether policy allows `next` in place of `old`, both of one owner: what the owner has of `old` is not summed up.
+    /// Asks policy about `next` in place of `old`, both of one owner: the owner's sums do not include `old`.
     pub(crate) fn permitted_anew<P: PolicyPort>(
         &mut self,
         policy: &P,
@@ -142,8 +143,8 @@ impl Bookings {
         answer
     }
 
-    /// Whether policy would deny even the least of what was asked for: then that is the answer, and who may nothing
-    /// learns nothing about what is free.
+    /// The refusal if policy would deny even the least of the request. It is then the answer, so that a
+    /// caller without rights learns nothing about the free amounts.
     pub(crate) fn denied_anyway<P: PolicyPort>(
         &self,
         policy: &P,
@@ -174,7 +175,7 @@ impl Bookings {
     }
 }
 
-/// The rule that allows it.
+/// The rule that allows it, or a refusal.
 pub(super) fn allowed(part: usize, verdict: PolicyDecision) -> Result<Box<str>, Refusal> {
     match verdict.denied {
         Some(text) => Err(Refusal::plain(RefusalReason::Policy { part, rule: verdict.rule, text })),
@@ -187,7 +188,7 @@ pub(super) fn rules(granted: &[Grant]) -> Vec<Box<str>> {
     granted.iter().map(|grant| grant.rule.clone()).collect()
 }
 
-/// An amount as people count it.
+/// An amount, in the unit that people use.
 fn words(resource: &str, amount: u64) -> String {
     match ResourceKind::of(resource) {
         ResourceKind::Network => format!("{}", Rate::from_bps(amount)),
@@ -197,7 +198,7 @@ fn words(resource: &str, amount: u64) -> String {
     }
 }
 
-/// The name of a refusal, for the audit.
+/// The rule that a refusal names, for the audit.
 pub(crate) fn rules_of(refusal: &Refusal) -> Vec<Box<str>> {
     match &refusal.why {
         RefusalReason::Policy { rule, .. } => alloc::vec![String::as_str(rule).into()],
@@ -209,7 +210,7 @@ fn peak(steps: &[RateStep]) -> u64 {
     steps.iter().map(|step| step.amount).max().unwrap_or(0)
 }
 
-/// From the start of the first to the end of the last.
+/// The window from the start of the first step to the end of the last.
 fn whole(steps: &[RateStep]) -> Option<Window> {
     Window::new(steps.first()?.window.start(), steps.last()?.window.end()).ok()
 }

@@ -1,4 +1,4 @@
-//! What is asked about reservations, events and resources. Nothing changes.
+//! Queries of reservations, events and resources. Nothing changes.
 
 use crate::broker::Bookings;
 use crate::io::{CallResult, Event, Matching, Reply};
@@ -15,14 +15,14 @@ use terms::{Span, Window};
 
 /// Most stretches of a timeline in an answer.
 const TIMELINE: usize = 1_000;
-/// What a list has room for, in steps of parts (some 100 bytes of a document each), and how many of them a reservation and
-/// a part count for: a thousand reservations of one part and one step.
+/// The size of a list, in steps of parts (some 100 bytes of a document each), and the sizes that a
+/// reservation and a part add: a thousand reservations of one part and one step.
 const ROOM: usize = 8_192;
 const OF_ONE: usize = 4;
 const OF_PART: usize = 3;
 
 impl Event {
-    /// Whether somebody may be told of it. A broker that speaks for nobody follows nothing.
+    /// True if the caller may see it. A broker that speaks for no caller follows no events.
     pub fn is_for(&self, caller: &Caller) -> bool {
         match caller.role {
             CallerRole::Auditor | CallerRole::Operator => true,
@@ -39,7 +39,7 @@ impl Bookings {
         view.ok_or_else(|| Refusal::plain(RefusalReason::UnknownHandle))
     }
 
-    /// A reservation as it is shown.
+    /// The view of a reservation.
     pub(crate) fn view<L: Ledger>(&self, ledger: &L, number: Number) -> Option<BookingView> {
         let r = self.all.get(&number)?;
         let (today, is_over) = (self.today(), r.state.is_over());
@@ -104,7 +104,8 @@ impl Bookings {
         Ok(CallResult::List { views: found.into_iter().filter_map(|number| self.view(ledger, number)).collect(), more })
     }
 
-    /// How many of these, from the first on, an answer has room for: a recurrence has a thousand steps. At least one.
+    /// The number of these reservations, from the first on, that fit in one answer: a recurrence has a
+    /// thousand steps. At least one.
     fn in_one_answer(&self, numbers: &[Number]) -> usize {
         let size = |number: &Number| {
             let parts = self.all.get(number).map_or(&[][..], |r| &r.parts);

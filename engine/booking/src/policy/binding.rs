@@ -1,8 +1,8 @@
-//! Whose packets and processes a rule lets its callers name (GARA section 3.1, `bind`): a reservation of one bit a second
-//! that may be bound to anything would hold up whatever it names.
+//! The packets and processes that a rule lets its callers bind (GARA section 3.1, `bind`). Without such
+//! limits, a reservation of one bit a second could be bound to any flow or process, and hold it up.
 //!
-//! Without a word in a rule both ends of a flow must be hosts, and a process must be the caller's own. Operators may bind
-//! what they like, except what would stop the machine or the agent: see [`check`].
+//! If the rule is silent, both ends of a flow must be hosts, and a process must be the caller's own.
+//! Operators may bind all of them, except those that would stop the machine or the agent: see [`check`].
 
 use crate::policy::pattern::NamePattern;
 use alloc::format;
@@ -13,21 +13,21 @@ use core::str::FromStr;
 use terms::book::{Binding, BoundFlow, Caller, CallerRole};
 use terms::ports::book::{BindQuestion, PolicyDecision};
 
-/// What a rule says about bindings.
+/// A rule's limits on bindings.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Bindings {
-    /// The flows that may be named; `None`: both ends must be hosts.
+    /// The flows that may be bound; `None`: both ends must be hosts.
     pub flows: Option<Vec<FlowPattern>>,
-    /// The control groups, by their path without the first slash, that may be named, and whose processes may be.
+    /// The control groups that may be bound, and so may their processes, by path without the first slash.
     pub cgroups: Vec<NamePattern>,
 }
 
-/// Flows that a rule names: `10.0.0.0/24 > *:5000-5100 udp`.
+/// A pattern of flows: `10.0.0.0/24 > *:5000-5100 udp`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FlowPattern {
     src: End,
     dst: End,
-    /// `None`: any, also none named.
+    /// The protocol; `None`: any, or none in the flow.
     protocol: Option<u8>,
 }
 
@@ -35,26 +35,26 @@ pub struct FlowPattern {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct End {
     address: Address,
-    /// From and to, both included; `None`: any, also none named.
+    /// The first and the last port, both included; `None`: any, or none in the flow.
     ports: Option<(u16, u16)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Address {
-    /// Any, also none named.
+    /// Any address, or none in the flow.
     Any,
-    /// Any one host.
+    /// Any address of one host.
     Host,
-    /// Hosts whose addresses begin like this one, for so many bits.
+    /// Hosts in the prefix of this many bits.
     Prefix(IpAddr, u8),
 }
 
-/// A text that is no [`FlowPattern`].
+/// The error for a text that is no [`FlowPattern`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadFlows;
 
 impl FlowPattern {
-    /// `host > host`: what may be named where a rule says nothing.
+    /// `host > host`: the flows that may be bound if a rule is silent.
     pub const HOSTS: FlowPattern = FlowPattern {
         src: End { address: Address::Host, ports: None },
         dst: End { address: Address::Host, ports: None },
@@ -67,7 +67,7 @@ impl FlowPattern {
         protocol: None,
     };
 
-    /// Whether every packet that the flow names is among these.
+    /// True if every packet of the flow matches.
     pub fn covers(&self, flow: &BoundFlow) -> bool {
         self.protocol.is_none_or(|protocol| flow.protocol == Some(protocol))
             && self.src.covers(flow.src, flow.src_port)
@@ -86,7 +86,7 @@ impl End {
     }
 }
 
-/// Whether the first bits of two addresses of one family are the same.
+/// True if both addresses are of one family and their first bits are the same.
 fn is_in(address: IpAddr, prefix: IpAddr, bits: u8) -> bool {
     let shift = |width: u32| width.saturating_sub(u32::from(bits));
     match (address, prefix) {
@@ -98,8 +98,9 @@ fn is_in(address: IpAddr, prefix: IpAddr, bits: u8) -> bool {
 
 impl FromStr for FlowPattern {
     type Err = BadFlows;
-    /// `SOURCE > DESTINATION [PROTOCOL]`; an end is `*`, `host`, an address or a prefix, and may have `:PORT` or
-    /// `:PORT-PORT` behind it (IPv6 in brackets then); a protocol is `udp`, `tcp`, `sctp`, `icmp`, `icmp6` or a number.
+    /// Reads `SOURCE > DESTINATION [PROTOCOL]`. An end is `*`, `host`, an address or a prefix, and may have
+    /// `:PORT` or `:PORT-PORT` behind it (IPv6 in brackets then); a protocol is `udp`, `tcp`, `sctp`, `icmp`,
+    /// `icmp6` or a number.
     fn from_str(text: &str) -> Result<FlowPattern, BadFlows> {
         let (src, rest) = text.split_once('>').ok_or(BadFlows)?;
         let mut words = rest.split_ascii_whitespace();
@@ -124,7 +125,7 @@ fn named(text: &str) -> Result<u8, BadFlows> {
         "udp" => 17,
         "icmp6" => 58,
         "sctp" => 132,
-        // RSVP is nobody's.
+        // RSVP belongs to no reservation.
         other => other.parse().ok().filter(|n| !matches!(n, 0 | 46)).ok_or(BadFlows)?,
     })
 }
@@ -167,7 +168,7 @@ fn range(text: &str) -> Result<(u16, u16), BadFlows> {
     if from <= to { Ok((from, to)) } else { Err(BadFlows) }
 }
 
-/// What a process is to the machine.
+/// The kind of a process, for the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcessKind {
     /// None of the following.
@@ -180,22 +181,23 @@ pub enum ProcessKind {
     Agent,
 }
 
-/// What the machine says, when somebody binds it, about a process, a thread or a control group.
+/// Facts from the machine about a process, a thread or a control group that a caller wants to bind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProcessFacts {
-    /// What it is; of a control group the worst that is in it.
+    /// Its kind; for a control group, the worst kind in it.
     pub sort: ProcessKind,
-    /// The user whose it is; `None`: a control group, or a program that runs with the rights of several (setuid).
+    /// Its user; `None`: a control group, or a program that runs with the rights of several users (setuid).
     pub uid: Option<u32>,
-    /// Its control groups, by their paths below the roots of the hierarchies that reservations use, without the first
-    /// slash; of a control group itself.
+    /// Its control groups, by path below the roots of the hierarchies that reservations use, without the
+    /// first slash; for a control group, its own path.
     pub cgroups: Vec<String>,
 }
 
-/// Whether somebody may bind a process, thread or control group of which the machine says this. `None`: it is not there.
+/// Checks that a caller may bind a process, thread or control group with these facts. `seen` is `None` if it
+/// does not exist.
 ///
 /// # Errors
-/// Why not, for people.
+/// The reason, for people.
 pub fn check(caller: &Caller, cgroups: &[NamePattern], seen: Option<&ProcessFacts>) -> Result<(), String> {
     let seen = seen.ok_or("it is not there: it has ended, or is another's namespace's")?;
     match seen.sort {
@@ -220,7 +222,7 @@ pub fn check(caller: &Caller, cgroups: &[NamePattern], seen: Option<&ProcessFact
 }
 
 impl crate::policy::Policy {
-    /// Whether somebody may say that a part is for these packets or processes; of the latter the machine says `seen`.
+    /// Policy's answer to a request to bind a part; `seen` are the machine's facts about a process.
     pub fn binding(&self, question: &BindQuestion<'_>, seen: Option<&ProcessFacts>) -> PolicyDecision {
         let BindQuestion { caller, resource, label, background, binding } = *question;
         let operator = caller.role == CallerRole::Operator;
@@ -235,12 +237,12 @@ impl crate::policy::Policy {
 }
 
 impl Bindings {
-    /// Whatever there is.
+    /// Bindings of any kind.
     pub fn any() -> Bindings {
         Bindings { flows: Some([FlowPattern::ANY].into()), cgroups: NamePattern::new("*").into_iter().collect() }
     }
 
-    /// Why these may not be bound.
+    /// The reason for a refusal of this binding, if any.
     fn denies(&self, caller: &Caller, binding: &Binding, seen: Option<&ProcessFacts>) -> Option<String> {
         let no = |what: String| move |why: String| format!("{what} cannot be bound: {why}");
         match binding {

@@ -6,7 +6,7 @@ use terms::{Span, Time, Window};
 const DAY: u64 = 86_400;
 /// Seconds of a week.
 const WEEK: u64 = 7 * DAY;
-/// 1970-01-01 was a Thursday: so many seconds after a Monday's midnight.
+/// 1970-01-01 was a Thursday: the seconds from Monday's midnight to it.
 const FIRST: u64 = 3 * DAY;
 
 /// Hours of the week: from Monday 00:00 UTC, in seconds, in order and apart.
@@ -15,7 +15,7 @@ pub struct Hours {
     open: Vec<(u64, u64)>,
 }
 
-/// Hours that make no sense: a day after Sunday, a time after 24:00, an end that is not after its start, none at all.
+/// The error for impossible hours: a day after Sunday, a time after 24:00, an empty span, no hours at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadHours;
 
@@ -52,7 +52,7 @@ impl Hours {
         Ok(Hours { open: joined })
     }
 
-    /// Whether the whole of a window of calendar time lies in these hours.
+    /// True if the whole of a window of calendar time lies in these hours.
     pub fn cover(&self, window: Window) -> bool {
         if self.open == [(0, WEEK)] {
             return true;
@@ -73,7 +73,7 @@ impl Hours {
         }
     }
 
-    /// Whether an instant lies in these hours.
+    /// True if an instant lies in these hours.
     pub fn contain(&self, t: Time) -> bool {
         Window::new(t, t.saturating_add(Span::from_nanos(1))).is_ok_and(|instant| self.cover(instant))
     }
@@ -83,7 +83,7 @@ impl Hours {
 impl core::fmt::Display for Hours {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let mut open = self.open.clone();
-        // What goes on over Sunday's midnight is one.
+        // Hours that continue over Sunday's midnight are one.
         if let (Some(&(0, first)), Some(&(last, WEEK)), true) = (open.first(), open.last(), open.len() > 1) {
             open.remove(0);
             open.pop();
@@ -111,7 +111,7 @@ impl core::fmt::Display for Hours {
     }
 }
 
-/// The day on which a second of the week is.
+/// The day of a second of the week.
 fn name(t: u64) -> &'static str {
     ["mon", "tue", "wed", "thu", "fri", "sat", "sun"][(t / DAY % 7) as usize]
 }

@@ -1,11 +1,13 @@
-//! Who may reserve what, how much, when, for how long and how far ahead: access control lists of resource managers
-//! (GARA, section 4.1), evaluated without side effects, in bounded time, to an answer for every question.
+//! Policy: who may reserve which resource, how much, when, for how long and how far ahead. It is an access
+//! control list of a resource manager (GARA, section 4.1), evaluated without side effects, in bounded time,
+//! to an answer for every question.
 //!
-//! A policy is a list of rules. The first rule that is about the question decides; what no rule is about is denied. A rule
-//! that allows has limits: what exceeds one of them is denied, and the answer names rule and limit.
+//! A policy is a list of rules. The first rule that is about the question decides; without one the answer is
+//! no. A rule that allows has limits: a request beyond one of them is denied, and the answer names rule and
+//! limit.
 //!
-//! Nothing here can loop, divide or blow up: patterns are matched in steps bounded by the product of two short lengths,
-//! times are compared, sums were made by the book (FAULTS.md T12, I42).
+//! Nothing here can loop, divide or blow up: patterns are matched in steps bounded by the product of two
+//! short lengths, times are compared, sums were made by the bookings (FAULTS.md T12, I42).
 
 mod binding;
 mod hours;
@@ -33,13 +35,13 @@ pub const MOST_RULES: usize = 4_096;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Policy {
     rules: Vec<Rule>,
-    /// Whether any of them limits what an owner, a group or all who use it have together.
+    /// True if a rule limits the sums of an owner, a group or all its users.
     sums: bool,
-    /// Who may read the audit.
+    /// The callers that may read the audit.
     auditors: Vec<Who>,
 }
 
-/// More than [`MOST_RULES`] rules.
+/// The error for more than [`MOST_RULES`] rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooMany;
 
@@ -59,23 +61,23 @@ impl Policy {
         Ok(Policy { sums: rules.iter().any(sums), rules, auditors: Vec::new() })
     }
 
-    /// The same, and these may read the audit of everybody's decisions.
+    /// The policy with these callers as readers of the audit.
     #[must_use]
     pub fn with_auditors(self, auditors: Vec<Who>) -> Policy {
         Policy { auditors, ..self }
     }
 
-    /// Whether somebody may read the audit. Nobody may but operators, auditors, and those who are named.
+    /// True if the caller may read the audit: operators, auditors, and named callers.
     pub fn may_audit(&self, caller: &Caller) -> bool {
         matches!(caller.role, CallerRole::Auditor | CallerRole::Operator)
             || self.auditors.iter().any(|who| who.is(caller))
     }
 
-    /// Whether somebody may ask this at all. Where the table says that a rule decides and amounts are in it, the rules are
-    /// asked when these are known.
+    /// Checks that the caller may make this call at all. If the table says that a rule decides and amounts
+    /// matter, the rules are asked when the amounts are known.
     ///
     /// # Errors
-    /// The refusal: who they are, and who may.
+    /// The refusal: the caller's identity, and the callers that may.
     pub fn may_ask(&self, seat: Seat, call: Call, caller: &Caller) -> Result<(), String> {
         match call.at_most(seat) {
             Right::Yes => Ok(()),
@@ -88,7 +90,8 @@ impl Policy {
         }
     }
 
-    /// Everybody may have everything: for one machine without a policy of its own. It is written out, never assumed.
+    /// A policy that allows every caller everything: for one machine without a policy of its own. It must be
+    /// written out; it is no default.
     pub fn open() -> Policy {
         let rule = Rule {
             name: String::from("open"),
@@ -124,7 +127,7 @@ impl terms::ports::PolicyPort for Policy {
         rule.map_or_else(SharedLimits::default, |rule| rule.shared(question.caller))
     }
 
-    /// Without an eye on the machine: of processes nothing is known, so that none is allowed.
+    /// Answers without facts about the machine: processes are unknown, so that none is allowed.
     fn may_bind(&self, question: &BindQuestion<'_>) -> PolicyDecision {
         self.binding(question, None)
     }

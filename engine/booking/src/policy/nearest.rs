@@ -1,4 +1,5 @@
-//! What somebody is told whom no rule is about: who they are, which rule came nearest, and why it is not about them.
+//! The refusal if no rule is about a request: the caller's identity, the nearest rule, and the reason why it
+//! does not apply.
 
 use crate::policy::rights::named;
 use crate::policy::rule::{Effect, Rule, Who};
@@ -10,10 +11,10 @@ use alloc::vec::Vec;
 use terms::book::Caller;
 use terms::ports::book::Question;
 
-/// Most names of a list that are told.
+/// Most names of a list in a refusal.
 const TOLD: usize = 4;
 
-/// About a booking.
+/// The refusal of a booking.
 pub(crate) fn of_question(policy: &Policy, question: &Question<'_>) -> String {
     told(policy, question.caller, |rule| {
         let mut misses = Vec::new();
@@ -38,7 +39,7 @@ pub(crate) fn of_question(policy: &Policy, question: &Question<'_>) -> String {
     })
 }
 
-/// About something signalled.
+/// The refusal of a signalled request.
 pub(crate) fn of_claim(policy: &Policy, caller: &Caller, claim: &SignalClaim) -> String {
     told(policy, caller, |rule| {
         let mut misses = Vec::new();

@@ -1,16 +1,16 @@
-//! Patterns of names: `*` stands for any characters, `?` for one, everything else for itself. No other magic, so that no
-//! pattern takes long.
+//! Patterns of names: `*` stands for any characters, `?` for one, everything else for itself. There is no
+//! other magic, so that no pattern takes long.
 
 use alloc::string::String;
 
 /// The longest pattern, bytes.
 pub const MOST_PATTERN: usize = 256;
 
-/// A pattern.
+/// A pattern of names.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NamePattern(String);
 
-/// A pattern that is empty or too long.
+/// The error for a pattern that is empty or too long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadPattern;
 
@@ -28,8 +28,8 @@ impl NamePattern {
         &self.0
     }
 
-    /// Whether the whole of `text` is what the pattern stands for. At most `pattern x text` steps: only the last `*` is
-    /// ever tried again.
+    /// True if the pattern stands for the whole of `text`. It takes at most `pattern x text` steps: only the
+    /// last `*` is ever tried again.
     pub fn matches(&self, text: &str) -> bool {
         let (pattern, text) = (self.0.as_bytes(), text.as_bytes());
         let (mut p, mut t) = (0, 0);

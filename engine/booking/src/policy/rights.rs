@@ -1,22 +1,23 @@
-//! The table of rights: who may ask what, at every door. Default deny; the page `docs/rights.md` is this table.
+//! The table of rights: which caller may make which call, on every interface. Default deny; the page
+//! `docs/rights.md` is this table.
 //!
-//! A row is a call and about whose things it is, a column is who asks and how they came in. A cell is no, yes, or as far as a
-//! rule of the policy file allows. Every call of the agent's socket and every route of the broker is a [`Call`]; one
-//! without a row does not compile.
+//! A row is a call and the owner of its object; a column is the caller's role and way of connecting. A cell
+//! is no, yes, or as far as a rule of the policy file allows. Every call of the agent's socket and every
+//! route of the broker is a [`Call`]; one without a row does not compile.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use terms::book::Caller;
 
-/// Who asks, and how they came in.
+/// The caller's role, and the way of connecting.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Seat {
-    /// This machine: root, and the user as whom agent or broker run.
+    /// This machine: root, and the user that runs agent or broker.
     Root,
     /// This machine: members of the operators' group.
     Operator,
-    /// This machine: everybody else whom the socket lets in.
+    /// This machine: all other users that the socket admits.
     Member,
     /// A certificate of the role requester, or an owner for whom a broker speaks.
     Requester,
@@ -26,12 +27,12 @@ pub enum Seat {
     FarOperator,
     /// A certificate of the role agent.
     Agent,
-    /// A certificate of the role broker, while it speaks for nobody.
+    /// A certificate of the role broker, while it speaks for no caller.
     Broker,
 }
 
 impl Seat {
-    /// All, in the order of the columns.
+    /// All seats, in the order of the columns.
     pub const ALL: [Seat; 8] = [
         Seat::Root,
         Seat::Operator,
@@ -43,7 +44,7 @@ impl Seat {
         Seat::Broker,
     ];
 
-    /// The column's head; who came by a certificate has a capital letter.
+    /// The column's head; a role by certificate has a capital letter.
     pub fn name(self) -> &'static str {
         match self {
             Seat::Root => "root",
@@ -57,7 +58,7 @@ impl Seat {
         }
     }
 
-    /// In words, of several.
+    /// A phrase for several such callers.
     fn words(self) -> &'static str {
         match self {
             Seat::Root => "root",
@@ -71,13 +72,13 @@ impl Seat {
         }
     }
 
-    /// Whether they came from another machine, or somebody who did speaks for them.
+    /// True if the caller came from another machine, or through a broker.
     pub fn is_far(self) -> bool {
         self >= Seat::Requester
     }
 }
 
-/// What a cell says.
+/// The content of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Right {
     /// Refused.
@@ -89,7 +90,7 @@ pub enum Right {
 }
 
 impl Right {
-    /// As the page writes it.
+    /// The cell's text on the page.
     pub fn name(self) -> &'static str {
         match self {
             Right::No => "-",
@@ -99,19 +100,19 @@ impl Right {
     }
 }
 
-/// About whose things a call is.
+/// The owner of a call's object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
-    /// Nobody's in particular.
+    /// The object has no particular owner.
     Any,
     /// The caller's own.
     Own,
-    /// Somebody else's.
+    /// Another owner's.
     Others,
 }
 
 impl Whose {
-    /// As the page writes it.
+    /// The row's text on the page.
     pub fn name(self) -> &'static str {
         match self {
             Whose::Any => "",
@@ -121,12 +122,12 @@ impl Whose {
     }
 }
 
-/// A row: about whose things, and what each column says.
+/// A row: the owner of the object, and one cell for each column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RightsRow {
-    /// About whose.
+    /// The owner of the object.
     pub whose: Whose,
-    /// In the order of [`Seat::ALL`].
+    /// The cells, in the order of [`Seat::ALL`].
     pub rights: [Right; 8],
 }
 
@@ -142,10 +143,10 @@ macro_rules! calls {
         }
 
         impl Call {
-            /// Every one, in the order of the page.
+            /// All calls, in the order of the page.
             pub const ALL: &'static [Call] = &[$(Call::$variant),*];
 
-            /// As it is asked: `book_create`, `GET /v1/resources`.
+            /// The call's name for users: `book_create`, `GET /v1/resources`.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Call::$variant => $name,)*
@@ -245,28 +246,28 @@ const fn read(cells: &str) -> [Right; 8] {
     rights
 }
 
-/// Everybody, to say who is there and what may be asked.
+/// For all callers: identity of the service, and its calls.
 const OPEN: &[RightsRow] = &any("yyy yyyyy");
-/// What there is to reserve.
+/// The resources and paths that can be reserved.
 const OFFER: &[RightsRow] = &any("yyy yyy--");
-/// Who talks to whom: for those who see everything.
+/// Tables of signalled sessions and reservations: for callers that may see everything.
 const TABLES: &[RightsRow] = &any("yyr -yy--");
-/// Signalling speaks for this host's own addresses: nobody from elsewhere.
+/// Signalling is for this host's own addresses: no caller from another machine may do it.
 const SIGNAL: &[RightsRow] = &any("yyr -----");
-/// What others have, how everything is set up, and messages as they are on the wire.
+/// The reservations of others, the configuration, and messages as they are on the wire.
 const SYSTEM: &[RightsRow] = &any("yy- -----");
-/// Asks policy anew, changes nothing.
+/// Asks policy again, changes nothing.
 const ENQUIRE: &[RightsRow] = &any("rrr rrr--");
-/// Asks policy anew, and changes something.
+/// Asks policy again, and changes something.
 const RESERVE: &[RightsRow] = &any("rrr r-r--");
-/// The same, of a reservation.
+/// As [`RESERVE`], for one reservation.
 const CHANGE: &[RightsRow] = &by_owner("rrr r-r--", "rr- --r--");
 /// Gives something back.
 const GIVE_BACK: &[RightsRow] = &by_owner("yyy y-y--", "yy- --y--");
 /// Reads a reservation.
 const READ: &[RightsRow] = &by_owner("yyy yyy--", "yy- -yy--");
 impl Call {
-    /// Its rows of the table.
+    /// The call's rows of the table.
     pub fn rows(self) -> &'static [RightsRow] {
         match self {
             Call::Hello | Call::GetOpenapi => OPEN,
@@ -289,8 +290,8 @@ impl Call {
             Call::BoomerangRelease => const { &by_owner("yyy -----", "yy- -----") },
             Call::BookEnquire | Call::PostEnquiry => ENQUIRE,
             Call::BookCreate | Call::PostReservation => RESERVE,
-            // A broker that speaks for nobody brings to an end what it began: its own is what people of its domain have over
-            // several agents.
+            // A broker that speaks for no caller may finish its work: its own is any reservation over several agents
+            // of people of its domain.
             Call::BookCommit => const { &by_owner("rrr r-r-r", "rr- --r--") },
             Call::BookCancel => const { &by_owner("yyy y-y-r", "yy- --y--") },
             Call::BookShow | Call::BookHistory => const { &by_owner("yyy yyy-r", "yy- -yy--") },
@@ -313,23 +314,23 @@ impl Call {
         }
     }
 
-    /// Whether its rule is the policy's list of `auditors`: it reads, and names no amount.
+    /// True if the rule is the policy's list of `auditors`: the call reads, and names no amount.
     pub fn is_for_auditors(self) -> bool {
         self == Call::BookAudit || self.rows() == TABLES
     }
 
-    /// Whether its rule is the policy's list of `brokers`, for somebody in this seat.
+    /// True if the rule is the policy's list of `brokers`, for a caller in this seat.
     pub fn is_for_brokers(self, seat: Seat) -> bool {
         seat == Seat::Broker && self.at_most(seat) == Right::Rule
     }
 
-    /// What the table says to somebody about things of whoever it is.
+    /// The cell for a caller in this seat and an object of this owner.
     pub fn right(self, seat: Seat, whose: Whose) -> Right {
         let row = self.rows().iter().find(|row| row.whose == whose);
         row.map_or(Right::No, |row| row.rights[seat as usize])
     }
 
-    /// What it says before anybody looks whose things it is about: the most that any row says.
+    /// The best cell in the seat's column: the answer before the owner of the object is known.
     pub fn at_most(self, seat: Seat) -> Right {
         let cells = || self.rows().iter().map(|row| row.rights[seat as usize]);
         match (cells().any(|cell| cell == Right::Yes), cells().any(|cell| cell == Right::Rule)) {
@@ -339,7 +340,7 @@ impl Call {
         }
     }
 
-    /// Why somebody may not: who they are, and who may.
+    /// The text of a refusal: the caller's identity, and the callers that may.
     pub fn refusal(self, seat: Seat, whose: Whose, caller: &Caller) -> String {
         let of = |row: &&RightsRow| whose == Whose::Any || row.whose == whose;
         let rows: Vec<&RightsRow> = self.rows().iter().filter(of).collect();
@@ -353,7 +354,7 @@ impl Call {
     }
 }
 
-/// Who somebody is, for them to read: name, groups, and how they came in.
+/// A caller's identity for people: name, groups, and way of connecting.
 pub fn seated(seat: Seat, caller: &Caller) -> String {
     let place = match seat {
         Seat::Root | Seat::Operator | Seat::Member => "on this machine",
@@ -362,7 +363,7 @@ pub fn seated(seat: Seat, caller: &Caller) -> String {
     format!("{}, {} {place}", named(caller), seat.name().to_lowercase())
 }
 
-/// Who somebody is: `uid:1000 (groups gid:1000, gid:27)`.
+/// A caller's name and groups: `uid:1000 (groups gid:1000, gid:27)`.
 pub fn named(caller: &Caller) -> String {
     match caller.groups.is_empty() {
         true => format!("{} (no groups)", caller.name),

@@ -1,4 +1,4 @@
-//! A rule: about whom and what it is, and what it says.
+//! A rule: the questions that it is about, and its answer.
 
 use crate::policy::binding::Bindings;
 use crate::policy::hours::Hours;
@@ -11,65 +11,66 @@ use terms::book::{Caller, ResourceKind, foreign};
 use terms::ports::book::{Question, SharedLimits};
 use terms::{Rate, Span, Time};
 
-/// A rule. It is about a question if its `who`, `resources`, `labels` and `background` all are. The default is about nobody.
+/// A rule. It is about a question if its `who`, `resources`, `labels` and `background` all match. The default
+/// is about no caller.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rule {
-    /// Its name, which audits and refusals tell.
+    /// Its name, for audits and refusals.
     pub name: String,
-    /// About any of these; empty: about nobody.
+    /// The callers; empty: none.
     pub who: Vec<Who>,
-    /// About any of these resources; empty: about all.
+    /// The resources; empty: all.
     pub resources: Vec<NamePattern>,
-    /// About requests with any of these labels; empty: with any or none.
+    /// The labels of requests; empty: any or none.
     pub labels: Vec<NamePattern>,
-    /// About background parts only, about foreground parts only; `None`: about both.
+    /// True: background parts only; false: foreground parts only; `None`: both.
     pub background: Option<bool>,
-    /// About what is signalled (RSVP, Boomerang), about bookings; `None`: a rule that denies is about both, one that allows
-    /// about bookings only.
+    /// True: signalled requests only (RSVP, Boomerang); false: bookings only; `None`: both for a rule that
+    /// denies, bookings for one that allows.
     pub signal: Option<bool>,
-    /// Of what is signalled: whose packets, and how urgent.
+    /// For signalled requests: the packets, and the highest priority.
     pub signals: SignalScope,
-    /// Whose packets and processes its callers may name.
+    /// The packets and processes that its callers may bind.
     pub bindings: Bindings,
-    /// What it says.
+    /// Its answer.
     pub effect: Effect,
 }
 
-/// Whom a rule is about.
+/// Callers that a rule is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Who {
-    /// Everybody of this domain.
+    /// All callers of this domain.
     Anyone,
-    /// Whose name is like this.
+    /// Callers with a name like this.
     Name(NamePattern),
-    /// Who has a group that is like this.
+    /// Callers with a group like this.
     Group(NamePattern),
 }
 
-/// What a rule says.
+/// The answer of a rule.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Effect {
-    /// No.
+    /// The rule denies.
     #[default]
     Deny,
-    /// Yes, within limits.
+    /// The rule allows, within limits.
     Allow(Limits),
 }
 
-/// Limits of what a rule allows; `None`: none. Amounts are in the unit of the resource's kind.
+/// Limits of a rule that allows; `None`: no limit. Amounts are in the unit of the resource's kind.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Limits {
     /// The most at once, for one part.
     pub amount: Option<u64>,
-    /// The most that an owner has of the resource at any instant.
+    /// The largest sum of one owner for the resource, at any instant.
     pub together: Option<u64>,
-    /// The most that all who use this rule have of the resource together, at any instant.
+    /// The largest sum of all users of this rule for the resource, at any instant.
     pub in_all: Option<u64>,
-    /// The most that all have who use this rule by one of its groups.
+    /// The largest sum of all users of this rule by one of its groups.
     pub in_group: Option<u64>,
     /// The most reservations of an owner.
     pub reservations: Option<usize>,
-    /// The longest, all windows together. A reservation that is open at its end is longer than any.
+    /// The largest total length of all windows. A reservation without an end is longer than any limit.
     pub length: Option<Span>,
     /// How far ahead its first window may begin; zero: only from now on.
     pub ahead: Option<Span>,
@@ -82,8 +83,9 @@ pub struct Limits {
 }
 
 impl Who {
-    /// Whether somebody is meant. Who is of a partner's domain is meant only where a slash is written: `anl/*`, `anl/alice`,
-    /// `@anl/physics`. So a partner that is trusted to say who its people are gets nothing by that alone.
+    /// True if the caller is meant. A caller of a partner's domain is meant only by a pattern with a slash:
+    /// `anl/*`, `anl/alice`, `@anl/physics`. So a partner that is trusted to name its people gets no right by
+    /// that alone.
     pub fn is(&self, caller: &Caller) -> bool {
         let like = |pattern: &NamePattern, name: &str| {
             (foreign(name).is_none() || pattern.as_str().contains('/')) && pattern.matches(name)
@@ -97,7 +99,7 @@ impl Who {
 }
 
 impl Rule {
-    /// What it limits beside what an owner has.
+    /// The sums that it limits beside an owner's own.
     pub(crate) fn shared(&self, caller: &Caller) -> SharedLimits {
         let Effect::Allow(limits) = &self.effect else { return SharedLimits::default() };
         let alone =
@@ -110,12 +112,12 @@ impl Rule {
         SharedLimits { groups, in_all: limits.in_all, in_group: limits.in_group }
     }
 
-    /// Whether it is about this question.
+    /// True if it is about this question.
     pub fn is_about(&self, question: &Question<'_>) -> bool {
         self.concerns(question.caller, question.resource, question.label, question.background)
     }
 
-    /// The same, of what a question is about.
+    /// True if it is about a question with these properties.
     pub(crate) fn concerns(&self, caller: &Caller, resource: &str, label: &str, background: bool) -> bool {
         let any =
             |patterns: &[NamePattern], text: &str| patterns.is_empty() || patterns.iter().any(|p| p.matches(text));
@@ -126,7 +128,7 @@ impl Rule {
             && any(&self.labels, label)
     }
 
-    /// Why it says no to a question that it is about; `None`: it says yes.
+    /// The reason if it denies a question that it is about; `None`: it allows it.
     pub fn denies(&self, question: &Question<'_>) -> Option<String> {
         let limits = match &self.effect {
             Effect::Deny => return Some(String::from("denied")),
@@ -162,7 +164,7 @@ impl Rule {
     }
 }
 
-/// An amount as people count it.
+/// An amount, in the unit that people use.
 pub(crate) fn words(resource: &str, amount: u64) -> String {
     match ResourceKind::of(resource) {
         ResourceKind::Network => format!("{}", Rate::from_bps(amount)),

@@ -1,5 +1,6 @@
-//! What is signalled through the local socket (RSVP, Boomerang): who may signal how much, for whom, how urgently; and what
-//! each caller has signalled, so that sums hold over all connections of one caller.
+//! Policy for signalling through the local socket (RSVP, Boomerang): who may signal how much, for which
+//! addresses, at which priority. It counts each caller's signalled claims, so that sums hold over all
+//! connections of one caller.
 
 use crate::policy::rights::Seat;
 use crate::policy::rule::{Effect, Rule, words};
@@ -13,71 +14,72 @@ use terms::book::Caller;
 use terms::ports::book::PolicyDecision;
 use terms::{SenderTemplate, Session, Time};
 
-/// Addresses that begin alike.
+/// An address prefix.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AddressPrefix {
     /// Its first address.
     pub addr: IpAddr,
-    /// How many bits they have in common: at most 32 of IPv4, 128 of IPv6.
+    /// The length of the prefix, bits: at most 32 for IPv4, 128 for IPv6.
     pub length: u8,
 }
 
-/// Of what is signalled: whose packets a rule is about, and how urgent they may be.
+/// A rule's scope for signalled requests: the packets, and the highest priority.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SignalScope {
-    /// About packets from these only; empty: from anywhere.
+    /// The sources; empty: any.
     pub sources: Vec<AddressPrefix>,
-    /// About packets to these only; empty: to anywhere.
+    /// The destinations; empty: any.
     pub destinations: Vec<AddressPrefix>,
-    /// The highest priority, preempting and defending (RFC 3181), that it allows; `None`: no priority may be said.
+    /// The highest priority, preempting and defending (RFC 3181), that it allows; `None`: no priority may be
+    /// stated.
     pub priority: Option<u16>,
 }
 
-/// An end of what is signalled.
+/// An end of signalled packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EndPoint {
     /// These addresses.
     Of(AddressPrefix),
     /// Any address at all.
     Anywhere,
-    /// It is not said yet: who only registers to receive names no sender.
+    /// Not stated yet: a receiver that only registers names no sender.
     Unsaid,
 }
 
-/// One thing that somebody wants to signal.
+/// One claim of a caller who wants to signal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SignalClaim {
-    /// The interface as a resource, `net/eth1`; empty: none is known; `None`: not said yet.
+    /// The interface as a resource, `net/eth1`; empty: not known; `None`: not stated yet.
     pub resource: Option<String>,
-    /// Whether the packets come in there (a receiver's), rather than leave.
+    /// True if the packets come in there (a receiver's claim), false if they leave.
     pub inward: bool,
-    /// From where.
+    /// The source.
     pub src: EndPoint,
-    /// To where.
+    /// The destination.
     pub dst: EndPoint,
-    /// How much, bit/s of IP bytes; zero: nothing is reserved.
+    /// The rate, bit/s of IP bytes; zero: nothing is reserved.
     pub amount: u64,
 }
 
-/// Who asks to signal, and when.
+/// The caller of a signalling request, and its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker<'a> {
-    /// Who.
+    /// The caller.
     pub caller: &'a Caller,
-    /// How they came in.
+    /// The caller's role and way of connecting.
     pub seat: Seat,
-    /// The priority at which they ask: the higher of preempting and defending.
+    /// The priority of the request: the higher of preempting and defending.
     pub priority: Option<u16>,
-    /// What day it is; calendar time.
+    /// The present; calendar time.
     pub now: Time,
 }
 
-/// What claims belong to; a later call with the same key takes the place of the one before.
+/// The key of a set of claims; a later call with the same key replaces the earlier claims.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SignalKey {
     /// A sender that a connection offered.
     Sender(u64, Session, SenderTemplate),
-    /// What a connection reserves for a session.
+    /// The reservation of a connection for a session.
     Reserve(u64, Session),
     /// A session of Boomerang.
     Boomerang(u64),
@@ -92,24 +94,24 @@ impl SignalKey {
     }
 }
 
-/// What every caller signals now.
+/// The present claims of all callers.
 #[derive(Clone, Debug, Default)]
 pub struct Signalled {
     all: BTreeMap<SignalKey, (String, Vec<SignalClaim>)>,
 }
 
 impl AddressPrefix {
-    /// One address.
+    /// The prefix of one address.
     pub fn host(addr: IpAddr) -> AddressPrefix {
         AddressPrefix { addr, length: if addr.is_ipv4() { 32 } else { 128 } }
     }
 
-    /// Whether all of `other` lie in it.
+    /// True if all addresses of `other` lie in it.
     pub fn contains(&self, other: &AddressPrefix) -> bool {
         self.length <= other.length && self.meets(other)
     }
 
-    /// Whether some address lies in both: the shorter one's bits are the same.
+    /// True if an address lies in both: the first bits of the shorter length are the same.
     pub fn meets(&self, other: &AddressPrefix) -> bool {
         let length = u32::from(self.length.min(other.length));
         match (self.addr, other.addr) {
@@ -139,7 +141,8 @@ impl core::fmt::Display for EndPoint {
     }
 }
 
-/// Whether a rule's prefixes are about an end. A rule that allows must hold all of it, one that denies may meet a part.
+/// True if a rule's prefixes are about an end. The prefix of a rule that allows must contain all of the end;
+/// for a rule that denies, a part of it is enough.
 pub(crate) fn about(prefixes: &[AddressPrefix], end: &EndPoint, denies: bool) -> bool {
     prefixes.is_empty()
         || match end {
@@ -151,12 +154,12 @@ pub(crate) fn about(prefixes: &[AddressPrefix], end: &EndPoint, denies: bool) ->
 }
 
 impl Rule {
-    /// Whether it is about what is signalled at all.
+    /// True if it is about signalled requests at all.
     pub(crate) fn is_for_signals(&self) -> bool {
         self.signal.unwrap_or(self.effect == Effect::Deny)
     }
 
-    /// Whether it is about this claim.
+    /// True if it is about this claim.
     fn is_about_claim(&self, caller: &Caller, claim: &SignalClaim) -> bool {
         let denies = self.effect == Effect::Deny;
         let named = |name: &String| self.resources.iter().any(|pattern| pattern.matches(name));
@@ -169,7 +172,8 @@ impl Rule {
             && about(&self.signals.destinations, &claim.dst, denies)
     }
 
-    /// Why it says no to a claim that it is about. `together` and `count`: what the caller has at that interface, with this.
+    /// The reason if it denies a claim that it is about. `together` and `count` are the caller's sum and
+    /// number of claims at that interface, this one included.
     fn denies_claim(&self, asker: &Asker<'_>, claim: &SignalClaim, together: u64, count: usize) -> Option<String> {
         let limits = match &self.effect {
             Effect::Deny => return Some(String::from("denied")),
@@ -205,7 +209,7 @@ impl Rule {
 }
 
 impl Policy {
-    /// May they signal this? The first rule that is about it decides; without one operators may, nobody else.
+    /// Decides a claim. The first rule that is about it answers; without one only operators may signal.
     pub fn decide_claim(&self, asker: &Asker<'_>, claim: &SignalClaim, together: u64, count: usize) -> PolicyDecision {
         if let Some(rule) = self.rules().iter().find(|rule| rule.is_about_claim(asker.caller, claim)) {
             return PolicyDecision {
@@ -220,10 +224,10 @@ impl Policy {
 }
 
 impl Signalled {
-    /// May they signal this, in place of what the key stood for? If so it counts from now on.
+    /// Decides claims in place of the earlier ones of the key, and counts them if they are allowed.
     ///
     /// # Errors
-    /// The rule (empty: none is about it), and why not. Nothing has changed then.
+    /// The rule (empty: none is about it), and the reason. The state is unchanged then.
     pub fn ask(
         &mut self,
         policy: &Policy,
@@ -236,16 +240,16 @@ impl Signalled {
         Ok(())
     }
 
-    /// It counts from now on; whose it was before, that it stays.
+    /// Counts claims from now on; a key that exists keeps its owner.
     pub fn count(&mut self, key: SignalKey, owner: String, claims: Vec<SignalClaim>) {
         let owner = self.all.remove(&key).map_or(owner, |(before, _)| before);
         self.all.insert(key, (owner, claims));
     }
 
-    /// May they? Nothing changes. The verdicts, claim by claim.
+    /// Decides claims without a change of state. The decisions, claim by claim.
     ///
     /// # Errors
-    /// The first rule that says no, and why.
+    /// The first rule that denies a claim, and the reason.
     pub fn may(
         &self,
         policy: &Policy,
@@ -260,7 +264,7 @@ impl Signalled {
         }
     }
 
-    /// What the rules say, claim by claim, beside what the caller signals already.
+    /// The decisions of the rules, claim by claim, beside the caller's other claims.
     pub fn verdicts(
         &self,
         policy: &Policy,
@@ -281,8 +285,8 @@ impl Signalled {
         claims.iter().map(decide).collect()
     }
 
-    /// May a connection ask at this priority from now on? What it signals already is asked about again, and without that
-    /// some rule about the caller must allow it.
+    /// Decides if a connection may state this priority from now on. Its present claims are decided again,
+    /// and, except for operators, a rule about the caller must allow the priority.
     ///
     /// # Errors
     /// As [`Signalled::may`].
@@ -310,12 +314,12 @@ impl Signalled {
         }
     }
 
-    /// It signals that no more.
+    /// Drops the claims of a key.
     pub fn gone(&mut self, key: SignalKey) {
         self.all.remove(&key);
     }
 
-    /// A connection released a session; `None`: everything of it.
+    /// Drops the claims of a connection for a session; `None`: all its claims.
     pub fn released(&mut self, connection: u64, session: Option<Session>) {
         self.all.retain(|key, _| match (key, session) {
             (SignalKey::Sender(of, one, _) | SignalKey::Reserve(of, one), Some(session)) => {
@@ -326,7 +330,7 @@ impl Signalled {
         });
     }
 
-    /// Whose a session of Boomerang is.
+    /// The owner of a session of Boomerang.
     pub fn owner(&self, number: u64) -> Option<&str> {
         self.all.get(&SignalKey::Boomerang(number)).map(|(owner, _)| owner.as_str())
     }
