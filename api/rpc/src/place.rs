@@ -109,7 +109,7 @@ impl std::fmt::Display for Endpoint {
     }
 }
 
-/// `HOST:PORT`; an IPv6 address stands in brackets.
+/// Splits `HOST:PORT`; an IPv6 address stands in brackets.
 pub fn split(address: &str) -> Option<(String, u16)> {
     let (host, port) = address.rsplit_once(':')?;
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));

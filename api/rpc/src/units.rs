@@ -6,7 +6,7 @@ use terms::{Bytes, Rate, Span};
 /// A mistake in a unit: a sentence for the person who wrote it.
 pub type BadUnit = String;
 
-/// `10mbit`, `64kbit`, `1.5gbit`, `125kbps`.
+/// Parses a rate: `10mbit`, `64kbit`, `1.5gbit`, `125kbps`.
 pub fn parse_rate(text: &str) -> Result<Rate, BadUnit> {
     let (number, unit) = split(text)?;
     let factor: u64 = match unit {
@@ -29,7 +29,7 @@ pub fn parse_rate(text: &str) -> Result<Rate, BadUnit> {
     Ok(Rate::from_bps(scale(text, number, factor)?))
 }
 
-/// `8kb`, `1500b`, `2mb`.
+/// Parses a size: `8kb`, `1500b`, `2mb`.
 pub fn parse_bytes(text: &str) -> Result<Bytes, BadUnit> {
     let (number, unit) = split(text)?;
     let factor: u64 = match unit {
@@ -43,7 +43,7 @@ pub fn parse_bytes(text: &str) -> Result<Bytes, BadUnit> {
     Ok(Bytes::new(scale(text, number, factor)?))
 }
 
-/// `20ms`, `1s`, `30s`, `1h`.
+/// Parses a span: `20ms`, `1s`, `30s`, `1h`.
 pub fn parse_span(text: &str) -> Result<Span, BadUnit> {
     let (number, unit) = split(text)?;
     let factor: u64 = match unit {
@@ -60,7 +60,7 @@ pub fn parse_span(text: &str) -> Result<Span, BadUnit> {
     Ok(Span::from_nanos(scale(text, number, factor)?))
 }
 
-/// `udp`, `tcp`, or a number; 0 and numbers above 255 are refused.
+/// Parses `udp`, `tcp`, or a number; 0 and numbers above 255 are refused.
 pub fn parse_protocol(text: &str) -> Result<u8, BadUnit> {
     match text {
         "udp" => Ok(17),

@@ -21,8 +21,8 @@ pub struct AuditAsk {
     pub who: Option<String>,
 }
 
-/// A stretch of the audit, oldest first, each entry proved against the one before it. A call looks at a bounded number of
-/// entries, so a page may be empty and not the last.
+/// A page of the audit, oldest entry first, each verified against the one before it. A call examines a bounded
+/// number of entries, so a page may be empty and not the last.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AuditPage {
     /// The entries that match.

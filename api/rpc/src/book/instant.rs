@@ -1,4 +1,4 @@
-//! Times of day in documents: RFC 3339, in UTC when written, with any offset when read.
+//! Instants in documents: RFC 3339, in UTC when written, with any offset when read.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use terms::Time;

@@ -60,7 +60,7 @@ pub fn cut_resources(rows: &mut Vec<ResourceRow>, resource: Option<&str>, after:
     }
 }
 
-/// An answer that is put together page by page.
+/// The progress of an answer that is put together from pages.
 #[derive(Debug)]
 pub struct Pages {
     timeline: Option<WindowDoc>,

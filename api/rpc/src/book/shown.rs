@@ -147,7 +147,7 @@ impl From<CallResult> for BookAnswer {
     }
 }
 
-/// A refusal as the socket says it.
+/// A refusal as a problem of the socket, with its document.
 impl From<&Refusal> for Problem {
     fn from(refusal: &Refusal) -> Problem {
         let doc = RefusalDoc::from(refusal);
