@@ -19,7 +19,7 @@ use terms::{Span, Time};
 
 /// The most paths that are tried between two hosts.
 const WAYS: usize = 4;
-/// Most alternatives in a refusal.
+/// The most alternatives in a refusal.
 const ALTERNATIVES: usize = 3;
 /// The most tries to find a later start that is a whole second.
 const LATER: usize = 4;

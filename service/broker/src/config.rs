@@ -53,7 +53,7 @@ use trust::Files;
 pub const SOCKET: &str = "/run/sluice/broker.sock";
 /// The default state folder of this machine's broker.
 pub const STATE: &str = "/var/lib/sluice/broker";
-/// Most agents of one broker.
+/// The most agents of one broker.
 const MAX_AGENTS: usize = 256;
 
 /// The configuration of a broker.
@@ -113,11 +113,11 @@ pub enum At {
 /// The limits of a broker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Most connections of each listener.
+    /// The most connections of each listener.
     pub connections: usize,
-    /// Most from one source, and of one certificate's name.
+    /// The most connections from one source, and of one certificate's name.
     pub connections_of_one: usize,
-    /// Most of them whose TLS handshake is not done.
+    /// The most connections whose TLS handshake is not done.
     pub handshakes: usize,
     /// The largest body of a request, bytes.
     pub body: usize,
@@ -125,9 +125,9 @@ pub struct Limits {
     pub head_time: Duration,
     /// The longest time for which a client may leave data unread.
     pub unread_time: Duration,
-    /// Most event streams.
+    /// The most event streams.
     pub streams: usize,
-    /// Most of them of one caller.
+    /// The most event streams of one caller.
     pub streams_of_one: usize,
 }
 
@@ -279,7 +279,7 @@ impl BrokerConfig {
     }
 }
 
-/// A name that can stand before a slash, in a log and in a policy.
+/// True if the name can stand before a slash, in a log and in a policy.
 pub fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     !name.is_empty() && name.len() <= 64 && name.chars().all(plain)

@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wish {
-    /// Network between two hosts.
+    /// A path between two hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathWish>,
     /// Single resources.

@@ -20,7 +20,7 @@ use tokio::time::sleep;
 
 /// The most events that wait for a follower.
 const WAITING: usize = 256;
-/// The longest place that is read.
+/// The longest place that is parsed, octets.
 const MAX_PLACE: usize = 16 << 10;
 
 /// A place in the stream: the last number seen, by agent.

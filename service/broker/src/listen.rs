@@ -30,7 +30,7 @@ use trust::{TrustGate, source_of};
 
 /// The longest head, bytes.
 const MAX_HEAD: usize = 32 << 10;
-/// Most header fields.
+/// The most header fields.
 const MAX_FIELDS: usize = 64;
 
 /// The state that all listeners share.

@@ -1,4 +1,4 @@
-//! Event streams: server-sent events (HTML standard, section 9.2) that resume from the last one seen.
+//! Event streams: server-sent events (HTML standard, section 9.2) that resume after the last one seen.
 
 use crate::broker::Broker;
 use crate::caller::ConnectionPeer;

@@ -57,7 +57,7 @@ impl AgentConnection {
         AgentConnection { at, outward, away: Mutex::default() }
     }
 
-    /// A connection.
+    /// Connects to the agent, unless it failed a moment ago.
     ///
     /// # Errors
     /// No agent answers there, or it is another than expected, or that was so a moment ago.

@@ -1,4 +1,4 @@
-//! A broker's events as they come: server-sent events (HTML standard, section 9.2), one place in the stream with each.
+//! A broker's events as they come: server-sent events (HTML standard, section 9.2), each with its place.
 
 use super::Error;
 use super::endpoint::BrokerEndpoint;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// The longest silence of a broker: it sends a sign of life every 15 s.
 pub(super) const SILENCE: Duration = Duration::from_secs(45);
-/// The longest line.
+/// The longest line, octets.
 const MAX_LINE: u64 = 1 << 20;
 
 /// An item of the event stream.

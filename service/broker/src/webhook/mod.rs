@@ -300,7 +300,7 @@ fn row(hook: &Hook, secret: Option<String>) -> Webhook {
     }
 }
 
-/// 160 random bits as text.
+/// Draws 160 random bits, as text.
 fn draw() -> io::Result<String> {
     let mut bytes = [0; 20];
     fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
