@@ -65,8 +65,8 @@ pub struct Bookings {
 }
 
 impl Bookings {
-    /// Bookings without a reservation. Handles are drawn from `seed`: the system's in a daemon, the run's in a
-    /// simulation. No seed is ever used twice.
+    /// Bookings without a reservation. Handles are drawn from `seed`: the system's in a daemon, the run's in
+    /// a simulation. No seed is ever used twice.
     pub fn new(config: Config, seed: [u8; 32]) -> Bookings {
         Bookings {
             config,

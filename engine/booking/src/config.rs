@@ -7,7 +7,7 @@ use terms::Span;
 pub struct Config {
     /// Most reservations that are not over.
     pub reservations: usize,
-    /// Most of them of one owner.
+    /// Most reservations of one owner that are not over.
     pub of_owner: usize,
     /// Most holds of one owner.
     pub holds: usize,

@@ -110,7 +110,7 @@ pub enum Call {
         /// The packets or processes.
         binding: Option<Binding>,
     },
-    /// Give it back.
+    /// Cancel a reservation: its amounts are free again.
     Cancel(Handle),
     /// One reservation.
     Show(Handle),
@@ -122,12 +122,12 @@ pub enum Call {
     Since {
         /// The number of that event; 0: start at the oldest that is kept.
         seq: u64,
-        /// At most so many.
+        /// The most events in the answer; 0: the limit of [`Config::rows`](crate::Config::rows).
         most: usize,
     },
     /// The resources.
     Resources {
-        /// How far ahead the timelines go, calendar time; `None`: no timelines.
+        /// The window of the timelines, calendar time; `None`: no timelines.
         timeline: Option<Window>,
     },
 }
@@ -167,11 +167,11 @@ pub struct PartAsk {
 /// The time of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum When {
-    /// In this window.
+    /// One window.
     Window {
-        /// `None`: from now on.
+        /// The start; `None`: now.
         start: Option<Time>,
-        /// `None`: open at its end.
+        /// The end; `None`: open.
         end: Option<Time>,
     },
     /// For a span, from now on.
@@ -183,9 +183,9 @@ pub enum When {
     Earliest {
         /// The length.
         span: Span,
-        /// Not before; `None`: now.
+        /// The earliest start; `None`: now.
         not_before: Option<Time>,
-        /// The end is not later than this; `None`: no limit.
+        /// The latest end; `None`: [`Config::horizon`](crate::Config::horizon) from now.
         by: Option<Time>,
     },
     /// A volume that must be moved by a deadline, at a constant rate if that fits, otherwise in steps. Every
@@ -193,22 +193,22 @@ pub enum When {
     Volume {
         /// The volume, bytes.
         bytes: u64,
-        /// Not before; `None`: now.
+        /// The earliest start; `None`: now.
         not_before: Option<Time>,
         /// The deadline.
         deadline: Time,
     },
-    /// In each of these windows (a recurrence, spelled out), all of them or none.
+    /// A series of windows (a recurrence, spelled out); all must fit, except those that may fail.
     Series {
-        /// In order, none overlapping.
+        /// The windows, in order, none overlapping.
         windows: Vec<Window>,
-        /// The windows, from 0, that may fail. Every other one must fit. Empty: all must fit.
+        /// The indices, from 0, of the windows that may fail. All others must fit.
         may_fail: Vec<usize>,
     },
 }
 
 impl Default for When {
-    /// From now on, open at its end.
+    /// One window from now on, open at its end.
     fn default() -> When {
         When::Window { start: None, end: None }
     }
@@ -223,28 +223,28 @@ pub struct BookingChange {
     pub start: Option<Time>,
     /// A new end, of the last step; [`Time::FOREVER`]: open.
     pub end: Option<Time>,
-    /// Another label.
+    /// A new label.
     pub label: Option<String>,
 }
 
 /// A filter for a list of reservations.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Matching {
-    /// Of this owner.
+    /// Only reservations of this owner.
     pub owner: Option<String>,
-    /// Of this group.
+    /// Only reservations of this group.
     pub group: Option<String>,
-    /// With this label.
+    /// Only reservations with this label.
     pub label: Option<String>,
-    /// With a part of this resource.
+    /// Only reservations with a part of this resource.
     pub resource: Option<String>,
-    /// In one of these states; empty: all that are not over.
+    /// Only reservations in one of these states; empty: all that are not over.
     pub states: Vec<BookingState>,
-    /// With a window that meets this one.
+    /// Only reservations with a window that overlaps this one.
     pub window: Option<Window>,
     /// Created after this one, which itself is not listed: for the next page.
     pub after: Option<Handle>,
-    /// At most so many; 0: the limit of [`Config::rows`](crate::Config::rows).
+    /// The most reservations in the answer; 0: the limit of [`Config::rows`](crate::Config::rows).
     pub most: usize,
 }
 

@@ -56,7 +56,7 @@ pub enum RefusalReason {
     KeyOver {
         /// The handle of that reservation.
         handle: terms::book::Handle,
-        /// How it ended.
+        /// Its final state.
         state: crate::BookingState,
     },
     /// Another reservation has these packets or processes at that time.

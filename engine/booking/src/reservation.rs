@@ -63,7 +63,7 @@ pub(crate) struct Part {
 }
 
 impl Reservation {
-    /// From the first start to the last end.
+    /// The first start and the last end of its windows.
     pub(crate) fn span(&self) -> (Time, Time) {
         let starts = self.parts.iter().filter_map(|part| part.steps.first()).map(|step| step.window.start());
         let ends = self.parts.iter().filter_map(|part| part.steps.last()).map(|step| step.window.end());

@@ -5,7 +5,7 @@ use crate::refusal::{Refusal, RefusalReason};
 use terms::ports::Ledger;
 use terms::{Span, Time, Window};
 
-/// How often the parts may disagree about the earliest start before the search is given up.
+/// The most rounds in which parts may disagree about the earliest start before the search is given up.
 const ROUNDS: usize = 4_096;
 
 impl<L: Ledger> Room<'_, L> {

@@ -13,7 +13,7 @@ use terms::{Time, Window};
 
 /// The most stretches of a timeline that are looked at for one part.
 const STRETCHES: usize = 1_024;
-/// How often the parts may disagree about the earliest start before the search is given up.
+/// The most rounds in which parts may disagree about the earliest start before the search is given up.
 const ROUNDS: usize = 256;
 
 /// A part after the change, in one window.

@@ -15,7 +15,7 @@ pub struct NamePattern(String);
 pub struct BadPattern;
 
 impl NamePattern {
-    /// From its text.
+    /// Makes a pattern from its text.
     ///
     /// # Errors
     /// [`BadPattern`].

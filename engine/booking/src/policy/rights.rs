@@ -290,8 +290,8 @@ impl Call {
             Call::BoomerangRelease => const { &by_owner("yyy -----", "yy- -----") },
             Call::BookEnquire | Call::PostEnquiry => ENQUIRE,
             Call::BookCreate | Call::PostReservation => RESERVE,
-            // A broker that speaks for no caller may finish its work: its own is any reservation over several agents
-            // of people of its domain.
+            // A broker that speaks for no caller may finish its work: its own is any reservation over several
+            // agents of people of its domain.
             Call::BookCommit => const { &by_owner("rrr r-r-r", "rr- --r--") },
             Call::BookCancel => const { &by_owner("yyy y-y-r", "yy- --y--") },
             Call::BookShow | Call::BookHistory => const { &by_owner("yyy yyy-r", "yy- -yy--") },

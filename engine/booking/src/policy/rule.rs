@@ -60,7 +60,7 @@ pub enum Effect {
 /// Limits of a rule that allows; `None`: no limit. Amounts are in the unit of the resource's kind.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Limits {
-    /// The most at once, for one part.
+    /// The largest amount of one part.
     pub amount: Option<u64>,
     /// The largest sum of one owner for the resource, at any instant.
     pub together: Option<u64>,
@@ -76,9 +76,9 @@ pub struct Limits {
     pub ahead: Option<Span>,
     /// The hours of the week in which it may lie, from its first start to its last end.
     pub hours: Option<Hours>,
-    /// Not before; calendar time.
+    /// The earliest start; calendar time.
     pub from: Option<Time>,
-    /// Over by; calendar time.
+    /// The latest end; calendar time.
     pub until: Option<Time>,
 }
 
