@@ -125,8 +125,8 @@ impl<E: UseEstimator> MeasuredSum<E> {
         CounterReading::Sample(rate)
     }
 
-    /// The rate that the flows count as: the estimate, or at least the declared sum while the measurement is
-    /// in doubt.
+    /// The rate that the flows count as: the estimate, or the declared sum if that is larger and the
+    /// measurement is in doubt.
     pub fn usage(&self) -> Rate {
         if self.doubt > 0 { self.declared.max(self.estimator.estimate()) } else { self.estimator.estimate() }
     }

@@ -47,8 +47,8 @@ impl SlotTable {
         self.count_new_open(rate, until)
     }
 
-    /// True if a new open slot fits for certain, by the noted [`Ahead`] alone. The least free capacity ahead
-    /// does not shrink as time passes, unless a booking is added or the capacity changes.
+    /// True if the noted [`Ahead`] shows that a new open slot fits, without a look at the bookings. The least
+    /// free capacity ahead does not shrink as time passes, unless a booking is added or the capacity changes.
     fn surely_fits(&self, rate: Rate, until: Time) -> bool {
         let Some(ahead) = self.ahead.filter(|ahead| ahead.raised == self.profile.raised()) else { return false };
         let taken = Rate::from_bps(self.standing).saturating_add(rate);
