@@ -1,15 +1,16 @@
-//! The event queue: exact order by (time, sequence number), so that what is due at the same instant happens in the
-//! order in which it was put in, on every machine, in every run.
+//! The event queue, in exact order by (time, sequence number): events of one instant are taken in the order
+//! in which they were put in, on every machine, in every run.
 //!
-//! A wheel of levels, without a width to be chosen: an event lies at the level of the highest digit in which its time differs
-//! from the wheel's, and moves down when the wheel turns there. Digits have 64 values but one, of 4,096: slots of 4 us for
-//! the next 17 ms, where packets on links are. Each event moves a few times whatever their number; a slot keeps the order in
-//! which events came, and events of one instant are always in the same slot.
+//! It is a wheel of levels, so there is no width to choose. An event lies at the level of the highest digit
+//! in which its time differs from the wheel's time, and moves down when the wheel turns there. Digits have 64
+//! values, except one of 4,096: slots of 4 us for the next 17 ms, in which packets on links fall. Each event
+//! moves a few times, whatever the number of events. A slot keeps the order of its events, and events of one
+//! instant are always in the same slot.
 
 use terms::Time;
 
 const NONE: u32 = u32::MAX;
-/// Levels: where the digit of each begins, and its first slot.
+/// For each level, the first bit of its digit and its first slot.
 const LEVELS: [(u32, usize); 10] = [
     (0, 0),
     (6, 64),
@@ -25,7 +26,7 @@ const LEVELS: [(u32, usize); 10] = [
 /// The level of 4,096 slots.
 const WIDE: usize = 2;
 const SLOTS: usize = 4_672;
-/// The level of the digit that a bit is in.
+/// The level of the digit that contains a bit.
 const LEVEL_OF: [u8; 64] = {
     let mut of = [0; 64];
     let mut level = 0;
@@ -40,19 +41,19 @@ const LEVEL_OF: [u8; 64] = {
     of
 };
 
-/// What is to come.
+/// The pending events.
 #[derive(Clone, Debug)]
 pub struct Agenda<E> {
     entries: Vec<Entry<E>>,
     vacant: u32,
     slots: Box<[Slot; SLOTS]>,
-    /// Slots that hold something, 64 a word.
+    /// Bit set of the slots that hold events, 64 a word.
     occupied: [u64; SLOTS / 64],
-    /// Words of the wide level that are not zero.
+    /// Bit set of the words of the wide level that are not zero.
     wide: u64,
-    /// Levels that hold something.
+    /// Bit set of the levels that hold events.
     levels: u32,
-    /// The wheel's time: nothing is due before it, and it is never after `now` when an event is put in.
+    /// The wheel's time, ns. Nothing is due before it, and it is never after `now` when an event is put in.
     base: u64,
     now: u64,
     taken: u64,
@@ -88,18 +89,18 @@ impl<E: Copy> Default for Agenda<E> {
 }
 
 impl<E: Copy> Agenda<E> {
-    /// Simulated time: that of the last event taken.
+    /// Simulated time: the time of the last event taken.
     #[inline]
     pub fn now(&self) -> Time {
         Time::from_nanos(self.now)
     }
 
-    /// Events taken so far.
+    /// The number of events taken so far.
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Puts an event in. What should have been in the past is now.
+    /// Puts an event in. An event in the past is due now.
     #[inline]
     pub fn put(&mut self, at: Time, event: E) {
         let at = at.as_nanos().max(self.now);
@@ -115,7 +116,7 @@ impl<E: Copy> Agenda<E> {
         }
     }
 
-    /// Takes the next event that is due at `until` or before; time moves to it.
+    /// Takes the next event due at `until` or before, and moves time to it.
     #[inline]
     pub fn take(&mut self, until: Time) -> Option<E> {
         let until = until.as_nanos();
@@ -152,12 +153,12 @@ impl<E: Copy> Agenda<E> {
         }
     }
 
-    /// Nothing more is due until then: time moves there.
+    /// Moves time to `until`. No event may be due before it.
     pub fn pass(&mut self, until: Time) {
         self.now = self.now.max(until.as_nanos());
     }
 
-    /// The wheel turns to a slot: what is in it goes to lower levels, in order.
+    /// Turns the wheel to a slot: moves its events to lower levels, in order.
     fn turn(&mut self, level: usize, slot: usize, until: u64) -> bool {
         let (shift, first) = LEVELS[level];
         let above = LEVELS.get(level + 1).map_or(u64::BITS, |next| next.0);

@@ -1,4 +1,4 @@
-//! What agents are told, what they say, and what becomes of it.
+//! Inputs and outputs of the agents, and their effects on the simulated net.
 
 use crate::link::LossReason;
 use crate::run_trace::TraceEvent;
@@ -8,7 +8,7 @@ use node::io::{AppCall, AppId, Input, Output, Upcall};
 use std::collections::VecDeque;
 use terms::{FlowSpec, SenderTemplate, Session, Style};
 
-/// A call that an application makes because of what it was told.
+/// A call that an application makes in answer to an upcall.
 struct Answer {
     app: AppId,
     session: Session,
@@ -17,7 +17,8 @@ struct Answer {
 }
 
 impl World {
-    /// Tells an agent, drains it, and lets its applications answer; nothing happens if it is dead.
+    /// Tells an agent an input, drains it, and lets its applications answer. Does nothing if the agent is
+    /// dead.
     pub(crate) fn tell(&mut self, id: NodeId, input: Input<'_>) {
         let now = self.now();
         let Some(agent) = &mut self.stations[id.0].agent else { return };
@@ -25,7 +26,7 @@ impl World {
         self.after(id);
     }
 
-    /// Takes what an agent says, and lets its applications answer.
+    /// Drains an agent and lets its applications answer.
     pub(crate) fn after(&mut self, id: NodeId) {
         let now = self.now();
         let mut answers = self.drain(id);
@@ -76,7 +77,7 @@ impl World {
         answers
     }
 
-    /// A receiver that hears of a sender asks for what it was told to ask.
+    /// The answer of a receiver to a Path: the request that its scenario states.
     fn answer(&self, id: NodeId, app: AppId, upcall: &Upcall) -> Option<Answer> {
         let Upcall::Path { session, template, tspec, .. } = upcall else { return None };
         let flowspec = self.asks.get(&(id, app, *session))?.flowspec(tspec)?;
@@ -121,7 +122,7 @@ impl World {
         self.tell(id, Input::PlanDone { id: plan, result });
     }
 
-    /// Whether the agent, its ledger and its plane still agree, if the run is watched.
+    /// If the run is watched: checks that the agent, its ledger and its plane agree.
     fn look_after(&mut self, id: NodeId) {
         let WatchLevel::EveryStep(None) = self.watch else { return };
         if let Err(law) = self.laws(id) {
@@ -129,7 +130,7 @@ impl World {
         }
     }
 
-    /// Something of the script, or of whoever plays.
+    /// Carries out an action of the script or of a caller of [`World::act`].
     pub(crate) fn carry(&mut self, action: &ScenarioAction) {
         self.promises_end_with(action);
         match *action {

@@ -1,5 +1,6 @@
-//! The book of a simulated node: the same engine as in the daemon, over the same ledgers that RSVP draws on. Its journal
-//! is a disk that outlives the agent, its orders change the node's ports at their outgoing edges.
+//! The bookings of a simulated node: the same engine as in the agent, over the same ledgers that RSVP draws
+//! on. Its journal is a disk that outlives the agent. Its orders change the outgoing edges of the node's
+//! ports.
 
 use crate::map::position;
 use crate::scenario::NodeId;
@@ -16,10 +17,10 @@ use terms::{Dscp, IfIndex, Rate, Span, Time};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, PlanOp};
 
-/// How long a disk takes to write a batch.
+/// The time that the disk takes to write a batch.
 const DISK: Span = Span::from_millis(1);
 
-/// A node's book, its disk, and what its orders have made so.
+/// The booking engine of a node, its disk, and the effects of its orders.
 #[derive(Default)]
 pub struct BookingHost {
     /// The engine, while the agent lives.
@@ -32,34 +33,34 @@ pub struct BookingHost {
     calls: u64,
     lives: u8,
     alarm: Option<Time>,
-    /// Resources that have changed and of which the engine has not been told.
+    /// Resources that have changed since the engine was last told.
     changed: Vec<ResourceId>,
 }
 
-/// What an order has made so.
+/// The effect of an order on the data plane.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderEffect {
-    /// Of which resource.
+    /// The name of the resource.
     pub resource: String,
-    /// Whose.
+    /// The binding that it serves.
     pub binding: Option<Binding>,
-    /// How much.
+    /// The amount, in the resource's unit.
     pub amount: u64,
     order: Order,
 }
 
-/// What a book said.
+/// An output of the booking engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BookingOutput {
-    /// To a call, by its number: they are counted from 1.
+    /// A reply to the call of that number. Calls are counted from 1.
     Reply(u64, Reply),
-    /// To whoever listens.
+    /// An event for subscribers.
     Event(Event),
-    /// To the data plane, when that has done it.
+    /// An order, after the data plane has carried it out.
     Done(Order),
 }
 
-/// In a simulation everybody may have everything that there is.
+/// The policy of a simulation: every caller may have anything.
 struct Anybody;
 
 impl PolicyPort for Anybody {
@@ -73,17 +74,17 @@ impl PolicyPort for Anybody {
 }
 
 impl BookingHost {
-    /// What was said so far, and when.
+    /// All outputs so far, with their times.
     pub fn log(&self) -> &[(Time, BookingOutput)] {
         &self.log
     }
 
-    /// What the data plane has at this instant.
+    /// The effects in the data plane at this instant.
     pub fn kernel(&self) -> impl Iterator<Item = (Handle, &OrderEffect)> {
         self.kernel.iter().map(|((handle, _), made)| (*handle, made))
     }
 
-    /// The reservation that a call, by its number, was granted.
+    /// The handle of the reservation that the call of that number was granted.
     pub fn granted(&self, call: u64) -> Option<Handle> {
         self.log.iter().find_map(|(_, said)| match said {
             BookingOutput::Reply(id, Ok(CallResult::Reservation(view))) if *id == call => Some(view.handle),
@@ -91,12 +92,12 @@ impl BookingHost {
         })
     }
 
-    /// In which state a reservation is, while the agent lives.
+    /// The state of a reservation, while the agent lives.
     pub fn state(&self, handle: Handle) -> Option<BookingState> {
         self.broker.as_ref()?.peek(handle)
     }
 
-    /// The agent dies: what was on its way is lost.
+    /// Drops pending work after the agent's death.
     pub(crate) fn die(&mut self) {
         self.broker = None;
         self.unwritten.clear();
@@ -104,14 +105,14 @@ impl BookingHost {
         self.alarm = None;
     }
 
-    /// The node loses its power: so does its data plane.
+    /// Clears the data plane's state after a power loss.
     pub(crate) fn forget(&mut self) {
         self.kernel.clear();
     }
 }
 
 impl World {
-    /// Somebody calls the book of a node, which has one from then on.
+    /// Makes a caller's call at a node's bookings. Sets the engine up at the first call.
     pub(crate) fn call_book(&mut self, id: NodeId, who: &str, call: Call) {
         if self.stations[id.0].booking_host.is_none() {
             self.stations[id.0].booking_host = Some(Box::default());
@@ -124,7 +125,7 @@ impl World {
         self.tell_book(id, input);
     }
 
-    /// The agent lives: its book is read.
+    /// Starts the engine of a living agent from its disk.
     pub(crate) fn open_book(&mut self, id: NodeId) {
         let seed = self.seed;
         if self.stations[id.0].agent.is_none() {
@@ -149,7 +150,7 @@ impl World {
         self.let_go_of_what_is_not_due(id);
     }
 
-    /// What an earlier life has left in the ports and is not due any more goes.
+    /// Removes effects of an earlier life that are no longer due.
     fn let_go_of_what_is_not_due(&mut self, id: NodeId) {
         let Some(booking_host) = &mut self.stations[id.0].booking_host else { return };
         let Some(broker) = &booking_host.broker else { return };
@@ -165,7 +166,7 @@ impl World {
         }
     }
 
-    /// Tells a book, and carries out what it says.
+    /// Tells the engine an input and carries out its outputs.
     fn tell_book(&mut self, id: NodeId, input: Input) {
         let now = self.now();
         let station = &mut self.stations[id.0];
@@ -199,7 +200,7 @@ impl World {
         self.after(id);
     }
 
-    /// An agent's event that concerns what the book may give away.
+    /// Notes the resource that an agent's event concerns.
     pub(crate) fn note_for_book(&mut self, id: NodeId, event: &NodeEvent) {
         let station = &mut self.stations[id.0];
         let (Some(agent), Some(booking_host)) = (&station.agent, &mut station.booking_host) else { return };
@@ -213,7 +214,7 @@ impl World {
         }
     }
 
-    /// What the agent has changed of its resources is told to the book.
+    /// Tells the engine the resources that the agent has changed.
     pub(crate) fn book_hears(&mut self, id: NodeId) {
         while let Some(resource) =
             self.stations[id.0].booking_host.as_mut().and_then(|booking_host| booking_host.changed.pop())
@@ -232,7 +233,7 @@ impl World {
         }
     }
 
-    /// The disk has written a batch.
+    /// The disk has written the oldest batch.
     pub(crate) fn book_written(&mut self, id: NodeId, life: u32) {
         let station = &mut self.stations[id.0];
         let Some(booking_host) = station.booking_host.as_mut().filter(|_| station.life == life) else { return };
@@ -246,7 +247,7 @@ impl World {
         self.tell_book(id, Input::Appended(batch.id));
     }
 
-    /// The data plane has carried out an order.
+    /// The data plane has carried out the oldest order.
     pub(crate) fn book_enforced(&mut self, id: NodeId, life: u32) {
         let now = self.now();
         let station = &mut self.stations[id.0];
@@ -270,7 +271,7 @@ impl World {
         self.tell_book(id, Input::Enforced { id: order.id, result: Ok(()) });
     }
 
-    /// The rule of a network part at its interface's outgoing edge, and the classes behind it.
+    /// Changes the rule of a network part at its interface's outgoing edge, and the classes behind it.
     fn change_edge(&mut self, id: NodeId, made: &OrderEffect, had: Option<&OrderEffect>) {
         let now = self.now();
         let station = &mut self.stations[id.0];
@@ -295,7 +296,7 @@ impl World {
         self.tell_premium(id, &made.resource);
     }
 
-    /// What the premium classes of an interface serve.
+    /// Tells the agent the traffic that the premium classes of an interface serve.
     fn tell_premium(&mut self, id: NodeId, resource: &str) {
         let station = &self.stations[id.0];
         let Some((oif, link)) = interface(station, resource) else { return };
@@ -308,7 +309,7 @@ impl World {
         self.tell(id, node::io::Input::Premium { oif, premium });
     }
 
-    /// An agent starts: what the premium classes serve in its data plane is told before it makes that its own.
+    /// At an agent's start: tells it the premium traffic of its data plane, before it adopts the plane.
     pub(crate) fn premium_found(&mut self, id: NodeId) {
         let made = self.stations[id.0].booking_host.iter().flat_map(|booking_host| booking_host.kernel.values());
         let names: BTreeSet<String> = made.map(|made| made.resource.clone()).collect();
@@ -316,7 +317,7 @@ impl World {
     }
 }
 
-/// The interface that a resource is.
+/// The interface of a resource.
 fn interface(station: &Station, resource: &str) -> Option<(IfIndex, Reservable)> {
     let name = resource.strip_prefix("net/")?;
     let found = station.interfaces.iter().find(|interface| interface.state.name == name)?;

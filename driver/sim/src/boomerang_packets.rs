@@ -1,7 +1,7 @@
-//! ICMP echoes with Boomerang in them: caught by every living agent on the way, answered by hosts without one, carried by routers
-//! without one.
+//! ICMP echoes that carry Boomerang. Every living agent on the way catches them, hosts without an agent
+//! answer them, and routers without one forward them.
 //!
-//! On the links only the ICMP message is kept; the IP header is made when an agent is told, with the packet's TTL.
+//! A link keeps only the ICMP message. The IP header is made when an agent is told, with the packet's TTL.
 
 use crate::packet::{IPV4_HEADER, MessageInFlight, PacketKind, SimPacket};
 use crate::run_trace::TraceEvent;
@@ -18,7 +18,7 @@ use wire::ip;
 pub(crate) const ICMP: u8 = 1;
 
 impl World {
-    /// An agent hears an echo; what it makes of it goes out again.
+    /// Tells an agent an echo, and sends out what it makes of it.
     pub(crate) fn tell_echo(&mut self, at: usize, iif: IfIndex, flow: &FlowKey, ttl: u8, bytes: &[u8]) {
         let Ok(mut packet) = ip::packet(flow.src, flow.dst, ICMP, ttl, false, bytes) else { return };
         let now = self.now();
@@ -28,7 +28,7 @@ impl World {
         self.after(NodeId(at));
     }
 
-    /// What Boomerang says.
+    /// Carries out an output of Boomerang.
     pub(crate) fn boomerang(&mut self, id: NodeId, said: Output) {
         match said {
             Output::Pass { oif, .. } => {
@@ -68,7 +68,7 @@ impl World {
         )
     }
 
-    /// A host without an agent answers ping.
+    /// Answers a ping at a host without an agent.
     pub(crate) fn ping(&mut self, at: usize, message: &MessageInFlight) {
         let FlowKey { src, dst, .. } = message.flow;
         let Ok(mut packet) = ip::packet(src, dst, ICMP, 64, false, &message.bytes) else { return };

@@ -1,4 +1,4 @@
-//! A world before its first instant: directions of links, ways, what feeds what, and the first events.
+//! The state of a world before its first event: directions of links, routes, feeders, and the first events.
 
 use crate::hop::{Conditioning, HopPort, HopQueue};
 use crate::map::{RouteMap, position};
@@ -8,13 +8,13 @@ use crate::world::{Due, Unplayable, World};
 use std::collections::BTreeMap;
 use terms::Time;
 
-/// More than one direction, or a host.
+/// Several directions feed it, or a host does.
 const MANY: u32 = NONE - 1;
-/// Streams of chance of directions: droppers, and markers that throw dice.
+/// Random streams of directions: droppers, and markers that draw at random.
 const DROPPERS: u64 = 1 << 32;
 const MARKERS: u64 = 2 << 32;
 
-/// The directions of all links.
+/// Builds the directions of all links.
 pub(crate) fn hops(scenario: &Scenario, map: &RouteMap) -> Result<Vec<HopPort>, Unplayable> {
     let named: BTreeMap<(usize, usize), &EgressSpec> =
         scenario.egress.iter().map(|spec| ((spec.link.0, spec.side), spec)).collect();
@@ -47,7 +47,7 @@ pub(crate) fn hops(scenario: &Scenario, map: &RouteMap) -> Result<Vec<HopPort>, 
 }
 
 impl World {
-    /// The way from every node to every other, by direction of a link.
+    /// Finds the route from every node to every other: the first direction of a link.
     pub(crate) fn find_ways(&mut self) {
         let all = self.stations.len();
         self.ways = vec![NONE; all * all];
@@ -64,8 +64,9 @@ impl World {
         self.targets = self.sources.iter().map(|source| target(&self.map, source.spec().flow.dst)).collect();
     }
 
-    /// Which directions get all their packets from one other, so that packets can be put on both at once: they come to the second
-    /// in the order of the first, whatever else happens. Not where agents or faults may have a say.
+    /// Finds directions that get all their packets from one other. A packet can be put on both at once,
+    /// because it comes to the second in the order of the first. This does not apply where agents or faults
+    /// may act.
     pub(crate) fn find_feeders(&mut self, scenario: &Scenario) {
         if scenario.nodes.iter().any(|node| node.agent) || scenario.script.iter().any(|(_, action)| meddles(action)) {
             return;
@@ -95,7 +96,7 @@ impl World {
         }
     }
 
-    /// From now on something may happen to links: nothing is sent ahead.
+    /// Stops sending ahead, because links may change from now on.
     pub(crate) fn forget_feeders(&mut self) {
         for hop in &mut self.hops {
             (hop.fed_by, hop.feeds) = (NONE, false);
@@ -119,7 +120,7 @@ impl World {
         }
     }
 
-    /// An edge of the measured window.
+    /// Notes all counters at an edge of the measured window.
     pub(crate) fn edge(&mut self, edge: usize) {
         for hop in &mut self.hops {
             hop.rest.edges[edge] = Some(hop.tally());
@@ -128,12 +129,12 @@ impl World {
     }
 }
 
-/// The node of an address; one that is nobody's is no node.
+/// The node that owns an address; `u16::MAX` if none does.
 pub(crate) fn target(map: &RouteMap, dst: std::net::IpAddr) -> u16 {
     map.owner(dst).map_or(u16::MAX, |node| node.0 as u16)
 }
 
-/// Whether an action may change what a link does.
+/// True if an action may change the behaviour of a link.
 pub(crate) fn meddles(action: &ScenarioAction) -> bool {
     matches!(
         action,

@@ -1,5 +1,6 @@
-//! Captures: every packet that leaves by a direction, as a pcap file that Wireshark opens: real IPv4, TCP, UDP and RSVP headers
-//! with options and checksums, payload of zeros, cut to a snap length. Times are simulated, from 1970.
+//! Captures: pcap files, readable by Wireshark, of every packet that leaves by a direction. Packets have real
+//! IPv4, TCP, UDP and RSVP headers with options and checksums and a payload of zeros, cut to a snap length.
+//! Times are simulated, from 1970.
 
 use crate::packet::{IPV4_HEADER, PacketKind, SimPacket, TCP, UDP};
 use crate::scenario::CaptureSpec;
@@ -8,14 +9,14 @@ use crate::world::World;
 use std::net::{IpAddr, Ipv4Addr};
 use terms::{FlowKey, Span};
 
-/// Raw IP, as pcap numbers it.
+/// Raw IP, by pcap's number.
 const LINKTYPE_RAW: u32 = 101;
 /// Nanoseconds, little endian.
 const MAGIC: u32 = 0xa1b2_3c4d;
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 
-/// A capture at work.
+/// A capture and its file so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Capture {
     spec: CaptureSpec,
@@ -23,7 +24,7 @@ pub(crate) struct Capture {
     packets: usize,
 }
 
-/// What a header says that the packet itself does not know.
+/// Values of the headers that are not in the packet itself.
 struct Context {
     flow: FlowKey,
     mss: u32,
@@ -62,7 +63,7 @@ impl Capture {
 }
 
 impl World {
-    /// A packet whose `at` is set leaves the node.
+    /// Captures a packet that leaves the node. Its `at` is set.
     pub(crate) fn capture(&mut self, h: usize, number: u32) {
         let Some(capture) = self.hops[h].rest.capture else { return };
         let packet = self.packets[number];
@@ -136,7 +137,7 @@ fn udp(bytes: &mut Vec<u8>, packet: &SimPacket, flow: &FlowKey) {
     }
 }
 
-/// Both initial sequence numbers are zero; a SYN takes one.
+/// Appends the TCP header. Both initial sequence numbers are zero; a SYN takes one.
 fn tcp(bytes: &mut Vec<u8>, packet: &SimPacket, context: &Context) {
     let Context { flow, mss, window } = *context;
     let place = |segment: u32| 1u32.wrapping_add(segment.wrapping_mul(mss));
@@ -172,7 +173,7 @@ fn tcp(bytes: &mut Vec<u8>, packet: &SimPacket, context: &Context) {
     bytes.extend(options);
 }
 
-/// Where the checksum is in a header of that protocol; an RSVP message has its own already.
+/// The offset of the checksum in a header of that protocol; `None` if the message has its own (RSVP, ICMP).
 fn checksum_at(protocol: u8) -> Option<usize> {
     match protocol {
         TCP => Some(16),

@@ -1,4 +1,4 @@
-//! Checkers: what must hold in every run, whatever happens in it.
+//! Checkers: the invariants of every run.
 
 use crate::hop::HopQueue;
 use crate::packet::NONE;
@@ -7,7 +7,7 @@ use crate::world::{Broken, World};
 use terms::Rate;
 
 impl World {
-    /// Looks at everything: agents against ledgers, plans and ports; packets against links and ports.
+    /// Checks everything: agents against ledgers, plans and ports; packets against links and ports.
     ///
     /// # Errors
     /// [`Broken`] names the first law that does not hold.
@@ -22,7 +22,8 @@ impl World {
         self.packet_conservation().map_err(|law| self.broke(None, law))
     }
 
-    /// Every packet that began has ended or is somewhere; every packet that was put on a link came out, was lost, or is there.
+    /// Checks the counts of packets. Each packet that began has ended or is somewhere. Each packet put on a
+    /// link came out, was lost, or is still on it.
     fn packet_conservation(&self) -> Result<(), &'static str> {
         let mut somewhere = 0u64;
         for hop in &self.hops {
@@ -69,7 +70,7 @@ impl World {
         count
     }
 
-    /// Ledger = reservations = plan, and the plan = the ports once the plane is idle.
+    /// Checks that ledger, reservations and plan agree, and once the plane is idle, also the ports.
     pub(crate) fn laws(&self, id: NodeId) -> Result<(), &'static str> {
         let station = &self.stations[id.0];
         let Some(agent) = &station.agent else { return Ok(()) };
@@ -95,13 +96,13 @@ impl World {
         Ok(())
     }
 
-    /// What open slots hold on all interfaces of all living agents together; zero once everything has been given back.
+    /// Sum of the open slots on all interfaces of all living agents; zero once everything is released.
     pub fn reserved(&self) -> Rate {
         let links = self.stations.iter().filter_map(|station| station.agent.as_ref()).flat_map(|agent| agent.links());
         links.map(|link| link.reserved).fold(Rate::ZERO, Rate::saturating_add)
     }
 
-    /// States of RSVP in all living agents together: sessions, paths, reservations.
+    /// The number of RSVP states in all living agents: sessions, paths, reservations.
     pub fn states(&self) -> usize {
         let agents = self.stations.iter().filter_map(|station| station.agent.as_ref());
         agents.map(|a| a.rsvp().sessions().count() + a.rsvp().paths().count() + a.rsvp().reservations().count()).sum()

@@ -1,4 +1,4 @@
-//! TCP connections by the thousand: what a sending and a receiving host know of each.
+//! State of many thousand TCP connections at their sending and receiving hosts.
 
 use crate::map::RouteMap;
 use crate::packet::{NONE, TCP};
@@ -9,77 +9,77 @@ use terms::{Bytes, FlowKey, Span, Time};
 /// All connections.
 #[derive(Clone, Debug, Default)]
 pub struct Connections {
-    /// What senders know, by connection.
+    /// The senders, by connection.
     pub senders: Vec<SenderEnd>,
-    /// What receivers know, by connection.
+    /// The receivers, by connection.
     pub receivers: Vec<ReceiverEnd>,
-    /// Conducts that ends name by number.
+    /// The conducts. Ends refer to them by number.
     pub conducts: Vec<Conduct>,
-    /// What is seldom asked for.
+    /// Seldom used state, by connection.
     pub details: Vec<Details>,
 }
 
-/// A sender and where its packets go: two cache lines that every acknowledgement needs, and one more.
+/// A sender and its route: two cache lines that every acknowledgement needs, and one more.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct SenderEnd {
-    /// When its timer's event is set, ns; `u64::MAX`: none is.
+    /// The time of the timer's event, ns; `u64::MAX` if none is set.
     pub alarm: u64,
-    /// The direction by which it sends.
+    /// The direction of a link by which it sends.
     pub hop: u32,
-    /// Number of the last segment, if there is one.
+    /// The number of the last segment, if there is one.
     pub last: u32,
-    /// IP bytes of that segment.
+    /// Length of that segment, IP bytes.
     pub last_len: u16,
-    /// IP bytes of the others.
+    /// Length of the other segments, IP bytes.
     pub full_len: u16,
-    /// How it behaves.
+    /// The number of its conduct.
     pub conduct: u16,
     /// The receiver's node.
     pub peer: u16,
     /// The sender.
     pub tcp: TcpSender,
-    /// Code point of its packets.
+    /// The DSCP of its packets.
     pub dscp: u8,
 }
 
-/// A receiver and where its packets go: a cache line.
+/// A receiver and its route: a cache line.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct ReceiverEnd {
-    /// When its timer's event is set, ns; `u64::MAX`: none is.
+    /// The time of the timer's event, ns; `u64::MAX` if none is set.
     pub alarm: u64,
     /// The receiver.
     pub tcp: TcpReceiver,
-    /// The direction by which it sends.
+    /// The direction of a link by which it sends.
     pub hop: u32,
-    /// How it behaves.
+    /// The number of its conduct.
     pub conduct: u16,
     /// The sender's node.
     pub peer: u16,
-    /// Code point of its packets.
+    /// The DSCP of its packets.
     pub dscp: u8,
 }
 
-/// What is seldom asked for.
+/// Seldom used state of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Details {
-    /// What it is.
+    /// The connection's description.
     pub spec: TcpSpec,
     /// Its five-tuple.
     pub flow: FlowKey,
-    /// When the handshake was complete.
+    /// The time at which the handshake was complete.
     pub opened: Option<Time>,
-    /// When the last segment was acknowledged.
+    /// The time at which the last segment was acknowledged.
     pub finished: Option<Time>,
-    /// Segments delivered at the start and the end of the measured window.
+    /// Segments delivered until the start and until the end of the measured window.
     pub edges: [Option<u32>; 2],
-    /// Segments that a finite source has.
+    /// The number of segments of a finite source.
     segments: u32,
 }
 
 impl Connections {
-    /// The connections of a scenario that means something.
+    /// The connections of a valid scenario.
     pub fn new(scenario: &Scenario, map: &RouteMap) -> Connections {
         let mut all = Connections::default();
         for spec in &scenario.connections {
@@ -132,12 +132,12 @@ impl Connections {
         self.details.push(Details { spec: *spec, flow, opened: None, finished: None, edges: [None; 2], segments });
     }
 
-    /// The five-tuple of what the sender sends.
+    /// The five-tuple of the sender's packets.
     pub fn flow(&self, number: u32) -> FlowKey {
         self.details[number as usize].flow
     }
 
-    /// Finds every connection's first direction anew.
+    /// Updates the first direction of every connection.
     pub fn find_ways(&mut self, ways: impl Fn(usize, usize) -> Option<usize>) {
         let hop = |at: NodeId, to: NodeId| ways(at.0, to.0).map_or(NONE, |hop| hop as u32);
         for (details, (sender, receiver)) in self.details.iter().zip(self.senders.iter_mut().zip(&mut self.receivers)) {
@@ -146,7 +146,7 @@ impl Connections {
         }
     }
 
-    /// Looks at what an end will need soon, so that memory has it ready; the results mean nothing.
+    /// Reads the state that an end will need soon, so that it is in the cache. The result has no meaning.
     #[inline]
     pub fn expect(&self, flow: u32, sender: bool) -> u64 {
         let flow = flow as usize;
@@ -158,14 +158,14 @@ impl Connections {
         }
     }
 
-    /// An edge of the measured window: 0 or 1.
+    /// Notes the counters at an edge of the measured window: 0 or 1.
     pub fn edge(&mut self, edge: usize) {
         for (details, end) in self.details.iter_mut().zip(&self.receivers) {
             details.edges[edge] = Some(end.tcp.delivered());
         }
     }
 
-    /// What a connection did.
+    /// The report of a connection.
     pub fn report(&self, number: usize) -> TcpReport {
         let (details, sender) = (&self.details[number], &self.senders[number]);
         let counts = sender.tcp.counts();
@@ -190,14 +190,14 @@ impl Connections {
         }
     }
 
-    /// Bytes that one connection takes.
+    /// Memory of one connection, bytes.
     pub const fn memory() -> usize {
         size_of::<SenderEnd>() + size_of::<ReceiverEnd>()
     }
 }
 
 impl Details {
-    /// Bytes of data in the first so many segments.
+    /// Bytes of data in the first `segments` segments.
     fn bytes(&self, segments: u32) -> u64 {
         let whole = u64::from(segments) * u64::from(self.spec.tcp.mss);
         match self.spec.bytes {
@@ -207,7 +207,7 @@ impl Details {
     }
 }
 
-/// The other way.
+/// The five-tuple of the opposite direction.
 pub fn reverse(flow: FlowKey) -> FlowKey {
     let FlowKey { src, dst, protocol, src_port, dst_port, .. } = flow;
     FlowKey { src: dst, dst: src, protocol, src_port: dst_port, dst_port: src_port, wild: terms::Wild::NONE }

@@ -1,18 +1,18 @@
-//! Random times: exponential and Pareto. Logarithms and powers are reckoned here from sums, products and quotients, so that the
-//! same seed draws the same times on every machine, whatever its mathematical library.
+//! Random times: exponential and Pareto. Logarithms and powers are computed here from sums, products and
+//! quotients, so the same seed draws the same times on every machine, whatever its mathematical library.
 
 use crate::rng::Rng;
 use terms::Span;
 
-/// No time that is drawn is longer: a century.
+/// The longest time that can be drawn, ns: a century.
 const LONGEST: f64 = 3.2e18;
 
-/// An exponential time of that mean.
+/// An exponential time with the mean `mean`.
 pub fn exponential(rng: &mut Rng, mean: Span) -> Span {
     to_span(-(mean.as_nanos() as f64) * ln(open_unit(rng)))
 }
 
-/// A Pareto time of that mean; the shape, in thousandths, is above 1,000.
+/// A Pareto time with the mean `mean`. The shape, in thousandths, is above 1,000.
 pub fn pareto(rng: &mut Rng, mean: Span, shape_milli: u32) -> Span {
     let shape = f64::from(shape_milli.max(1_001)) / 1_000.0;
     let least = mean.as_nanos() as f64 * (shape - 1.0) / shape;
@@ -23,7 +23,7 @@ fn to_span(nanos: f64) -> Span {
     Span::from_nanos(nanos.clamp(0.0, LONGEST) as u64)
 }
 
-/// Evenly from 0 to 1, neither of them included.
+/// A uniform number between 0 and 1, both excluded.
 fn open_unit(rng: &mut Rng) -> f64 {
     ((rng.next_u64() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
 }
@@ -48,7 +48,7 @@ fn ln(x: f64) -> f64 {
     2.0 * sum + e as f64 * std::f64::consts::LN_2
 }
 
-/// e to the power of a number from 0 to 700; more is as 700.
+/// e to the power of a number from 0 to 700. Larger numbers count as 700.
 fn exp(x: f64) -> f64 {
     let x = x.clamp(0.0, 700.0);
     let n = (x / std::f64::consts::LN_2 + 0.5) as u64;

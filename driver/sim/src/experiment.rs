@@ -2,8 +2,8 @@
 //! in simulated time: a video stream crosses two routers with a 10 Mbit/s link between them while a constant flood
 //! of other packets is swept from nothing to beyond the link's rate, without and with a reservation.
 //!
-//! What the paper shows in Figures 5 to 8 (throughput, frame rate, damage of the video, throughput of the flood) is
-//! what [`video`] returns, one [`SimPoint`] for each flood rate.
+//! [`video`] returns the values of the paper's Figures 5 to 8 (throughput, frame rate, damage of the video,
+//! throughput of the flood), one [`SimPoint`] for each flood rate.
 
 use crate::map::address;
 use crate::run_trace::TraceEvent;
@@ -34,23 +34,23 @@ pub const FRAMES_PER_SECOND: u64 = 12;
 const FRAME_PACKETS: u32 = 32;
 const VIDEO_PACKET: u32 = 1_009;
 const FLOOD_PACKET: u32 = 1_000;
-/// When the sender speaks first.
+/// The time of the sender's first Path.
 const ANNOUNCED: Span = Span::from_millis(100);
-/// Long enough for the reservation to be there.
+/// Time before the measurement, for the reservation to be set up.
 const WARM_UP: Span = Span::from_secs(2);
-/// Long enough for the last packet to arrive.
+/// Time after the measurement, for the last packet to arrive.
 const COOL_DOWN: Span = Span::from_millis(500);
 
-/// A sweep.
+/// The parameters of a sweep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SimSweep {
     /// Flood rates, IP bytes.
     pub floods: Vec<Rate>,
-    /// How long each point is measured.
+    /// The measured time of each point.
     pub measured: Span,
-    /// Which scheduler the ports run.
+    /// The scheduler of the ports.
     pub scheduler: SchedulerKind,
-    /// Chance.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
@@ -69,42 +69,43 @@ impl Default for SimSweep {
 /// One point of the sweep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SimPoint {
-    /// The flood offered.
+    /// The rate of the flood offered.
     pub offered: Rate,
-    /// Whether the video's bandwidth was reserved.
+    /// True if the video's bandwidth was reserved.
     pub reserved: bool,
-    /// What arrived of the video.
+    /// The sink's report of the video.
     pub video: FlowReport,
-    /// What arrived of the flood.
+    /// The sink's report of the flood.
     pub flood: FlowReport,
-    /// From the receiver's call, with path state present, to its confirmation.
+    /// Time from the receiver's call, with path state present, to its confirmation.
     pub set_up: Option<Span>,
-    /// From the sender's call, over Path and Resv, to the receiver's confirmation.
+    /// Time from the sender's call, over Path and Resv, to the receiver's confirmation.
     pub end_to_end: Option<Span>,
-    /// Events played.
+    /// The number of events played.
     pub events: u64,
 }
 
 impl SimPoint {
-    /// Rate on the bottleneck's wire of the video that arrived: IP bytes and the overhead of each packet.
+    /// The rate of the video that arrived, on the bottleneck's wire: IP bytes and the overhead of each
+    /// packet.
     pub fn video_wire_rate(&self) -> Rate {
         self.video.throughput().with_overhead(14, VIDEO_PACKET)
     }
 }
 
-/// Why a sweep ended early.
+/// The error that ended a sweep early.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ExperimentError {
-    /// The scenario means nothing.
+    /// The scenario is invalid.
     Unplayable(Unplayable),
-    /// A law did not hold: our own fault.
+    /// An invariant did not hold. It is a bug of this project.
     Broken(Broken),
 }
 
 /// Plays the sweep without and with a reservation, in that order for each flood rate.
 ///
 /// # Errors
-/// [`ExperimentError`]: the sweep means nothing, or a checker found a law broken.
+/// [`ExperimentError`]: the sweep is invalid, or an invariant did not hold.
 pub fn video(sweep: &SimSweep) -> Result<Vec<SimPoint>, ExperimentError> {
     let mut points = Vec::with_capacity(2 * sweep.floods.len());
     for &offered in &sweep.floods {
@@ -135,14 +136,14 @@ pub fn video_point(sweep: &SimSweep, offered: Rate, reserved: bool) -> Result<Si
     })
 }
 
-/// From the first Path that a receiver hears of (when it asks) to its first confirmation.
+/// Time from the first Path at a receiver (when it asks) to its first confirmation.
 pub fn set_up_time(world: &World, receiver: NodeId) -> Option<Span> {
     let asked = first(world, receiver, |upcall| matches!(upcall, Upcall::Path { .. }))?;
     Some(confirmed_at(world, receiver)? - asked)
 }
 
-/// The time that a packet of that length takes from one end of a scenario's links to the other and back, if they
-/// form a line and nothing else is on them.
+/// The time of a packet of `packet` bytes over a scenario's links and back, if they form a line and carry
+/// nothing else.
 pub fn round_trip(scenario: &Scenario, packet: u32) -> Span {
     let one =
         |link: &SimLinkSpec| link.delay + link.rate.span_for(Bytes::new(u64::from(packet) + u64::from(link.overhead)));
@@ -174,12 +175,12 @@ pub fn testbed(scheduler: SchedulerKind, refresh: Span, seed: u64) -> Scenario {
     }
 }
 
-/// The session of a stream from swissvale to that port of glenwood.
+/// The session of a stream from swissvale to `port` of glenwood.
 pub fn session_to(port: u16) -> Session {
     Session { dst: address(LinkId(2), 1), protocol: crate::packet::UDP, dst_port: port }
 }
 
-/// Its sender.
+/// The sender of a stream from `port` of swissvale.
 pub fn sender_from(port: u16) -> SenderTemplate {
     SenderTemplate { src: address(LinkId(0), 0), src_port: port.into() }
 }
@@ -189,7 +190,7 @@ pub fn flow(src_port: u16, dst_port: u16) -> FlowKey {
     FlowKey::of(&session_to(dst_port), &sender_from(src_port))
 }
 
-/// What the video's sender says of itself: a little more than it sends, in buckets of two frames.
+/// The Tspec of the video's sender: a little more than it sends, in buckets of two frames.
 pub fn video_tspec() -> Tspec {
     Tspec {
         r: Rate::from_kbps(3_200),
@@ -213,7 +214,7 @@ pub fn flood_source(rate: Rate, src_port: u16, dst_port: u16, from: Time, until:
     SourceSpec { node: SWISSVALE, flow: flow(src_port, dst_port), packet: FLOOD_PACKET, pattern, from, until }
 }
 
-/// The lines by which a stream is announced and asked for.
+/// The two actions that announce a stream and reserve for it.
 pub fn reserve(
     src_port: u16,
     dst_port: u16,

@@ -1,4 +1,4 @@
-//! What goes wrong with links and nodes, and right again.
+//! Faults of links and nodes, and their repair.
 
 use crate::hop::HopQueue;
 use crate::link::LossReason;
@@ -10,8 +10,8 @@ use node::io::Input;
 use std::rc::Rc;
 
 impl World {
-    /// One reason why a link is down comes or goes. If that changes anything: what is on it is lost, everyone finds new ways,
-    /// and both ends are told.
+    /// Sets or clears one reason why a link is down. If that changes the link's state, packets on it are
+    /// lost, all nodes find new routes, and both ends are told.
     pub(crate) fn set_link(&mut self, link: LinkId, why: LossReason, down: bool) {
         let state = &mut self.links[link.0];
         let before = state.down == 0;
@@ -48,8 +48,8 @@ impl World {
         }
     }
 
-    /// What is on a wire is lost; so is what waits in a plain queue, as a kernel's is flushed when its interface goes down. A
-    /// port's and a tree's queue stay.
+    /// Drops the packets on a wire and in a plain queue, as a kernel flushes a queue when its interface goes
+    /// down. The queue of a port or a tree stays.
     fn cut(&mut self, h: usize) {
         let now = self.agenda.now().as_nanos();
         let hop = &mut self.hops[h];
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// From now on signalling, or data, fares like this on a link.
+    /// Sets how signalling, or data, fares on a link from now on.
     pub(crate) fn impair(&mut self, link: LinkId, impairment: Impairment, data: bool) {
         self.forget_feeders();
         let state = &mut self.links[link.0];
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// A node loses its power, or has it again.
+    /// Takes a node's power away or restores it.
     pub(crate) fn set_power(&mut self, node: NodeId, down: bool) {
         if self.stations[node.0].powered != down {
             return;
@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// All links between these nodes and the others go.
+    /// Takes down all links between `nodes` and the others.
     pub(crate) fn partition(&mut self, nodes: &[NodeId]) {
         for n in 0..self.links.len() {
             let [a, b] = self.links[n].spec.ends;
@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    /// All links that partitions took come back.
+    /// Restores all links that partitions took down.
     pub(crate) fn heal(&mut self) {
         for n in 0..self.links.len() {
             self.set_link(LinkId(n), LossReason::Partition, false);

@@ -1,4 +1,4 @@
-//! TCP at the ends: packets come to senders and receivers, what they say goes out, and their timers run.
+//! TCP at the ends: packets arrive at senders and receivers, their answers are sent, and their timers run.
 
 use crate::packet::{NONE, PacketKind, SimPacket};
 use crate::tcp::sender::SenderPhase;
@@ -7,7 +7,7 @@ use crate::world::{Due, World};
 use terms::Time;
 
 impl World {
-    /// A segment of data reaches its receiver.
+    /// A segment of data arrives at its receiver.
     pub(crate) fn segment(&mut self, number: u32) {
         let now = self.agenda.now();
         let packet = &self.packets[number];
@@ -30,7 +30,7 @@ impl World {
         self.acknowledge(flow, number);
     }
 
-    /// A receiver's acknowledgement goes, as that packet.
+    /// Sends a receiver's acknowledgement, in the place of packet `number`.
     fn acknowledge(&mut self, flow: u32, number: u32) {
         let end = &self.tcp.receivers[flow as usize];
         let (ack, blocks) = end.tcp.acknowledgement();
@@ -49,7 +49,7 @@ impl World {
         self.start(end.hop, number);
     }
 
-    /// An acknowledgement reaches its sender.
+    /// An acknowledgement arrives at its sender.
     pub(crate) fn acknowledgement(&mut self, number: u32) {
         let now = self.agenda.now();
         let packet = &self.packets[number];
@@ -73,7 +73,8 @@ impl World {
         }
     }
 
-    /// Everything that a sender may send goes; the first of it in the place of the packet that is given, if one is.
+    /// Sends all segments that a sender may send. The first takes the place of packet `place`, if one is
+    /// given.
     fn pump(&mut self, flow: u32, mut place: u32) {
         let now = self.agenda.now();
         loop {
@@ -106,7 +107,7 @@ impl World {
         self.set_sender_alarm(flow);
     }
 
-    /// A packet leaves its host.
+    /// Sends a packet from its host.
     #[inline]
     fn start(&mut self, hop: u32, number: u32) {
         if hop == NONE {
@@ -127,7 +128,7 @@ impl World {
         }
     }
 
-    /// A SYN or the answer to it.
+    /// Handles a SYN or its answer.
     pub(crate) fn handshake(&mut self, number: u32) {
         let now = self.agenda.now();
         let packet = self.packets[number];
@@ -150,7 +151,7 @@ impl World {
         self.pump(flow, number);
     }
 
-    /// A connection begins.
+    /// Opens a connection.
     pub(crate) fn open(&mut self, flow: u32) {
         let now = self.agenda.now();
         self.story.mark(&[now.as_nanos(), 9, u64::from(flow)]);
@@ -158,12 +159,12 @@ impl World {
         self.pump(flow, NONE);
     }
 
-    /// A connection sends nothing new any more.
+    /// Ends a connection's new data.
     pub(crate) fn stop(&mut self, flow: u32) {
         self.tcp.senders[flow as usize].tcp.stop();
     }
 
-    /// A sender's event.
+    /// Handles the event of a sender's timer.
     pub(crate) fn sender_due(&mut self, flow: u32) {
         let now = self.agenda.now();
         let end = &mut self.tcp.senders[flow as usize];
@@ -181,7 +182,7 @@ impl World {
         }
     }
 
-    /// A receiver's event.
+    /// Handles the event of a receiver's timer.
     pub(crate) fn receiver_due(&mut self, flow: u32) {
         let now = self.agenda.now();
         let end = &mut self.tcp.receivers[flow as usize];

@@ -1,15 +1,16 @@
 //! The same node in simulated time.
 //!
-//! Why: what an engine decides can be tried for years in seconds, and every story can be told again: same seed, same
-//! story. Hosts and routers run [`node::Node`] and nothing less; their data planes are [`traffic::port`]s that carry
-//! out the same plan as the kernel does; messages travel as packets through the same links as the data. Nothing here
-//! reads a clock or starts a thread.
+//! Why: years of an engine's decisions take seconds, and every run can be repeated: the same seed gives the
+//! same run. Hosts and routers run the whole [`node::Node`]. Their data planes are [`traffic::port`]s that
+//! carry out the same plan as the kernel does. Messages travel as packets through the same links as the data.
+//! Nothing here reads a clock or starts a thread.
 //!
-//! Reading order: [`scenario`] (what a story is made of), [`world`] (how it is played), `build` (before the first instant),
-//! `transit` (packets), [`hop`] (one direction of a link: conditioner, queue, wire), `outlet` (queues that are asked), `agents`
-//! (what nodes are told and say), [`station`], [`link`], `faults`, [`map`], [`source`], [`sink`]; [`tcp`] (sender and receiver,
-//! usable alone), [`connections`], `hosts` (TCP at the ends); [`check`] (what must hold in every run), `capture`,
-//! [`experiment`], [`scenarios`] (published topologies).
+//! Reading order: [`scenario`] (the description of a run), [`world`] (the event loop), `build` (the state
+//! before the first event), `transit` (packets), [`hop`] (one direction of a link: conditioner, queue, wire),
+//! `outlet` (ports and queue trees), `agents` (inputs and outputs of nodes), [`station`], [`link`], `faults`,
+//! [`map`], [`source`], [`sink`]; [`tcp`] (sender and receiver, usable alone), [`connections`], `hosts` (TCP
+//! at the ends); [`check`] (invariants of every run), `capture`, [`experiment`], [`scenarios`] (published
+//! topologies).
 #![forbid(unsafe_code)]
 
 pub mod agenda;

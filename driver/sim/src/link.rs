@@ -1,48 +1,48 @@
-//! A link: two directions, and what chance does to packets on it.
+//! A link: two directions, and random faults of the packets on it.
 
 use crate::rng::Rng;
 use crate::scenario::{Impairment, SimLinkSpec};
 use terms::Span;
 
-/// A link at work; its directions are `hops[2 * number + side]` of the world.
+/// A link and its state. Its directions are `hops[2 * number + side]` of the world.
 #[derive(Clone, Debug)]
 pub struct SimLink {
-    /// What it is.
+    /// The link's description.
     pub spec: SimLinkSpec,
-    /// How signalling fares now.
+    /// Present faults of signalling packets.
     pub impairment: Impairment,
-    /// How data fares now.
+    /// Present faults of data packets.
     pub data: Impairment,
-    /// Why it is down: bits of [`LossReason`]; zero: it is up.
+    /// Reasons why it is down, as bits of [`LossReason`]; zero if it is up.
     pub down: u8,
     rng: Rng,
 }
 
-/// Why a link is down.
+/// A reason why a link is down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum LossReason {
-    /// It was said so.
+    /// The script or a caller took it down.
     Told = 1,
     /// The node at its first end has no power.
     First = 2,
     /// The node at its second end has no power.
     Second = 4,
-    /// A partition.
+    /// A partition separates its ends.
     Partition = 8,
 }
 
-/// What becomes of a packet that is put on a link: how much later than it should each copy comes.
+/// The fate of a packet on a link: the extra delay of each copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fate {
-    /// The packet; `None`: it is lost.
+    /// The extra delay of the packet; `None` if it is lost.
     pub first: Option<Span>,
-    /// Its double.
+    /// The extra delay of its copy, if there is one.
     pub second: Option<Span>,
 }
 
 impl SimLink {
-    /// A link that is up and does no harm.
+    /// A link that is up and has no faults.
     pub fn new(spec: SimLinkSpec, number: usize, seed: u64) -> SimLink {
         // Streams from 1,000 on are the sources'.
         let stream = if number < 999 { number as u64 + 1 } else { 3 << 32 | number as u64 };
@@ -50,12 +50,12 @@ impl SimLink {
         SimLink { spec, impairment, data, down: 0, rng: Rng::new(seed, stream) }
     }
 
-    /// Whether chance may do something to packets.
+    /// True if packets may be lost, doubled or late at random.
     pub fn is_faulty(&self) -> bool {
         self.impairment != Impairment::default() || self.data != Impairment::default()
     }
 
-    /// A packet is put on the link.
+    /// Draws the fate of a packet; `signal` selects the faults of signalling.
     pub fn fate(&mut self, signal: bool) -> Fate {
         let imp = if signal { self.impairment } else { self.data };
         if self.rng.happens(imp.loss) {

@@ -1,7 +1,7 @@
-//! Addresses and ways: every link end has an address, and packets take the shortest way in hops.
+//! Addresses and routes. Every link end has an address, and packets take the route with the fewest hops.
 //!
-//! Link `k` is 10.x.y.0/24 with `k = 256 x + y`; its ends are .1 and .2. Among ways of equal length the one by the
-//! lower interface is taken, so that routing is the same in every run.
+//! Link `k` is 10.x.y.0/24 with `k = 256 x + y`; its ends are .1 and .2. Of routes of equal length the one by
+//! the lower interface is taken, so routing is the same in every run.
 
 use crate::scenario::{LinkId, NodeId, Scenario};
 use std::collections::VecDeque;
@@ -10,22 +10,22 @@ use std::rc::Rc;
 use terms::IfIndex;
 use terms::ports::{Route, RouteDecision};
 
-/// Where a node's interface leads.
+/// The link end of a node's interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attachment {
     /// The link.
     pub link: LinkId,
-    /// Which end of it is ours.
+    /// The node's end of the link.
     pub side: usize,
 }
 
-/// Who is where, and the next step from everyone to everyone.
+/// The nodes at all links, and the next hop from every node to every other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RouteMap {
     ends: Vec<[NodeId; 2]>,
     attachments: Vec<Vec<Attachment>>,
     up: Vec<bool>,
-    /// By node and destination node: interface by position.
+    /// Next hop by node and destination node: an interface by position.
     next: Vec<Vec<Option<usize>>>,
 }
 
@@ -55,7 +55,7 @@ impl RouteMap {
         map
     }
 
-    /// Whether a link is up.
+    /// True if a link is up.
     pub fn is_up(&self, link: LinkId) -> bool {
         self.up[link.0]
     }
@@ -84,13 +84,15 @@ impl RouteMap {
         self.attachments(node).first().map(|a| address(a.link, a.side))
     }
 
-    /// The interface by which packets to that address leave; `None`: they are there, or there is no way.
+    /// The interface by which packets to an address leave; `None` if the address is local or there is no
+    /// route.
     pub fn way_out(&self, from: NodeId, to: IpAddr) -> Option<IfIndex> {
         let to = self.owner(to)?;
         self.next[from.0][to.0].map(index)
     }
 
-    /// The interface, by position, by which packets to that node leave; `None`: they are there, or there is no way.
+    /// The interface, by position, by which packets to a node leave; `None` if it is this node or there is no
+    /// route.
     pub fn next_hop(&self, from: NodeId, to: NodeId) -> Option<usize> {
         self.next[from.0][to.0]
     }
@@ -122,9 +124,9 @@ impl RouteMap {
 /// The routing table of one node.
 #[derive(Clone, Debug)]
 pub struct Routes {
-    /// Whose.
+    /// The node that has this table.
     pub node: NodeId,
-    /// The map that it reads.
+    /// The map of the whole net.
     pub map: Rc<RouteMap>,
 }
 
@@ -158,7 +160,7 @@ fn place(address: IpAddr) -> Option<(LinkId, usize)> {
     }
 }
 
-/// The index of an interface by its position: from 1, as a kernel counts.
+/// The index of an interface by its position. It counts from 1, as in a kernel.
 pub fn index(position: usize) -> IfIndex {
     IfIndex(position as u32 + 1)
 }

@@ -1,4 +1,5 @@
-//! Directions whose queue is asked when the link is free: an agent's port, a queue tree; and shapers, which say when.
+//! Directions with an agent's port or a queue tree, which choose a packet when the link is free; and shapers,
+//! which set their own times.
 
 use crate::hop::HopQueue;
 use crate::world::{Due, World};
@@ -18,7 +19,7 @@ impl World {
         }
     }
 
-    /// A packet comes to a port.
+    /// Puts a packet into a port.
     pub(crate) fn enter_port(&mut self, h: usize, number: u32) {
         let now = self.now();
         let (node, n) = self.place_of(h);
@@ -34,7 +35,7 @@ impl World {
         self.send_next(node, n);
     }
 
-    /// A packet comes to a tree.
+    /// Puts a packet into a tree.
     pub(crate) fn enter_tree(&mut self, h: usize, number: u32) {
         let now = self.now();
         let (node, n) = self.place_of(h);
@@ -53,7 +54,7 @@ impl World {
         (node as usize, interface as usize)
     }
 
-    /// If the link is free: the next packet goes.
+    /// Sends the next packet if the link is free.
     pub(crate) fn send_next(&mut self, node: usize, n: usize) {
         let now = self.now();
         let interface = &mut self.stations[node].interfaces[n];
@@ -105,7 +106,7 @@ impl World {
         self.put_on(h, number);
     }
 
-    /// A packet comes to a shaper.
+    /// Puts a packet into a shaper.
     pub(crate) fn shape(&mut self, h: usize, number: u32) {
         let now = self.agenda.now();
         let hop = &mut self.hops[h];
@@ -119,7 +120,7 @@ impl World {
         self.release(h);
     }
 
-    /// What a shaper lets go now is marked and goes to the queue; then its next event is set.
+    /// Marks the packets that a shaper releases now, queues them, and sets the shaper's next event.
     fn release(&mut self, h: usize) {
         let now = self.agenda.now();
         while let Some(conditioning) = &mut self.hops[h].conditioning {
@@ -142,7 +143,7 @@ impl World {
         }
     }
 
-    /// A shaper's event.
+    /// Handles a shaper's event.
     pub(crate) fn shaper_due(&mut self, h: usize) {
         let now = self.agenda.now().as_nanos();
         match &mut self.hops[h].conditioning {

@@ -1,4 +1,4 @@
-//! What travels on the links: 64 bytes a packet, in one slab, chained by number.
+//! Packets on the links: 64 bytes each, in one slab, chained by number.
 
 use std::rc::Rc;
 use terms::{FlowKey, Time};
@@ -14,51 +14,51 @@ pub const RSVP: u8 = 46;
 pub const TCP: u8 = 6;
 /// IP protocol number of UDP.
 pub const UDP: u8 = 17;
-/// The longest packet, IP header included.
+/// The longest packet, bytes, IP header included.
 pub const LONGEST: u32 = 65_535;
 
-/// No packet.
+/// The number that stands for no packet.
 pub const NONE: u32 = u32::MAX;
 
 /// A packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(align(64))]
 pub struct SimPacket {
-    /// When it comes out of the link that it is on, ns.
+    /// The time at which it comes out of its link, ns.
     pub at: u64,
-    /// When its source sent it, ns.
+    /// The time at which its source sent it, ns.
     pub sent: u64,
-    /// What its kind says it is.
+    /// Content that depends on the kind.
     pub words: [u32; 7],
     /// The packet behind it on the same link.
     pub next: u32,
-    /// Which source, connection or message.
+    /// The number of its source, connection or message.
     pub flow: u32,
     /// Length, IP header included, bytes.
     pub len: u16,
-    /// The node that it goes to.
+    /// The destination node.
     pub dst: u16,
     /// Time to live.
     pub ttl: u8,
-    /// Code point.
+    /// The DSCP.
     pub dscp: u8,
-    /// What is in it.
+    /// The kind of its content.
     pub kind: PacketKind,
     /// The colour that the last meter gave it.
     pub color: Color,
 }
 
-/// What is in a packet.
+/// The kind of a packet's content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum PacketKind {
-    /// A packet of a traffic source; words: its number, low and high.
+    /// A packet of a traffic source; words: its number, low and high half.
     Data,
-    /// An RSVP message; `flow` is its place among the messages.
+    /// An RSVP message; `flow` is its number among the messages.
     Signal,
-    /// The first of a TCP connection.
+    /// A SYN, which opens a TCP connection.
     Syn,
-    /// The answer to it.
+    /// The SYN+ACK.
     SynAck,
     /// TCP data; words: segment number.
     Segment,
@@ -66,32 +66,32 @@ pub enum PacketKind {
     Ack,
 }
 
-/// An RSVP message on its way.
+/// An RSVP message on a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MessageInFlight {
-    /// From where to where.
+    /// Source, destination and protocol.
     pub flow: FlowKey,
-    /// Whether the Router Alert option is on it.
+    /// True if it has the Router Alert option.
     pub alert: bool,
     /// The message.
     pub bytes: Rc<[u8]>,
 }
 
-/// The mark that a source leaves in its packets for its sink.
+/// A source's data in its packets, for its sink.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data {
-    /// Which source, by its number in the scenario.
+    /// The number of the source in the scenario.
     pub source: u32,
-    /// Number of the packet.
+    /// The number of the packet.
     pub sequence: u64,
     /// Length, IP bytes.
     pub len: u32,
-    /// When it was sent.
+    /// The time at which it was sent.
     pub sent: Time,
 }
 
 impl SimPacket {
-    /// A packet that starts now.
+    /// A packet that is sent now.
     #[inline]
     pub fn new(kind: PacketKind, flow: u32, len: u32, dst: u16, now: Time) -> SimPacket {
         SimPacket {
@@ -109,14 +109,14 @@ impl SimPacket {
         }
     }
 
-    /// The mark of a source, if it is one's.
+    /// The source's data of a packet of kind [`PacketKind::Data`].
     pub fn data(&self) -> Data {
         let sequence = u64::from(self.words[0]) | u64::from(self.words[1]) << 32;
         Data { source: self.flow, sequence, len: u32::from(self.len), sent: Time::from_nanos(self.sent) }
     }
 }
 
-/// All packets that are somewhere; the numbers of those that are gone are used again, the last one first.
+/// All packets in the world. The numbers of packets that ended are used again, the last one first.
 #[derive(Clone, Debug)]
 pub struct Packets {
     slab: Vec<SimPacket>,
@@ -134,7 +134,7 @@ impl Default for Packets {
 }
 
 impl Packets {
-    /// Keeps a packet; returns its number.
+    /// Stores a packet and returns its number.
     #[inline]
     pub fn keep(&mut self, packet: SimPacket) -> u32 {
         self.born += 1;
@@ -149,7 +149,7 @@ impl Packets {
         n
     }
 
-    /// A packet is gone.
+    /// Removes a packet.
     #[inline]
     pub fn let_go(&mut self, n: u32) {
         self.gone += 1;
@@ -157,13 +157,13 @@ impl Packets {
         self.vacant = n;
     }
 
-    /// Bytes that all packets take.
+    /// Memory of all packets, bytes.
     pub fn memory(&self) -> usize {
         self.slab.capacity() * size_of::<SimPacket>()
     }
 }
 
-/// All messages that are somewhere, apart from the packets that carry them.
+/// All messages on links, apart from the packets that carry them.
 #[derive(Clone, Debug, Default)]
 pub struct MessagesInFlight {
     slab: Vec<Option<MessageInFlight>>,
@@ -171,7 +171,7 @@ pub struct MessagesInFlight {
 }
 
 impl MessagesInFlight {
-    /// Keeps a message; returns its place.
+    /// Stores a message and returns its number.
     pub fn keep(&mut self, message: MessageInFlight) -> u32 {
         if let Some(n) = self.vacant.pop() {
             self.slab[n as usize] = Some(message);
@@ -181,12 +181,12 @@ impl MessagesInFlight {
         self.slab.len() as u32 - 1
     }
 
-    /// The message at a place.
+    /// The message of a number.
     pub fn get(&self, n: u32) -> Option<&MessageInFlight> {
         self.slab.get(n as usize)?.as_ref()
     }
 
-    /// The same message once more.
+    /// Stores a copy of a message and returns its number.
     pub fn again(&mut self, n: u32) -> u32 {
         match self.get(n).cloned() {
             Some(message) => self.keep(message),
@@ -194,7 +194,7 @@ impl MessagesInFlight {
         }
     }
 
-    /// The message's packet is gone.
+    /// Removes a message whose packet ended.
     pub fn let_go(&mut self, n: u32) {
         if self.slab.get_mut(n as usize).and_then(Option::take).is_some() {
             self.vacant.push(n);

@@ -1,4 +1,4 @@
-//! Whether a scenario means something: everything that a world relies on, with what is wrong in words.
+//! Checks that a scenario is valid: everything that a world relies on. An error is a text.
 
 use crate::map::{RouteMap, position};
 use crate::scenario::{EgressSpec, LinkId, NodeId, Queue, Scenario, ScenarioAction, SendPattern, TcpSpec, TraceId};
@@ -8,16 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use terms::Rate;
 
-/// Links that have addresses: 10.0.0.0/8 in nets of 256.
+/// Maximum number of links, by their addresses: 10.0.0.0/8 in nets of 256.
 const MOST_LINKS: usize = 1 << 16;
-/// Nodes for which the ways from everyone to everyone fit in memory.
+/// Maximum number of nodes, so that the routes between all of them fit in memory.
 const MOST_NODES: usize = 4_096;
-/// Different [`crate::scenario::Tcp`]s, so that finding one is quick.
+/// Maximum number of different [`crate::scenario::Tcp`]s, so that finding one is quick.
 const MOST_CONDUCTS: usize = 1_000;
-/// Connections that can be numbered with room to spare.
+/// Maximum number of connections, far below the range of their numbers.
 const MOST_CONNECTIONS: usize = 1 << 24;
 
-/// Whether a scenario can be played.
+/// Checks that a scenario can be played.
 pub(crate) fn playable(scenario: &Scenario) -> Result<(), Unplayable> {
     links_mean_something(scenario)?;
     directions_mean_something(scenario)?;
@@ -122,7 +122,7 @@ fn trace_means_something(scenario: &Scenario, map: &RouteMap, n: usize, trace: T
     way_is_there(scenario, map, &format!("source {n}"), source.node, source.flow.dst, longest)
 }
 
-/// Whether packets of that length get there.
+/// Checks that packets of `packet` bytes reach `dst`.
 fn way_is_there(
     scenario: &Scenario,
     map: &RouteMap,
@@ -146,7 +146,7 @@ fn way_is_there(
     Ok(())
 }
 
-/// Whether queues and captures are where there are links, and not where an agent has its own.
+/// Checks that queues and captures name existing links, and that no agent's port is replaced by a queue.
 fn directions_mean_something(scenario: &Scenario) -> Result<(), Unplayable> {
     let exists = |what: &str, link: LinkId, side: usize| {
         if link.0 >= scenario.links.len() || side > 1 {

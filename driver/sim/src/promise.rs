@@ -1,11 +1,13 @@
-//! The delay bound of guaranteed service as a law that every run is held to (RFC 2212): once a receiver's guaranteed
-//! reservation has been confirmed, no packet that its source sends within the Tspec may come later than the bound that
-//! the path's error terms and the reserved rate give, and what the wires take.
+//! The delay bound of guaranteed service as an invariant of every run (RFC 2212). Once a receiver's
+//! guaranteed reservation is confirmed, no packet that the source sends within the Tspec may come later than
+//! a bound. The bound is given by the path's error terms, the reserved rate and the propagation delay of the
+//! links.
 //!
-//! Which packets are within the Tspec is told by a bucket at the source that begins *empty* and is charged by every packet, so
-//! that it never holds more than the policer's on the way: what conforms here conforms there. Each packet carries the
-//! bound that held when it was sent. Whatever is done to the net or the reservation ends the promise until the next
-//! confirmation: how soon a changed path keeps its bound again is not what the law is about.
+//! A bucket at the source decides if a packet is within the Tspec. It begins *empty* and every packet is
+//! charged to it, so it never holds more than the policer's bucket on the way: packets that conform here
+//! conform there. Each packet carries the bound that held when it was sent. Any action on the net or the
+//! reservation ends the promise until the next confirmation. The invariant does not say how soon a changed
+//! path keeps its bound again.
 
 use crate::map::{RouteMap, position};
 use crate::packet::SimPacket;
@@ -16,24 +18,24 @@ use terms::guaranteed::delay_bound;
 use terms::{FlowSpec, SenderTemplate, Session, Span, Time, Tspec};
 use traffic::plan::PlanOp;
 
-/// A promise to a source.
+/// The bound promised to a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Promise {
     tspec: Tspec,
     bound: Span,
-    /// Level of the bucket, in units of 1 bit x 1 ns/s, and when it was that.
+    /// Level of the bucket, in units of 1 bit x 1 ns/s, at the time `at`.
     level: u128,
     at: Time,
 }
 
-/// Bit-nanoseconds of a byte.
+/// Units of the bucket in one byte.
 const BYTE: u128 = 8 * 1_000_000_000;
 
-/// Words of a packet that carry the bound it was promised, nanoseconds; zero: none.
+/// The words of a packet that carry its bound, ns; zero for none.
 const WORDS: [usize; 2] = [2, 3];
 
 impl Promise {
-    /// Whether a packet that is sent now is within the Tspec.
+    /// Charges a packet sent at `now` to the bucket. Returns true if it is within the Tspec.
     fn conforms(&mut self, now: Time, len: u32) -> bool {
         let filled = u128::from(self.tspec.r.as_bps()) * u128::from(now.since(self.at).as_nanos());
         let full = u128::from(self.tspec.b.get()) * BYTE;
@@ -48,7 +50,7 @@ impl Promise {
 }
 
 impl World {
-    /// A receiver heard something: a confirmation makes a promise, anything that goes wrong ends it.
+    /// Handles a receiver's upcall: a confirmation makes a promise, an error or a lost state ends it.
     pub(crate) fn promise(&mut self, id: NodeId, upcall: &Upcall) {
         match upcall {
             Upcall::Confirm { session, template, flowspec, .. } => {
@@ -65,7 +67,8 @@ impl World {
         }
     }
 
-    /// What a confirmed request promises: nothing, unless the service is guaranteed and every hop exports its terms.
+    /// The promise of a confirmed request: none, unless the service is guaranteed and every hop exports its
+    /// error terms.
     fn made(&self, id: NodeId, session: &Session, template: &SenderTemplate, flowspec: &FlowSpec) -> Option<Promise> {
         let FlowSpec::Guaranteed(tspec, rspec) = flowspec else { return None };
         let agent = self.stations[id.0].agent.as_ref()?;
@@ -94,7 +97,7 @@ impl World {
         }
     }
 
-    /// Something is done to the net: what was promised before is not what it can keep now.
+    /// Ends all promises before an action that changes the net.
     pub(crate) fn promises_end_with(&mut self, action: &ScenarioAction) {
         let harmless = matches!(
             action,
@@ -107,7 +110,7 @@ impl World {
         }
     }
 
-    /// A source sends a packet: it carries the bound that it is promised.
+    /// Writes the promised bound into a packet that the source sends.
     pub(crate) fn mark_promise(&mut self, n: usize, now: Time, packet: &mut SimPacket) {
         let Some(promise) = &mut self.promises[n] else { return };
         if promise.conforms(now, u32::from(packet.len)) {
@@ -117,7 +120,7 @@ impl World {
         }
     }
 
-    /// Whether a packet that has arrived came within the bound that it carries.
+    /// Checks that a packet has arrived within the bound that it carries.
     pub(crate) fn kept_promise(&mut self, at: usize, number: u32) {
         let packet = &self.packets[number];
         let bound = u64::from(packet.words[WORDS[0]]) | u64::from(packet.words[WORDS[1]]) << 32;
@@ -132,7 +135,8 @@ impl World {
         }
     }
 
-    /// Takes every flow out of every port behind the agents' backs, as a broken plane would: to see that the law notices.
+    /// Removes every flow from every port behind the agents' backs, as a broken plane would. Tests check that
+    /// the invariant fails then.
     pub fn corrupt_planes(&mut self) {
         let now = self.now();
         for interface in self.stations.iter_mut().flat_map(|station| &mut station.interfaces) {
@@ -145,13 +149,13 @@ impl World {
         }
     }
 
-    /// Packets that arrived with a bound that held.
+    /// The number of packets that arrived with a valid bound.
     pub fn bounded(&self) -> u64 {
         self.bounded
     }
 }
 
-/// What the wires on the way take; `None`: they cannot be relied on.
+/// The propagation delay of the route; `None` if a link on it has random faults.
 fn wires(map: &RouteMap, links: &[crate::link::SimLink], template: &SenderTemplate, session: &Session) -> Option<Span> {
     let (mut at, end) = (map.owner(template.src)?, map.owner(session.dst)?);
     let mut sum = Span::ZERO;

@@ -1,4 +1,5 @@
-//! Chance, handed in: PCG32 (O'Neill 2014), one independent stream per (seed, stream), the same on every machine.
+//! Random numbers: PCG32 (O'Neill 2014), one independent stream per (seed, stream), the same on every
+//! machine.
 
 /// One stream of pseudo-random numbers.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -7,27 +8,27 @@ pub struct Rng {
     increment: u64,
 }
 
-/// A probability, exactly: `numerator` in `denominator`. A denominator of zero is never.
+/// An exact probability: `numerator` in `denominator`. A denominator of zero means never.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Probability {
-    /// So often ...
+    /// The number of favourable cases.
     pub numerator: u32,
-    /// ... in so many.
+    /// The number of all cases.
     pub denominator: u32,
 }
 
 impl Probability {
-    /// Never.
+    /// A probability of zero.
     pub const NEVER: Probability = Probability { numerator: 0, denominator: 1 };
 
-    /// In so many of a hundred.
+    /// A probability of `n` percent.
     pub const fn percent(n: u32) -> Probability {
         Probability { numerator: n, denominator: 100 }
     }
 }
 
 impl Rng {
-    /// The stream of that number under that seed.
+    /// The stream number `stream` of the seed `seed`.
     pub fn new(seed: u64, stream: u64) -> Rng {
         let mut rng = Rng { state: 0, increment: stream << 1 | 1 };
         rng.next_u32();
@@ -49,13 +50,13 @@ impl Rng {
         u64::from(self.next_u32()) << 32 | u64::from(self.next_u32())
     }
 
-    /// Evenly from `0..bound`; zero if `bound` is zero. The bias is below 2^-64 of `bound`.
+    /// A uniform number in `0..bound`; zero if `bound` is zero. The bias is below 2^-64 of `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Whether it happens this time. A ratio of zero draws nothing, so that a fault that is switched off leaves the
-    /// rest of the story as it was.
+    /// Draws if an event of that probability happens this time. A probability of zero draws no number, so a
+    /// fault that is off leaves the rest of the run unchanged.
     pub fn happens(&mut self, ratio: Probability) -> bool {
         ratio.numerator > 0 && self.below(u64::from(ratio.denominator)) < u64::from(ratio.numerator)
     }

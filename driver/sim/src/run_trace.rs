@@ -1,10 +1,11 @@
-//! What happened: a hash of everything, for "same seed, same story", and the lines that a person would tell.
+//! The record of a run: a hash of all events, which is equal for equal runs, and the events and upcalls of
+//! nodes.
 
 use crate::scenario::NodeId;
 use node::io::{AppId, Event, Upcall};
 use terms::Time;
 
-/// The story of a run.
+/// The record of a run.
 #[derive(Clone, Debug)]
 pub struct RunTrace {
     hash: u64,
@@ -12,18 +13,18 @@ pub struct RunTrace {
     lines: Vec<TraceLine>,
 }
 
-/// One thing that a node said.
+/// One event or upcall of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceLine {
-    /// When.
+    /// The time.
     pub at: Time,
-    /// Who.
+    /// The node.
     pub node: NodeId,
-    /// What.
+    /// The event.
     pub what: TraceEvent,
 }
 
-/// What a node can say to people.
+/// An entry of the record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TraceEvent {
     /// An event.
@@ -41,7 +42,7 @@ impl Default for RunTrace {
 }
 
 impl RunTrace {
-    /// Takes numbers into the hash (FNV-1a by words).
+    /// Adds numbers to the hash (FNV-1a by words).
     pub fn mark(&mut self, numbers: &[u64]) {
         self.events += 1;
         for n in numbers {
@@ -50,7 +51,7 @@ impl RunTrace {
         }
     }
 
-    /// Takes one number into the hash: something that happens often.
+    /// Adds one number to the hash, quickly, for frequent events.
     #[inline]
     pub fn mark_word(&mut self, n: u64) {
         self.events += 1;
@@ -58,7 +59,7 @@ impl RunTrace {
         self.hash ^= self.hash >> 29;
     }
 
-    /// Takes bytes into the hash.
+    /// Adds bytes to the hash.
     pub fn mark_bytes(&mut self, bytes: &[u8]) {
         for chunk in bytes.chunks(8) {
             let mut word = [0; 8];
@@ -68,33 +69,33 @@ impl RunTrace {
         }
     }
 
-    /// A node said something.
+    /// Adds an entry of a node.
     pub fn tell(&mut self, at: Time, node: NodeId, what: TraceEvent) {
         self.mark(&[at.as_nanos(), node.0 as u64, 7]);
         self.lines.push(TraceLine { at, node, what });
     }
 
-    /// Equal for equal stories.
+    /// The hash. It is equal for equal runs.
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// Things that happened, packets included.
+    /// The number of events, packets included.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// What nodes said, in order.
+    /// All entries, in order.
     pub fn lines(&self) -> &[TraceLine] {
         &self.lines
     }
 
-    /// What nodes said since this was last asked, so that a long run need not keep it.
+    /// Takes the entries since the last call, so that a long run need not keep them.
     pub fn take_lines(&mut self) -> Vec<TraceLine> {
         std::mem::take(&mut self.lines)
     }
 
-    /// What one node said, in order.
+    /// The entries of one node, in order.
     pub fn of(&self, node: NodeId) -> impl Iterator<Item = &TraceLine> {
         self.lines.iter().filter(move |line| line.node == node)
     }

@@ -1,44 +1,46 @@
-//! What arrives of a source's packets: loss, throughput, delay, and frames that are whole.
+//! The sink of a source's packets: loss, throughput, delay, and whole frames.
 
 use crate::packet::Data;
 use crate::scenario::SourceSpec;
 use crate::source::frame_packets;
 use terms::{Rate, Span, Time};
 
-/// Bounds of the delay histogram: bucket `i` holds delays below `2^i` microseconds, the last all that are longer.
+/// Number of buckets of the delay histogram. Bucket `i` holds delays below `2^i` microseconds; the last holds
+/// all longer ones.
 pub const DELAY_BUCKETS: usize = 28;
 
-/// What a sink has seen of one source. Only packets sent within the measured window count, except where said.
+/// The report of a sink on one source. It counts packets sent within the measured window, unless a field says
+/// otherwise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlowReport {
-    /// Packets sent.
+    /// The number of packets sent.
     pub sent: u64,
-    /// Packets of them that arrived.
+    /// The number of those packets that arrived.
     pub received: u64,
-    /// IP bytes that arrived within the window, whenever they were sent.
+    /// IP bytes that arrived within the window, also of packets sent before it.
     pub bytes_in_window: u64,
     /// The longest delay from source to sink.
     pub delay_max: Span,
     /// The sum of all delays, nanoseconds.
     pub delay_sum: u128,
-    /// Delays, in powers of two of a microsecond.
+    /// Histogram of the delays, in powers of two of a microsecond.
     pub delays: [u64; DELAY_BUCKETS],
-    /// Frames sent.
+    /// The number of frames sent.
     pub frames_sent: u64,
-    /// Frames of them that arrived whole.
+    /// The number of frames that arrived whole.
     pub frames_whole: u64,
-    /// Frames of them that arrived in part.
+    /// The number of frames that arrived in part.
     pub frames_damaged: u64,
     /// The measured window.
     pub window: (Time, Time),
 }
 
-/// A sink at work.
+/// A sink and its counters.
 #[derive(Clone, Debug)]
 pub struct Sink {
     report: FlowReport,
     packets_per_frame: u32,
-    /// By frame: packets sent and received, of those that count.
+    /// By frame: counted packets sent and received.
     frames: Vec<(u32, u32)>,
 }
 
@@ -63,7 +65,7 @@ impl Sink {
         }
     }
 
-    /// The source sends.
+    /// Counts a packet that the source sends.
     pub fn sent(&mut self, data: &Data) {
         if self.counts(data.sent) {
             self.report.sent += 1;
@@ -73,7 +75,7 @@ impl Sink {
         }
     }
 
-    /// A packet arrives.
+    /// Counts a packet that arrives.
     pub fn arrived(&mut self, now: Time, data: &Data) {
         if self.counts(now) {
             self.report.bytes_in_window += u64::from(data.len);
@@ -92,7 +94,7 @@ impl Sink {
         }
     }
 
-    /// What it has seen; frames are judged as if nothing more came.
+    /// The report so far. Packets that have not arrived count as lost.
     pub fn report(&self) -> FlowReport {
         let mut report = self.report.clone();
         let whole_sent = self.frames.iter().filter(|(sent, _)| *sent == self.packets_per_frame);
@@ -121,7 +123,7 @@ impl Sink {
 }
 
 impl FlowReport {
-    /// Packets lost.
+    /// The number of packets lost.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.received)
     }

@@ -1,5 +1,5 @@
-//! When a traffic source sends its next packet. Times are computed from the start, never from the last packet, so
-//! that rounding does not add up.
+//! The sending times of a traffic source. They are computed from the start, never from the last packet, so
+//! rounding errors do not add up.
 
 use crate::draw::{exponential, pareto};
 use crate::packet::Data;
@@ -8,22 +8,22 @@ use crate::scenario::{Scenario, SendPattern, SourceSpec, Trace};
 use std::rc::Rc;
 use terms::{Bytes, Rate, Span, Time};
 
-/// A source at work.
+/// A source and its state.
 #[derive(Clone, Debug)]
 pub struct Source {
     spec: SourceSpec,
     number: u32,
     rng: Rng,
     sent: u64,
-    /// On/off: start of the present on time, packets sent in it, its end.
+    /// On/off: the start of the present on time, the packets sent in it, its end.
     on: (Time, u64, Time),
     trace: Option<Rc<Trace>>,
-    /// Length of the next packet.
+    /// Length of the next packet, IP bytes.
     len: u32,
 }
 
 impl Source {
-    /// The source of that number; its chance is a stream of its own.
+    /// The source of that number. It has a random stream of its own.
     pub fn new(spec: SourceSpec, number: u32, scenario: &Scenario) -> Source {
         let rng = Rng::new(scenario.seed, u64::from(number) + 1_000);
         let trace = match spec.pattern {
@@ -33,12 +33,12 @@ impl Source {
         Source { spec, number, rng, sent: 0, on: (spec.from, 0, spec.from), trace, len: spec.packet }
     }
 
-    /// What it is.
+    /// The source's description.
     pub fn spec(&self) -> &SourceSpec {
         &self.spec
     }
 
-    /// When the next packet goes; `None`: never.
+    /// The time of the next packet; `None` if there is none.
     pub fn next_at(&mut self) -> Option<Time> {
         let n = self.sent;
         if self.is_silent() {
@@ -80,19 +80,19 @@ impl Source {
         (at < self.spec.until).then_some(at)
     }
 
-    /// It sends: the mark for the packet.
+    /// Sends a packet. Returns the data for the packet.
     pub fn send(&mut self, now: Time) -> Data {
         let sequence = self.sent;
         self.sent += 1;
         Data { source: self.number, sequence, len: self.spec.packet, sent: now }
     }
 
-    /// Packets sent.
+    /// The number of packets sent.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Whether its rate is zero.
+    /// True if its rate is zero.
     fn is_silent(&self) -> bool {
         match self.spec.pattern {
             SendPattern::Cbr { rate, .. }
@@ -111,7 +111,8 @@ impl Source {
         Bytes::new(packets.saturating_mul(u64::from(self.spec.packet)))
     }
 
-    /// The next packet of an on time, or the first of the next one, whose lengths are drawn.
+    /// The time of the next packet in the present on time. After its end, draws an off time and a new on time
+    /// and returns the start of that.
     fn burst(&mut self, rate: Rate, on: impl FnOnce(&mut Rng) -> Span, off: impl FnOnce(&mut Rng) -> Span) -> Time {
         let mut at = self.on.0 + rate.span_for(self.bytes(self.on.1));
         if at >= self.on.2 {
@@ -128,7 +129,7 @@ fn about(rng: &mut Rng, mean: Span) -> Span {
     Span::from_nanos((mean.as_nanos() / 2).saturating_add(rng.below(mean.as_nanos())))
 }
 
-/// Packets of one frame.
+/// The number of packets in one frame.
 pub fn frame_packets(pattern: &SendPattern) -> u32 {
     match pattern {
         SendPattern::Video { packets, .. } => (*packets).max(1),

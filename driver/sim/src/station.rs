@@ -1,4 +1,5 @@
-//! A host or router: the node engine that every driver runs, and its data plane, one port per interface.
+//! A host or router: the node engine that every driver runs, and a data plane with one port for each
+//! interface.
 
 use crate::book::BookingHost;
 use crate::map::{RouteMap, Routes, address, index, position};
@@ -11,52 +12,52 @@ use terms::{Fault, IfIndex, Span, Time};
 use traffic::plan::{LinkSpec, Plan, PlanOp};
 use traffic::port::{Limits, Port, SchedulerKind};
 
-/// A node at work.
+/// A node and its state.
 pub struct Station {
-    /// What it is.
+    /// The node's description.
     pub spec: SimNodeSpec,
     /// Its agent, while it lives.
     pub agent: Option<Node<Routes>>,
-    /// Grows with each agent that dies: what was meant for it reaches nobody.
+    /// The number of its agents that have ended. Events for an earlier agent are dropped.
     pub life: u32,
-    /// When the agent's alarm is set.
+    /// The time of the agent's alarm, if one is set.
     pub alarm: Option<Time>,
     /// Its interfaces, by position.
     pub interfaces: Vec<StationPort>,
-    /// What its data plane holds, whether or not an agent lives.
+    /// The content of its data plane, with or without a living agent.
     pub plan: Plan,
-    /// Batches that the plane is working on.
+    /// Batches that the plane has not carried out yet.
     pub batches: VecDeque<(PlanId, Vec<PlanOp>)>,
-    /// Whether the node has power.
+    /// True if the node has power.
     pub powered: bool,
-    /// How far its calendar clock is from simulated time, ns. Nothing that is simulated reads it, which is the point.
+    /// Offset of its calendar clock from simulated time, ns. Nothing in the simulation reads it.
     pub calendar: i64,
-    /// So many batches will fail.
+    /// The number of next batches that will fail.
     pub failing: u32,
-    /// Its book, once somebody has called it.
+    /// Its bookings, after the first call of them.
     pub booking_host: Option<Box<BookingHost>>,
-    /// Interfaces whose present agent has not had a batch carried out yet.
+    /// Interfaces for which the present agent has not had a batch carried out yet.
     adopting: BTreeSet<IfIndex>,
 }
 
-/// An interface at work.
+/// An interface and its state.
 pub struct StationPort {
     /// Its data plane.
     pub port: Port,
-    /// What the agent is told of it.
+    /// The interface as the agent is told it.
     pub state: InterfaceState,
-    /// Which scheduler the port runs.
+    /// The scheduler of the port.
     pub kind: SchedulerKind,
-    /// The direction of a link that it leads into.
+    /// The direction of a link behind it.
     pub hop: usize,
-    /// Whether a packet is being sent.
+    /// True if a packet is in transmission.
     pub busy: bool,
-    /// When the port asked to be looked at again.
+    /// The time at which the port wants to be asked again.
     pub alarm: Option<Time>,
 }
 
 impl Station {
-    /// A node of the scenario, its agent not started.
+    /// A node of the scenario without an agent.
     pub fn new(scenario: &Scenario, id: NodeId, map: &RouteMap) -> Station {
         let spec = scenario.nodes[id.0].clone();
         let interfaces = map.attachments(id).iter().enumerate().map(|(n, a)| {
@@ -102,7 +103,7 @@ impl Station {
         }
     }
 
-    /// A new agent, that knows nothing yet.
+    /// Starts a new agent without any state.
     pub fn start(&mut self, seed: u64, id: NodeId, map: &Rc<RouteMap>) {
         let rsvp = node_config(&self.spec);
         let seed = seed ^ (id.0 as u64 + 1) << 32 ^ u64::from(self.life);
@@ -111,7 +112,7 @@ impl Station {
         self.adopting = self.plan.links.keys().copied().collect();
     }
 
-    /// The agent is gone, and with it all that it was doing.
+    /// Ends the agent and drops its pending work.
     pub fn end(&mut self) {
         self.agent = None;
         self.life += 1;
@@ -122,7 +123,7 @@ impl Station {
         }
     }
 
-    /// Without power the data plane holds nothing: the numbers of the packets that waited in its ports.
+    /// Clears the data plane after a power loss. Returns the numbers of the packets in its ports.
     pub fn forget(&mut self, id: NodeId, seed: u64, now: Time) -> Vec<u32> {
         let mut gone = Vec::new();
         for interface in &mut self.interfaces {
@@ -144,7 +145,7 @@ impl Station {
         gone
     }
 
-    /// The data plane carries its oldest batch out, all or nothing.
+    /// Carries out the oldest batch in the data plane, all or nothing.
     pub fn carry_out(&mut self, now: Time) -> Option<(PlanId, Result<(), Fault>)> {
         let (id, ops) = self.batches.pop_front()?;
         if self.failing > 0 {
@@ -172,12 +173,12 @@ impl Station {
         Ok(())
     }
 
-    /// Whether the present agent has not brought all that it found in line yet.
+    /// True if the present agent has not yet brought all adopted interfaces in line.
     pub fn is_adopting(&self) -> bool {
         !self.adopting.is_empty()
     }
 
-    /// Whether the plane's ports hold exactly what its record says.
+    /// True if the plane's ports hold exactly the recorded plan.
     pub fn plane_agrees(&self) -> bool {
         self.interfaces.iter().all(|interface| {
             let port = &interface.port;

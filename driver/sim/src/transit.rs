@@ -1,4 +1,4 @@
-//! Packets on their way: into a queue, onto a link, out of it, and on to the next.
+//! Packets on their way: into a queue, onto a link, off it, and to the next node.
 
 use crate::boomerang_packets::ICMP;
 use crate::hop::HopQueue;
@@ -12,11 +12,11 @@ use std::hint::black_box;
 use std::rc::Rc;
 use terms::{FlowKey, IfIndex, Span, Time};
 
-/// The packets and states of so many connections fit in caches.
+/// Number of connections whose packets and states fit in caches.
 const FEW: usize = 2_000;
 
 impl World {
-    /// A packet that starts here, or passes through.
+    /// Forwards a packet from a node, or takes it if this is its destination.
     #[inline]
     pub(crate) fn forward(&mut self, at: usize, number: u32) {
         let dst = usize::from(self.packets[number].dst);
@@ -33,7 +33,7 @@ impl World {
         self.put_out(hop as usize, number);
     }
 
-    /// An agent sends a message.
+    /// Sends an agent's message.
     pub(crate) fn send(&mut self, at: NodeId, datagram: Datagram) {
         let Datagram { oif, src, dst, ttl, router_alert, bytes } = datagram;
         self.story.mark_bytes(&bytes);
@@ -58,19 +58,19 @@ impl World {
         }
     }
 
-    /// The direction of a link that an interface leads into.
+    /// The direction of a link behind an interface.
     pub(crate) fn hop_of(&self, at: NodeId, oif: IfIndex) -> Option<usize> {
         let a = self.map.attachments(at).get(position(oif))?;
         Some(2 * a.link.0 + a.side)
     }
 
-    /// The direction by which packets leave for a node; `None`: there is no way.
+    /// The direction of a link by which packets leave for a node; `None` if there is no route.
     pub(crate) fn way(&self, at: usize, dst: usize) -> Option<usize> {
         let hop = self.ways.get(at * self.stations.len() + dst).copied().filter(|_| dst < self.stations.len())?;
         (hop != NONE).then_some(hop as usize)
     }
 
-    /// A packet comes to a direction: through its conditioner to its queue.
+    /// Puts a packet into a direction: through its conditioner to its queue.
     pub(crate) fn put_out(&mut self, h: usize, number: u32) {
         let now = self.agenda.now();
         let hop = &mut self.hops[h];
@@ -89,7 +89,8 @@ impl World {
         self.queue(h, number, now.as_nanos());
     }
 
-    /// A packet comes to a queue at `now`, which is later than the event if it came over a direction that feeds nothing else.
+    /// Queues a packet at `now`. That is later than the present event if the packet was sent ahead over this
+    /// direction's only feeder.
     pub(crate) fn queue(&mut self, mut h: usize, number: u32, mut now: u64) {
         loop {
             let packet = &mut self.packets[number];
@@ -138,7 +139,7 @@ impl World {
         }
     }
 
-    /// Behind the others on the wire.
+    /// Chains a packet behind the others on the wire.
     #[inline]
     fn chain(&mut self, h: usize, number: u32) {
         let hop = &mut self.hops[h];
@@ -154,7 +155,7 @@ impl World {
         }
     }
 
-    /// A packet whose `at` is set is put on the link, where chance may have something to say.
+    /// Puts a packet whose `at` is set on the link. It may be captured, lost, doubled or late.
     pub(crate) fn put_on(&mut self, h: usize, number: u32) {
         if !self.hops[h].watched {
             self.chain(h, number);
@@ -181,14 +182,14 @@ impl World {
         }
     }
 
-    /// A packet that may overtake or be overtaken travels by itself.
+    /// Gives a packet that may overtake or be overtaken an event of its own.
     fn stray(&mut self, h: usize, number: u32, at: Time) {
         let hop = &mut self.hops[h];
         hop.rest.counts.strays += 1;
         self.agenda.put(at, Due::Stray { hop: h as u32, age: hop.age, packet: number });
     }
 
-    /// The first packet on a wire comes out.
+    /// Takes the first packet off a wire.
     #[inline]
     pub(crate) fn wire(&mut self, h: usize, age: u32) {
         let hop = &mut self.hops[h];
@@ -212,8 +213,8 @@ impl World {
         self.arrive(h, number);
     }
 
-    /// With many connections nothing is in the processor's caches when it is needed: looks at what the next event of this wire
-    /// needs, and at the packet after it.
+    /// Reads the state that the next event of this wire needs, and the packet after it, so that they are in
+    /// the cache. With many connections they would not be.
     #[inline]
     fn expect(&self, arrives: bool, number: u32) {
         let packet = &self.packets[number];
@@ -225,7 +226,7 @@ impl World {
         }
     }
 
-    /// A stray packet comes out.
+    /// Takes a stray packet off its link.
     pub(crate) fn stray_arrives(&mut self, h: usize, age: u32, number: u32) {
         let hop = &mut self.hops[h];
         hop.rest.counts.strays -= 1;
@@ -261,7 +262,8 @@ impl World {
         self.forward(at, number);
     }
 
-    /// A living agent's socket takes messages for its node, and those with Router Alert that pass.
+    /// True if a living agent's socket takes this message: one for its node, or a passing one with Router
+    /// Alert.
     fn is_for_agent(&self, at: usize, number: u32) -> bool {
         let packet = &self.packets[number];
         let alert = self.messages.get(packet.flow).is_some_and(|message| message.alert);
@@ -282,7 +284,7 @@ impl World {
         self.tell(NodeId(at), Input::Message { iif, src, dst, ttl: packet.ttl, bytes: &bytes });
     }
 
-    /// A packet has reached its destination.
+    /// Delivers a packet at its destination.
     #[inline]
     fn take(&mut self, at: usize, number: u32) {
         let packet = &self.packets[number];
@@ -310,7 +312,7 @@ impl World {
         }
     }
 
-    /// A packet is gone, with the message that was in it.
+    /// Removes a packet and the message in it.
     #[inline]
     pub(crate) fn let_go(&mut self, number: u32) {
         let packet = &self.packets[number];
@@ -320,7 +322,7 @@ impl World {
         self.packets.let_go(number);
     }
 
-    /// Whose packet it is.
+    /// The five-tuple of a packet.
     pub(crate) fn flow_of(&self, number: u32) -> FlowKey {
         let packet = &self.packets[number];
         match packet.kind {

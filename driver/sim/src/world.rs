@@ -1,4 +1,4 @@
-//! The simulated world: takes what is due, in exact order, and tells whom it concerns.
+//! The simulated world: takes events in exact order and dispatches them.
 
 use crate::agenda::Agenda;
 use crate::capture::Capture;
@@ -26,7 +26,7 @@ pub struct World {
     pub(crate) links: Vec<SimLink>,
     /// Directions of links: `2 * link + side`.
     pub(crate) hops: Vec<HopPort>,
-    /// By node and destination node: the direction by which packets leave.
+    /// By node and destination node: the direction of a link by which packets leave.
     pub(crate) ways: Vec<u32>,
     pub(crate) sources: Vec<Source>,
     pub(crate) sinks: Vec<Sink>,
@@ -44,53 +44,54 @@ pub struct World {
     pub(crate) watch: WatchLevel,
     pub(crate) script: Vec<ScenarioAction>,
     pub(crate) heard: Option<Vec<HeardMessage>>,
-    /// The echo that an agent was told last, as the agent has left it.
+    /// The last echo that an agent was told, as the agent left it.
     pub(crate) echoed: Vec<u8>,
-    /// Delay bounds that are promised to sources, by number.
+    /// Delay bounds promised to sources, by number.
     pub(crate) promises: Vec<Option<crate::promise::Promise>>,
-    /// Grows with each thing that is done to the net: bounds promised before hold no more.
+    /// The number of actions that changed the net. Bounds promised before no longer hold.
     pub(crate) faults: u32,
-    /// Packets that came within their bound, or should have; the first that did not.
+    /// The number of packets that arrived with a valid bound, and the first that came later than its bound.
     pub(crate) bounded: u64,
     pub(crate) overdue: Option<Broken>,
     pub(crate) seed: u64,
 }
 
-/// A message that reached an agent.
+/// A message that an agent received.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HeardMessage {
-    /// When.
+    /// The time of arrival.
     pub at: Time,
-    /// Who.
+    /// The agent's node.
     pub node: NodeId,
-    /// Where it came in.
+    /// The incoming interface.
     pub iif: IfIndex,
     /// The RSVP message.
     pub bytes: Rc<[u8]>,
 }
 
-/// How closely the run is watched.
+/// The time of the checks in a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WatchLevel {
-    /// Only when asked ([`World::check`]).
+    /// Only on request ([`World::check`]).
     #[default]
     AtEnd,
-    /// After every step of every agent; the first disagreement is kept ([`World::broken`]).
+    /// After every step of every agent. The first failure is kept ([`World::broken`]).
     EveryStep(Option<Broken>),
 }
 
-/// A law that did not hold, and where to find the same again: play the scenario with that seed for so many events.
+/// An invariant that did not hold. To reproduce it, play the scenario with that seed for that number of
+/// events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Broken {
-    /// When.
+    /// The simulated time.
     pub at: Time,
-    /// Where.
+    /// The node, if it concerns one.
     pub node: Option<NodeId>,
-    /// Which.
+    /// The invariant.
     pub law: &'static str,
     /// The scenario's seed.
     pub seed: u64,
-    /// Events played until then.
+    /// The number of events played until then.
     pub step: u64,
 }
 
@@ -105,33 +106,33 @@ impl std::fmt::Display for Broken {
     }
 }
 
-/// Packets that ended outside of links and sinks.
+/// Counters of packets that ended outside of links and sinks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lost {
-    /// No way to the destination, or a link that is down.
+    /// No route to the destination, or a link that is down.
     pub no_way: u64,
-    /// Time to live over.
+    /// Time to live reached zero.
     pub ttl: u64,
     /// Dropped by a port's queue.
     pub queue: u64,
-    /// Waited in a node that lost its power.
+    /// Lost in a node that lost its power.
     pub power: u64,
-    /// Came to a node that had no use for them.
+    /// Arrived at a node that had no use for them.
     pub unclaimed: u64,
 }
 
-/// What is due.
+/// A pending event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Due {
     /// The first packet on a wire comes out.
     Wire { hop: u32, age: u32 },
     /// A packet that travels by itself comes out.
     Stray { hop: u32, age: u32, packet: u32 },
-    /// A shaper lets something go.
+    /// A shaper releases a packet.
     Release { hop: u32 },
     /// A connection begins.
     Open(u32),
-    /// A connection sends nothing new any more.
+    /// A connection ends its new data.
     Stop(u32),
     /// A sender's timer.
     Sender(u32),
@@ -141,36 +142,36 @@ pub(crate) enum Due {
     Edge(u8),
     /// A port's link is free again.
     Free { node: u32, interface: u32 },
-    /// A port wants to be looked at.
+    /// A port wants to be asked again.
     Look { node: u32, interface: u32 },
     /// A source sends.
     Source(u32),
     /// An agent's alarm.
     Alarm { node: u32, life: u32 },
-    /// A data plane is done with its oldest batch.
+    /// A data plane has carried out its oldest batch.
     PlaneDone { node: u32, life: u32 },
-    /// A disk is done with its oldest batch.
+    /// A disk has written its oldest batch.
     Written { node: u32, life: u32 },
-    /// A data plane is done with the oldest order of a book.
+    /// A data plane has carried out the oldest order of the bookings.
     Enforced { node: u32, life: u32 },
-    /// A book's alarm.
+    /// The alarm of the bookings.
     BookAlarm { node: u32, life: u32 },
-    /// A line of the script.
+    /// An action of the script.
     Script(u32),
 }
 
-/// Why a scenario cannot be played.
+/// The error of a scenario that cannot be played.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unplayable {
-    /// What is wrong, and where.
+    /// The invalid part and its fault, as a text.
     pub what: String,
 }
 
 impl World {
-    /// The world of a scenario at time zero, agents started.
+    /// The world of a scenario at time zero. Its agents have started.
     ///
     /// # Errors
-    /// [`Unplayable`] names the first thing in the scenario that means nothing.
+    /// [`Unplayable`] names the first invalid part of the scenario.
     pub fn new(scenario: &Scenario) -> Result<World, Unplayable> {
         crate::playable::playable(scenario)?;
         let map = Rc::new(RouteMap::new(scenario));
@@ -212,7 +213,7 @@ impl World {
         Ok(world)
     }
 
-    /// Watches ledger, plan and ports after every step of every agent from now on.
+    /// Checks ledger, plan and ports after every step of every agent from now on.
     pub fn watch_every_step(&mut self) {
         self.watch = WatchLevel::EveryStep(None);
     }
@@ -222,12 +223,12 @@ impl World {
         self.heard.get_or_insert_default();
     }
 
-    /// What was kept.
+    /// The messages kept since [`World::listen`].
     pub fn heard(&self) -> &[HeardMessage] {
         self.heard.as_deref().unwrap_or_default()
     }
 
-    /// The first law that did not hold, if the run is watched.
+    /// The first invariant that did not hold, if the run is watched.
     pub fn broken(&self) -> Option<Broken> {
         match self.watch {
             WatchLevel::EveryStep(broken) => broken,
@@ -235,7 +236,7 @@ impl World {
         }
     }
 
-    /// Plays until that instant, which is included.
+    /// Plays all events until `until`, included.
     pub fn run_until(&mut self, until: Time) {
         while let Some(due) = self.agenda.take(until) {
             self.happen(due);
@@ -243,7 +244,8 @@ impl World {
         self.agenda.pass(until);
     }
 
-    /// Plays until so many events have happened since the beginning, as [`Broken::step`] says; `false`: there are not so many.
+    /// Plays until that number of events since the beginning ([`Broken::step`]). Returns false if there are
+    /// fewer.
     pub fn run_to_step(&mut self, step: u64) -> bool {
         while self.agenda.taken() < step {
             let Some(due) = self.agenda.take(Time::FOREVER) else { return false };
@@ -257,17 +259,17 @@ impl World {
         self.agenda.now()
     }
 
-    /// Events played so far.
+    /// The number of events played so far.
     pub fn events(&self) -> u64 {
         self.agenda.taken()
     }
 
-    /// A law does not hold now.
+    /// The error for an invariant that does not hold now.
     pub(crate) fn broke(&self, node: Option<NodeId>, law: &'static str) -> Broken {
         Broken { at: self.now(), node, law, seed: self.seed, step: self.agenda.taken() }
     }
 
-    /// What happened.
+    /// The record of the run.
     pub fn story(&self) -> &RunTrace {
         &self.story
     }
@@ -282,12 +284,12 @@ impl World {
         &self.stations[node.0]
     }
 
-    /// What arrived of a source.
+    /// The sink's report on a source.
     pub fn flow(&self, source: SourceId) -> FlowReport {
         self.sinks[source.0].report()
     }
 
-    /// What a TCP connection did.
+    /// The report of a TCP connection.
     pub fn tcp(&self, connection: TcpId) -> TcpReport {
         self.tcp.report(connection.0)
     }
@@ -297,47 +299,47 @@ impl World {
         &self.tcp
     }
 
-    /// What came to a direction of a link within the measured window, so far.
+    /// Counters of a direction of a link within the measured window, so far.
     pub fn egress(&self, link: LinkId, side: usize) -> EgressReport {
         self.hops[2 * link.0 + side].report()
     }
 
-    /// What came to a direction of a link from the beginning.
+    /// Counters of a direction of a link from the beginning.
     pub fn egress_so_far(&self, link: LinkId, side: usize) -> EgressReport {
         self.hops[2 * link.0 + side].tally()
     }
 
-    /// Links.
+    /// All links.
     pub fn links(&self) -> &[SimLink] {
         &self.links
     }
 
-    /// Directions of links, two each, and what became of the packets on them.
+    /// Directions of links, two each, with their counters.
     pub fn hops(&self) -> &[HopPort] {
         &self.hops
     }
 
-    /// What a capture has kept: a pcap file.
+    /// The pcap file of a capture.
     pub fn pcap(&self, capture: usize) -> &[u8] {
         self.captures[capture].bytes()
     }
 
-    /// Packets that began so far, by whatever source.
+    /// The number of packets made so far, of all kinds.
     pub fn packets(&self) -> u64 {
         self.packets.born
     }
 
-    /// Bytes of packets and connections.
+    /// Memory of packets and connections, bytes.
     pub fn memory(&self) -> usize {
         self.packets.memory() + self.tcp.senders.len() * Connections::memory()
     }
 
-    /// Packets that ended outside of links and sinks.
+    /// Counters of packets that ended outside of links and sinks.
     pub fn lost(&self) -> Lost {
         self.lost
     }
 
-    /// Something happens now.
+    /// Carries out an action now.
     pub fn act(&mut self, action: &ScenarioAction) {
         self.story.mark(&[self.now().as_nanos(), 6]);
         self.carry(action);
@@ -416,7 +418,7 @@ impl World {
         self.open_book(id);
     }
 
-    /// Tells an agent what its interface is now.
+    /// Tells an agent the present state of its interface.
     pub(crate) fn tell_interface(&mut self, id: NodeId, n: usize) {
         let link = self.map.attachments(id)[n].link;
         let state = self.stations[id.0].interfaces[n].state.clone();

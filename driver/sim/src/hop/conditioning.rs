@@ -8,22 +8,22 @@ use crate::scenario::Conditioner;
 use terms::{Dscp, Rate, Time};
 use traffic::meter::{Color, Marker};
 
-/// A conditioner at work.
+/// A conditioner and its state.
 #[derive(Clone, Debug)]
 pub struct Conditioning {
     shaper: Option<Shaper>,
     meter: Option<HopMeter>,
     marker: Marker,
     chance: Rng,
-    /// When its event is set, ns; `u64::MAX`: none is.
+    /// The time of its pending event, ns; `u64::MAX` if none is set.
     pub alarm: u64,
 }
 
 impl Conditioning {
-    /// From its description; chance is that stream under that seed.
+    /// Builds it from its description. `stream` is the seed and the number of its random stream.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A text that names the error.
     pub fn new(spec: &Conditioner, line: Rate, stream: [u64; 2]) -> Result<Conditioning, String> {
         let now = Time::ZERO;
         Ok(Conditioning {
@@ -35,12 +35,12 @@ impl Conditioning {
         })
     }
 
-    /// Whether it holds packets back.
+    /// True if it has a shaper.
     pub fn shapes(&self) -> bool {
         self.shaper.is_some()
     }
 
-    /// Meters and marks.
+    /// Meters a packet and writes its mark.
     #[inline]
     pub fn mark(&mut self, now: Time, packet: &mut SimPacket) {
         let came = self.marker.color_of(Dscp(packet.dscp));
@@ -52,12 +52,12 @@ impl Conditioning {
         packet.dscp = self.marker.mark(packet.color).0;
     }
 
-    /// A packet comes to the shaper: whether there is room.
+    /// Offers a packet to the shaper. Returns false if there is no room.
     pub fn hold(&mut self, now: Time, number: u32, len: u32) -> bool {
         self.shaper.as_mut().is_some_and(|shaper| shaper.hold(now, number, len))
     }
 
-    /// The packet that the shaper lets go now, if it does; not yet marked.
+    /// The packet that the shaper releases now, if any. It is not yet marked.
     pub fn release(&mut self, now: Time, packets: &Packets) -> Option<u32> {
         let shaper = self.shaper.as_mut()?;
         let head = shaper.head()?;
@@ -65,14 +65,14 @@ impl Conditioning {
         shaper.release(now, &ShaperQuery(self.meter.as_ref(), came))
     }
 
-    /// When it will let its next packet go.
+    /// The time at which the shaper will release its next packet.
     pub fn due(&self, now: Time, packets: &Packets) -> Option<Time> {
         let shaper = self.shaper.as_ref()?;
         let came = came(&self.marker, &packets[shaper.head()?]);
         shaper.due(now, &ShaperQuery(self.meter.as_ref(), came))
     }
 
-    /// Packets that wait.
+    /// The number of packets in the shaper.
     pub fn packets(&self) -> usize {
         self.shaper.as_ref().map_or(0, Shaper::packets)
     }

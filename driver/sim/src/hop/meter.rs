@@ -5,10 +5,10 @@ use traffic::meter::{Color, Rfc4115, SrTcm, TokenCounts, TrTcm, TswState, TswTcm
 use traffic::shaper::Greener;
 use traffic::tree::{MeterKind, MeterSpec};
 
-/// A meter at work.
+/// A meter and its state.
 #[derive(Clone, Copy, Debug)]
 pub struct HopMeter {
-    /// Whether it asks which colour a packet came with.
+    /// True if the meter is colour-aware.
     pub aware: bool,
     kind: Kind,
 }
@@ -22,10 +22,10 @@ enum Kind {
 }
 
 impl HopMeter {
-    /// Full of credit.
+    /// A meter with full buckets.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A text that names the error.
     pub fn new(spec: &MeterSpec, now: Time) -> Result<HopMeter, String> {
         let words = |why: traffic::meter::BadProfile| why.to_string();
         let kind = match spec.kind {
@@ -49,7 +49,8 @@ impl HopMeter {
         Ok(HopMeter { aware: spec.aware, kind })
     }
 
-    /// Colours a packet that came with a colour; `chance` is for the one that throws dice.
+    /// Colours a packet that has the colour `before`. `chance` draws a number for the one meter that needs
+    /// it.
     #[inline]
     pub fn color(&mut self, now: Time, len: u32, before: Color, chance: impl FnOnce() -> u32) -> Color {
         let before = if self.aware { before } else { Color::Green };
@@ -62,7 +63,7 @@ impl HopMeter {
     }
 }
 
-/// What a green shaper asks, about a packet that comes with a colour.
+/// The question of a green shaper about a packet of the given colour.
 pub struct ShaperQuery<'a>(pub Option<&'a HopMeter>, pub Color);
 
 impl Greener for ShaperQuery<'_> {

@@ -1,7 +1,8 @@
-//! One direction of a link: what stands before it, and the packets that are on it.
+//! One direction of a link: conditioner, queue, and the packets on the wire.
 //!
-//! Packets on a wire keep their order, so only the first of them is in the event queue; the others are chained behind it. A
-//! FIFO knows when a packet will leave as soon as it comes, so the whole way from queue to far end is one event.
+//! Packets on a wire keep their order, so only the first of them is in the event queue; the others are
+//! chained behind it. A FIFO knows each packet's departure as soon as the packet comes, so the whole way from
+//! queue to far end is one event.
 
 mod conditioning;
 mod meter;
@@ -19,96 +20,96 @@ use terms::{Bytes, Rate, Span, Time};
 use traffic::meter::Color;
 use traffic::tree::Tree;
 
-/// A direction at work: two cache lines that every packet needs, and the rest.
+/// The state of a direction: two cache lines that every packet needs, and the rest.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct HopPort {
-    /// When the last packet that was put on it has left, ns.
+    /// The time at which the last packet put on the wire has left, ns.
     pub free_at: u64,
     /// Propagation delay, ns.
     pub delay: u64,
     /// The first packet on the wire.
     pub head: u32,
-    /// The last.
+    /// The last packet on the wire.
     pub tail: u32,
-    /// The node at its end.
+    /// The node at the far end.
     pub to: u32,
-    /// The only direction from which packets come to this one, if there is only one and nothing can change that.
+    /// The only direction that feeds this one, if there is exactly one and nothing can change that.
     pub fed_by: u32,
-    /// Grows each time the link goes down: what was on it is lost.
+    /// The number of times that the link went down. Packets of an earlier age are lost.
     pub age: u32,
-    /// Whether it is that of another.
+    /// True if it is the only feeder of another direction.
     pub feeds: bool,
-    /// Whether the link is there.
+    /// True if the link is up.
     pub up: bool,
-    /// Whether chance may do something to packets, or they are captured.
+    /// True if packets may be lost, doubled or late at random, or are captured.
     pub watched: bool,
-    /// Whether packets are counted by colour; if not, what was not dropped was put on the link.
+    /// True if packets are counted by colour. If not, all packets that were not dropped were put on the link.
     pub colored: bool,
-    /// Lengths seen lately, and how long they take, ns.
+    /// Lengths of recent packets; `spans` has their transmission times, ns.
     lengths: [u32; 2],
     spans: [u64; 2],
-    /// Put on the link.
+    /// Packets put on the link.
     pub entered: u64,
-    /// Came out at the other end.
+    /// Packets that came out at the far end.
     pub delivered: u64,
     /// IP bytes that came to the queue.
     bytes: u64,
-    /// Where packets wait.
+    /// The queue of packets in front of the link.
     pub egress: HopQueue,
-    /// What they pass before.
+    /// The conditioner in front of the queue.
     pub conditioning: Option<Box<Conditioning>>,
-    /// What is not needed for every packet.
+    /// State that most packets do not need.
     pub rest: Box<Rest>,
 }
 
-/// What is not needed for every packet.
+/// State of a direction that most packets do not need.
 #[derive(Debug)]
 pub struct Rest {
     rate: Rate,
     overhead: u32,
-    /// The node where it begins, and its interface there by position.
+    /// The sending node, and its interface by position.
     pub from: (u32, u32),
-    /// What became of packets on the link, besides being put on it and coming out.
+    /// Counters of doubled, lost and stray packets.
     pub counts: HopCounts,
-    /// What came to the queue, by colour where there are colours.
+    /// Packets that came to the queue, by colour if there are colours.
     tally: EgressReport,
-    /// The tally at the start and the end of the measured window.
+    /// The tally at the start and at the end of the measured window.
     pub edges: [Option<EgressReport>; 2],
-    /// Which capture keeps its packets.
+    /// The number of the capture of its packets.
     pub capture: Option<u32>,
 }
 
-/// Where packets wait for a link.
+/// The queue of packets in front of a link.
 #[derive(Debug)]
 pub enum HopQueue {
     /// First in, first out, without limits.
     Fifo,
-    /// The same with limits.
+    /// A FIFO with limits.
     Limited(Box<HopWaiting>),
     /// RED or RIO.
     Rio(Box<RioQueue>),
     /// The node's port.
     Port,
-    /// A queue tree, and when it asked to be looked at.
+    /// A queue tree.
     Tree(Box<Tree>),
 }
 
-/// What became of the packets of one direction.
+/// Counters of the packets of one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HopCounts {
-    /// Made by duplication.
+    /// Copies made by duplication.
     pub doubled: u64,
-    /// Lost by chance.
+    /// Packets lost at random.
     pub lost: u64,
-    /// Lost because the link went down.
+    /// Packets lost because the link went down.
     pub cut: u64,
-    /// Late or doubled packets that travel by themselves.
+    /// Late or doubled packets that now travel alone.
     pub strays: u64,
 }
 
 impl HopPort {
-    /// A direction that is up and does no harm.
+    /// A direction that is up and has no faults.
     pub fn new(link: &SimLinkSpec, from: (u32, u32), to: u32) -> HopPort {
         let rest = Rest {
             rate: link.rate,
@@ -142,7 +143,7 @@ impl HopPort {
         }
     }
 
-    /// How long a packet of that length occupies the sender, ns.
+    /// The transmission time of a packet of `len` bytes, ns.
     #[inline(always)]
     pub fn transmission(&mut self, len: u32) -> u64 {
         if self.lengths[0] == len {
@@ -163,7 +164,7 @@ impl HopPort {
         span
     }
 
-    /// A packet begins to wait or to be sent at `now`: when it comes out at the other end.
+    /// Queues a packet at `now`. Returns the time at which it comes out at the far end, ns.
     #[inline(always)]
     pub fn send(&mut self, now: u64, len: u32) -> u64 {
         let start = self.free_at.max(now);
@@ -172,7 +173,7 @@ impl HopPort {
         self.free_at + self.delay
     }
 
-    /// Counts what comes to the queue.
+    /// Counts a packet offered to the queue.
     #[inline(always)]
     pub fn offered(&mut self, color: Color, len: u32) {
         self.bytes += u64::from(len);
@@ -183,7 +184,7 @@ impl HopPort {
         }
     }
 
-    /// Counts what the queue drops.
+    /// Counts a packet that the queue dropped.
     #[cold]
     pub fn dropped(&mut self, color: Color, len: u32) {
         let color = if self.colored { color } else { Color::Green };
@@ -192,26 +193,26 @@ impl HopPort {
         tally.bytes += u64::from(len);
     }
 
-    /// Counts what the shaper drops.
+    /// Counts a packet that the shaper dropped.
     #[cold]
     pub fn refused(&mut self, len: u32) {
         self.rest.tally.refused.packets += 1;
         self.rest.tally.refused.bytes += u64::from(len);
     }
 
-    /// Whether packets can be sent on as soon as it is known when they come.
+    /// True if packets can be sent on as soon as their arrival time is known.
     pub fn is_plain(&self) -> bool {
         matches!(self.egress, HopQueue::Fifo | HopQueue::Limited(_) | HopQueue::Rio(_))
             && self.conditioning.as_ref().is_none_or(|c| !c.shapes())
             && self.rest.capture.is_none()
     }
 
-    /// Whether it is a FIFO that knows when packets leave.
+    /// True if it is a FIFO, which knows the departure times of its packets.
     pub fn is_simple(&self) -> bool {
         matches!(self.egress, HopQueue::Fifo | HopQueue::Limited(_) | HopQueue::Rio(_))
     }
 
-    /// What came from the beginning. A tree counts by itself.
+    /// The counters from the beginning. A tree has its own.
     pub fn tally(&self) -> EgressReport {
         let HopQueue::Tree(tree) = &self.egress else {
             let mut tally = self.rest.tally;
@@ -232,7 +233,7 @@ impl HopPort {
         sum
     }
 
-    /// What came within the measured window, so far.
+    /// The counters of the measured window so far.
     pub fn report(&self) -> EgressReport {
         let Some(from) = self.rest.edges[0] else { return EgressReport::default() };
         let until = self.rest.edges[1].unwrap_or_else(|| self.tally());
@@ -246,10 +247,10 @@ impl HopPort {
 }
 
 impl HopQueue {
-    /// From its description.
+    /// Builds a queue from its description.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A text that names the error.
     pub fn new(queue: &Queue, link: &SimLinkSpec, stream: [u64; 2]) -> Result<HopQueue, String> {
         Ok(match queue {
             Queue::Port => HopQueue::Port,
@@ -273,7 +274,7 @@ impl HopQueue {
     }
 }
 
-/// As a span of time.
+/// The [`Span`] of so many nanoseconds.
 pub fn span(nanos: u64) -> Span {
     Span::from_nanos(nanos)
 }

@@ -1,4 +1,5 @@
-//! RIO (or RED) before a FIFO whose departures are known when packets come; the averages see them at their instants.
+//! RIO (or RED) before a FIFO. Departures are known when packets come, and the averages see them at their own
+//! times.
 
 use crate::rng::Rng;
 use crate::scenario::{EgressReport, QueueSpec};
@@ -8,7 +9,7 @@ use traffic::dropper::{Rio, RioProfile, Verdict};
 use traffic::meter::{Color, Marker};
 use traffic::tree::{DropperSpec, QueueUnit};
 
-/// What waits, and the dropper before it.
+/// A FIFO of waiting packets and the dropper before it.
 #[derive(Clone, Debug)]
 pub struct RioQueue {
     profile: RioProfile,
@@ -17,16 +18,16 @@ pub struct RioQueue {
     limits: QueueSpec,
     colors: [Color; 64],
     chance: Rng,
-    /// When each begins to be sent (ns), its IP bytes and colour.
+    /// For each waiting packet: the start of its transmission (ns), its IP bytes and its colour.
     queue: VecDeque<(u64, u32, Color)>,
     bytes: u64,
 }
 
 impl RioQueue {
-    /// An empty queue; chance is that stream under that seed.
+    /// An empty queue. `stream` is the seed and the number of its random stream.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A text that names the error.
     pub fn new(spec: &DropperSpec, marker: &Marker, limits: QueueSpec, stream: [u64; 2]) -> Result<RioQueue, String> {
         let profile = RioProfile::new(spec.curves, spec.weight, spec.slot, spec.coupling);
         Ok(RioQueue {
@@ -41,13 +42,13 @@ impl RioQueue {
         })
     }
 
-    /// The colour of a code point.
+    /// The colour of a DSCP.
     #[inline]
     pub fn color_of(&self, dscp: u8) -> Color {
         self.colors[usize::from(dscp) % 64]
     }
 
-    /// A packet comes at `now` and would begin to be sent at `start`: whether it may.
+    /// Offers a packet that comes at `now` and would be sent from `start` on. Returns true if it is accepted.
     pub fn admit(&mut self, now: u64, start: u64, len: u32, color: Color) -> bool {
         self.settle(now);
         let (at, amount) = (Time::from_nanos(now), self.amount(len));
@@ -66,7 +67,7 @@ impl RioQueue {
         true
     }
 
-    /// The packets that wait no longer, each at its instant.
+    /// Removes the packets whose transmission has begun, each at its own time.
     pub fn settle(&mut self, now: u64) {
         while let Some(&(start, len, color)) = self.queue.front().filter(|(start, ..)| *start <= now) {
             self.queue.pop_front();
@@ -76,7 +77,7 @@ impl RioQueue {
         }
     }
 
-    /// The link is down: forgets what waits, at that instant; they come again when it is up.
+    /// Empties the queue at `now`, because the link went down.
     pub fn clear(&mut self, now: u64) {
         while let Some((_, len, color)) = self.queue.pop_front() {
             let amount = self.amount(len);
@@ -85,10 +86,10 @@ impl RioQueue {
         self.bytes = 0;
     }
 
-    /// Whether the dropper has accepted, by colour, what the queue was offered and did not drop.
+    /// Checks by colour that the dropper accepted all packets that were offered and not dropped.
     ///
     /// # Errors
-    /// The law that is broken.
+    /// The invariant that does not hold.
     pub fn agrees(&self, tally: &EgressReport) -> Result<(), &'static str> {
         for color in [Color::Green, Color::Yellow, Color::Red] {
             let (c, counters) = (color as usize, self.rio.counters(color));

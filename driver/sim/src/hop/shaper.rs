@@ -1,4 +1,4 @@
-//! A conditioner's shaper: a rate adaptive one, or a token bucket.
+//! A conditioner's shaper: a rate adaptive shaper or a token bucket.
 
 use super::meter::ShaperQuery;
 use crate::packet::UDP;
@@ -11,20 +11,21 @@ use traffic::queue::Pool;
 use traffic::shaper::{Exponential, NeverGreen, Ras, RateCurve};
 use traffic::tree::ShaperSpec;
 
-/// A shaper at work.
+/// A shaper and its state.
 #[derive(Clone, Debug)]
 pub enum Shaper {
-    /// RFC 2963: the shaper, whether it is green, where its packets wait and how many have room.
+    /// RFC 2963: the shaper, true for a green one, the pool of waiting packets, and the pool's size.
     Ras(Box<Ras<Exponential>>, bool, Pool<PacketMeta>, u64),
-    /// A token bucket, what waits (number and length), and its buffer.
+    /// A token bucket, the waiting packets (number and length), their bytes, and the size of the buffer in
+    /// bytes.
     Bucket(TokenBucket, VecDeque<(u32, u32)>, u64, u64),
 }
 
 impl Shaper {
-    /// An empty one on a line of that rate.
+    /// An empty shaper for a line of rate `line`.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A text that names the error.
     pub fn new(spec: &ShaperSpec, line: Rate, now: Time) -> Result<Shaper, String> {
         let words = |why: traffic::shaper::BadShaper| why.to_string();
         let (curve, ras) = match *spec {
@@ -42,7 +43,7 @@ impl Shaper {
         Ok(Shaper::Ras(Box::new(Ras::new(curve, Exponential::new(ras.k, now))), ras.green, Pool::new(u32::MAX), 0))
     }
 
-    /// Holds a packet back; `false`: there is no room, or it would never leave.
+    /// Holds a packet. Returns false if there is no room, or if it could never leave.
     pub fn hold(&mut self, now: Time, number: u32, len: u32) -> bool {
         match self {
             Shaper::Ras(ras, _, pool, room) => {
@@ -64,7 +65,7 @@ impl Shaper {
         }
     }
 
-    /// When its head may go.
+    /// The time at which its first packet may leave.
     pub fn due(&self, now: Time, ask: &ShaperQuery<'_>) -> Option<Time> {
         match self {
             Shaper::Ras(ras, true, pool, _) => ras.wake_at(now, ask, pool),
@@ -73,7 +74,7 @@ impl Shaper {
         }
     }
 
-    /// Its head, if it may go now.
+    /// The first packet, if it may leave now.
     pub fn release(&mut self, now: Time, ask: &ShaperQuery<'_>) -> Option<u32> {
         match self {
             Shaper::Ras(ras, true, pool, _) => ras.release(now, ask, pool).map(|packet| packet.id as u32),
@@ -89,7 +90,7 @@ impl Shaper {
         }
     }
 
-    /// The number of the packet that goes next.
+    /// The number of the first packet.
     pub fn head(&self) -> Option<u32> {
         match self {
             Shaper::Ras(ras, _, pool, _) => ras.queue().head(pool).map(|packet| packet.id as u32),
@@ -97,7 +98,7 @@ impl Shaper {
         }
     }
 
-    /// Packets that wait.
+    /// The number of waiting packets.
     pub fn packets(&self) -> usize {
         match self {
             Shaper::Ras(ras, ..) => ras.queue().packets() as usize,
@@ -106,7 +107,7 @@ impl Shaper {
     }
 }
 
-/// What a shaper of `traffic` wants to know of a packet: nothing but its length and number.
+/// The packet data that a shaper of `traffic` reads: only length and number count.
 fn meta(number: u32, len: u32) -> PacketMeta {
     let nobody = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let flow = FlowKey { src: nobody, dst: nobody, protocol: UDP, src_port: 0, dst_port: 0, wild: terms::Wild::NONE };

@@ -1,13 +1,14 @@
-//! A FIFO with limits whose departures are known when packets come: what waits is what has not begun to be sent.
+//! A FIFO with limits. Departures are known when packets come, and a packet waits until its transmission
+//! begins.
 
 use crate::scenario::QueueSpec;
 use std::collections::VecDeque;
 
-/// What waits.
+/// The waiting packets.
 #[derive(Clone, Debug)]
 pub struct HopWaiting {
     limits: QueueSpec,
-    /// When each begins to be sent (ns), and its IP bytes.
+    /// For each waiting packet: the start of its transmission (ns) and its IP bytes.
     queue: VecDeque<(u64, u32)>,
     bytes: u64,
 }
@@ -18,8 +19,8 @@ impl HopWaiting {
         HopWaiting { limits, queue: VecDeque::new(), bytes: 0 }
     }
 
-    /// A packet comes at `now` and would begin to be sent at `start`: whether there is room. What leaves at an instant leaves
-    /// before what comes.
+    /// Offers a packet that comes at `now` and would be sent from `start` on. Returns true if there is room.
+    /// Departures at an instant come before arrivals.
     pub fn admit(&mut self, now: u64, start: u64, len: u32) -> bool {
         self.settle(now);
         let full =
@@ -33,7 +34,7 @@ impl HopWaiting {
         true
     }
 
-    /// The packets that wait no longer.
+    /// Removes the packets whose transmission has begun.
     pub fn settle(&mut self, now: u64) {
         while let Some(&(_, len)) = self.queue.front().filter(|(start, _)| *start <= now) {
             self.queue.pop_front();
@@ -41,7 +42,7 @@ impl HopWaiting {
         }
     }
 
-    /// The link is down: nothing that waits begins to be sent. Forgets them; they come again when it is up.
+    /// Empties the queue, because the link went down.
     pub fn clear(&mut self) {
         self.queue.clear();
         self.bytes = 0;

@@ -1,4 +1,4 @@
-//! One testing flow: it lives for a while, sends in bursts, and is recognised by its packets.
+//! A test flow: it lives for a while, sends in bursts, and is recognised by its packets.
 
 use super::model::Model;
 use crate::draw::exponential;
@@ -8,24 +8,25 @@ use terms::{Rate, Span};
 /// A flow.
 #[derive(Clone, Debug)]
 pub struct MaceFlow {
-    /// What it sends.
+    /// The model of its traffic.
     pub model: Model,
-    /// What it declares when it asks.
+    /// The rate that it declares when it asks for admission.
     pub declared: Rate,
-    /// Whether it has been admitted.
+    /// True if it has been admitted.
     pub admitted: bool,
-    /// Packets since it was last considered.
+    /// Packets since it last asked for admission.
     pub counted: u32,
-    /// When it ends, nanoseconds.
+    /// The time of its end, ns.
     pub ends: u64,
-    /// When its next packet comes.
+    /// The time of its next packet, ns.
     pub next: u64,
-    /// Packets of the burst that are still to come, the next one included.
+    /// Packets left in the burst, with the next one.
     left: u64,
 }
 
 impl MaceFlow {
-    /// A flow that begins now, somewhere in its cycle, and lives for an exponential time of that mean.
+    /// A flow that begins now, at a random place of its cycle. Its lifetime is exponential with mean
+    /// `lifetime`.
     pub fn begin(model: Model, declared: Rate, now: u64, lifetime: Span, rng: &mut Rng) -> MaceFlow {
         let ends = now.saturating_add(exponential(rng, lifetime).as_nanos());
         let cycle = model.on.as_nanos() + model.off.as_nanos();
@@ -35,12 +36,12 @@ impl MaceFlow {
         MaceFlow { model, declared, admitted: false, counted: 0, ends, next: now.saturating_add(wait), left }
     }
 
-    /// When something happens to it next: a packet, or its end.
+    /// The time of its next event, a packet or its end, ns.
     pub fn due(&self) -> u64 {
         self.next.min(self.ends)
     }
 
-    /// Its packet was sent; sets when the next one comes.
+    /// Notes that its packet was sent, and sets the time of the next one.
     pub fn sent(&mut self, rng: &mut Rng) {
         self.left -= 1;
         let mut wait = self.model.interval.as_nanos();

@@ -1,9 +1,9 @@
 //! Measurement-based admission to controlled load, packet by packet: the testbed of Jamin and Jin (1998), sections 3 and 4.
 //!
-//! A pool of on/off sources shares a bottleneck with background traffic. A flow is recognised after so many packets, asks
-//! [`admit`]'s simple or measured sum, and if it is let in its packets go before all others; the counter that the measured
-//! sum reads is that of the controlled-load packets as they are queued. What the real router will run decides here: this
-//! module only makes the traffic, the queue and the clock.
+//! A pool of on/off sources shares a bottleneck with background traffic. A flow is recognised after a number
+//! of packets and asks [`admit`]'s simple or measured sum. The packets of an admitted flow go before all
+//! others. The measured sum reads the counter of the controlled-load packets as they are queued. Admission is
+//! the code that a real router would run; this module only makes the traffic, the queue and the clock.
 //!
 //! Reading order: [`model`] (the sources of the paper's Table 1), [`flow`], [`queue`], [`run`].
 

@@ -4,13 +4,13 @@ use crate::draw::{exponential, pareto};
 use crate::rng::Rng;
 use terms::{Rate, Span};
 
-/// Bytes on the wire of a packet of 320 bytes of payload: RTP 12, UDP 8, IP 20, Ethernet 26 (section 4.1).
+/// Wire bytes of a packet with 320 bytes of payload: RTP 12, UDP 8, IP 20, Ethernet 26 (section 4.1).
 pub const WIRE: u32 = 320 + 12 + 8 + 20 + 26;
 
-/// How long on and off times are.
+/// The distribution of on and off times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SourceShape {
-    /// On for ever.
+    /// Always on.
     Constant,
     /// Exponential.
     Exponential,
@@ -27,11 +27,12 @@ pub struct Model {
     pub on: Span,
     /// Mean off time.
     pub off: Span,
-    /// From packet to packet while on.
+    /// Time between packets while on.
     pub interval: Span,
-    /// How the times are spread.
+    /// The distribution of on and off times.
     pub shape: SourceShape,
-    /// After so many packets a flow is recognised (section 4.2: 100 at 64 kbit/s, 10 at 256 kbit/s).
+    /// The number of packets after which a flow is recognised (section 4.2: 100 at 64 kbit/s, 10 at 256
+    /// kbit/s).
     pub recognised_after: u32,
 }
 
@@ -49,17 +50,17 @@ const fn model(
     Model { name, on, off, interval, shape, recognised_after }
 }
 
-/// 64 kbit/s of payload without a pause.
+/// A constant 64 kbit/s of payload.
 pub const CBR: Model = model("CBR", 1, 0, SLOW, SourceShape::Constant);
-/// Table 1.
+/// POO1 of Table 1.
 pub const POO1: Model = model("POO1", 400, 400, SLOW, SourceShape::Pareto(1_500));
-/// Table 1.
+/// POO2 of Table 1.
 pub const POO2: Model = model("POO2", 40, 360, FAST, SourceShape::Pareto(1_100));
-/// Table 1.
+/// POO3 of Table 1.
 pub const POO3: Model = model("POO3", 313, 2925, SLOW, SourceShape::Pareto(1_100));
-/// Table 1.
+/// EXP1 of Table 1.
 pub const EXP1: Model = model("EXP1", 313, 325, SLOW, SourceShape::Exponential);
-/// Table 1.
+/// EXP2 of Table 1.
 pub const EXP2: Model = model("EXP2", 20, 180, FAST, SourceShape::Exponential);
 
 impl Model {
@@ -69,7 +70,8 @@ impl Model {
         Rate::from_bps(bit_nanos.div_ceil(self.interval.as_nanos()))
     }
 
-    /// How many packets the next on time has: one at its start and one more at each whole interval within it.
+    /// Draws the number of packets of the next on time: one at its start and one more at each whole interval
+    /// within it.
     pub fn burst(&self, rng: &mut Rng) -> u64 {
         match self.shape {
             SourceShape::Constant => u64::MAX,
@@ -77,13 +79,13 @@ impl Model {
         }
     }
 
-    /// How long the next off time is, nanoseconds.
+    /// Draws the length of the next off time, ns.
     pub fn pause(&self, rng: &mut Rng) -> u64 {
         draw(self.shape, self.off, rng)
     }
 }
 
-/// A time of that shape and mean, nanoseconds.
+/// Draws a time of that shape and mean, ns.
 fn draw(shape: SourceShape, mean: Span, rng: &mut Rng) -> u64 {
     let time = match shape {
         SourceShape::Constant => mean,

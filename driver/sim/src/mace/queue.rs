@@ -3,36 +3,36 @@
 use std::collections::VecDeque;
 use terms::{Bytes, Rate, Span};
 
-/// Packets that the queue holds.
+/// Capacity of the queue, packets.
 pub const ROOM: usize = 50;
 
 /// Two levels of strict priority before one link.
 #[derive(Clone, Debug)]
 pub struct TwoLevels {
     rate: Rate,
-    /// Queued packets: when each came (nanoseconds) and its bytes on the wire.
+    /// Queued packets: arrival time (ns) and wire bytes.
     first: VecDeque<(u64, u32)>,
     second: VecDeque<(u64, u32)>,
-    /// Until when the link sends what it has begun.
+    /// The time until which the link is busy, ns.
     busy: u64,
-    /// What became of each level.
+    /// Counters of each level.
     pub counts: [QueueCounts; 2],
 }
 
-/// What became of a level's packets.
+/// Counters of the packets of one level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueCounts {
-    /// Came.
+    /// Packets that came.
     pub offered: u64,
-    /// Were dropped: there was no room.
+    /// Packets dropped for lack of room.
     pub dropped: u64,
-    /// Were sent.
+    /// Packets sent.
     pub sent: u64,
-    /// Bytes on the wire of those sent.
+    /// Wire bytes of the packets sent.
     pub sent_bytes: u64,
-    /// Time that those sent had waited, nanoseconds.
+    /// Waiting time of the packets sent, ns, in all.
     pub waited: u64,
-    /// The longest of it.
+    /// The longest waiting time, ns.
     pub longest_wait: u64,
 }
 
@@ -43,8 +43,8 @@ impl TwoLevels {
         TwoLevels { rate, first: room(), second: room(), busy: 0, counts: [QueueCounts::default(); 2] }
     }
 
-    /// A packet comes. Best effort is dropped when both levels together hold [`ROOM`]; controlled load only when it
-    /// alone does.
+    /// Offers a packet. Best effort is dropped when both levels together hold [`ROOM`]; controlled load only
+    /// when it alone does.
     pub fn offer(&mut self, now: u64, first: bool, bytes: u32) {
         self.serve(now);
         let counts = &mut self.counts[usize::from(!first)];
@@ -57,7 +57,7 @@ impl TwoLevels {
         if first { self.first.push_back((now, bytes)) } else { self.second.push_back((now, bytes)) }
     }
 
-    /// Begins what could have begun before now. The packet that is being sent is not interrupted.
+    /// Starts all transmissions that could begin by `now`. The present one is not interrupted.
     pub fn serve(&mut self, now: u64) {
         while self.busy <= now {
             // At the instant when the link becomes free only what is there by then may go.
@@ -93,18 +93,18 @@ impl TwoLevels {
         }
     }
 
-    /// Packets of both levels that wait.
+    /// The number of waiting packets of both levels.
     pub fn held(&self) -> [usize; 2] {
         [self.first.len(), self.second.len()]
     }
 
-    /// Counting begins anew; what is queued stays and counts as offered.
+    /// Restarts the counters. Queued packets stay and count as offered.
     pub fn restart_counts(&mut self) {
         let held = self.held();
         self.counts = [0, 1].map(|n| QueueCounts { offered: held[n] as u64, ..QueueCounts::default() });
     }
 
-    /// How long a packet of so many bytes is on the link.
+    /// The transmission time of a packet of `bytes` wire bytes.
     pub fn transmission(&self, bytes: u32) -> Span {
         self.rate.span_for(Bytes::new(u64::from(bytes)))
     }

@@ -1,4 +1,4 @@
-//! A run: the pool of flows, the background, the queue, and who is admitted.
+//! A run: the pool of flows, the background traffic, the queue, and admission.
 
 use super::flow::MaceFlow;
 use super::model::{Model, WIRE};
@@ -11,75 +11,76 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use terms::{Bytes, Rate, Span, Time};
 
-/// Who decides.
+/// The rule of admission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AdmissionRule {
-    /// The declared rates stay within the allocation.
+    /// The sum of the declared rates stays within the allocation.
     SimpleSum,
-    /// `v * mu > r + b`, v being this ratio.
+    /// `v * mu > r + b`, where v is `target`.
     MeasuredSum {
         /// Target utilisation.
         target: (u32, u32),
     },
 }
 
-/// What is run.
+/// The parameters of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Params {
-    /// Models of the flows, and what each declares; the pool is divided evenly among them.
+    /// Models of the flows, and the rate that each declares. The pool is divided evenly among them.
     pub models: Vec<(Model, Rate)>,
-    /// How many flows there are at any time; one that ends is replaced at once.
+    /// The number of flows at any time. A flow that ends is replaced at once.
     pub pool: usize,
     /// Mean lifetime of a flow.
     pub lifetime: Span,
-    /// The bottleneck.
+    /// The rate of the bottleneck.
     pub link: Rate,
-    /// What is allocated to controlled load.
+    /// The rate allocated to controlled load.
     pub allocated: Rate,
-    /// Who decides.
+    /// The rule of admission.
     pub rule: AdmissionRule,
-    /// How often the counter is read.
+    /// Time between readings of the counter.
     pub sampling: Span,
-    /// Samples in a window of the estimator.
+    /// The number of samples in a window of the estimator.
     pub window: u32,
-    /// Background load, percent of the link; zero: none.
+    /// Background load in percent of the link; zero for none.
     pub background_percent: u32,
-    /// How long.
+    /// Simulated time.
     pub duration: Span,
-    /// How much of it at the start is not counted.
+    /// The time at the start that is not counted.
     pub warm_up: Span,
-    /// Chance.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct MaceOutcome {
-    /// Controlled-load bytes sent, of what is allocated, percent.
+    /// Controlled-load bytes sent, in percent of the allocation.
     pub utilisation: f64,
-    /// Flows admitted at a time, on average.
+    /// The mean number of admitted flows.
     pub flows: f64,
-    /// Flows admitted at a time: the median over the counted time.
+    /// The median number of admitted flows over the counted time.
     pub median_flows: usize,
-    /// The most at a time.
+    /// The largest number of admitted flows.
     pub most_flows: usize,
-    /// Times that a flow was admitted or refused.
+    /// The numbers of admissions and of refusals.
     pub answers: (u64, u64),
-    /// Samples, and those of them above the allocation.
+    /// The number of samples, and of those above the allocation.
     pub samples: (u32, u32),
-    /// The two levels of the queue.
+    /// Counters of the two levels of the queue.
     pub levels: [QueueCounts; 2],
 }
 
-/// Sources of background traffic (section 4.2, first scenario).
+/// The number of background sources (section 4.2, first scenario).
 const BACKGROUND: usize = 20;
-/// Background packets: 700 bytes of payload and an exponential rest of 100 on average (section 5.2), UDP, IP, Ethernet.
+/// Wire bytes of a background packet: 700 bytes of payload, UDP, IP, Ethernet. An exponential rest of 100
+/// bytes on average is added (section 5.2).
 const BACKGROUND_WIRE: u32 = 700 + 8 + 20 + 26;
 const BACKGROUND_REST: Span = Span::from_nanos(100);
-/// The longest that fits in an Ethernet frame.
+/// Wire bytes of the longest Ethernet frame.
 const LONGEST: u32 = 1500 + 26;
 
-/// Both rules behind one door.
+/// Both rules of admission.
 #[derive(Debug)]
 enum Gate {
     Simple(SimpleSum),
@@ -122,7 +123,7 @@ impl Gate {
     }
 }
 
-/// The world of one run.
+/// The state of one run.
 struct Bench<'a> {
     params: &'a Params,
     gate: Gate,
@@ -130,15 +131,15 @@ struct Bench<'a> {
     flows: Vec<MaceFlow>,
     rngs: Vec<Rng>,
     interval: u64,
-    /// Bytes of controlled load queued so far, and at the last sample.
+    /// Bytes of controlled load queued so far, and until the last sample.
     queued: (u64, u64),
     outcome: MaceOutcome,
-    /// For how long so many flows were admitted, nanoseconds, by their number.
+    /// For each number of admitted flows, the time with that many, ns.
     held: Vec<u64>,
     changed: u64,
 }
 
-/// Runs it. The same parameters give the same outcome.
+/// Plays a run. The same parameters give the same outcome.
 ///
 /// # Panics
 /// If there is no model, or a target or sampling period of zero.
@@ -201,7 +202,7 @@ impl Bench<'_> {
         }
     }
 
-    /// What is due for a flow or a background source; the answer is when it is due again.
+    /// Plays the due event of a flow or a background source. Returns the time of its next event, ns.
     fn happens(&mut self, now: u64, n: usize) -> u64 {
         if n >= self.params.pool {
             let rest = exponential(&mut self.rngs[n], BACKGROUND_REST).as_nanos();
@@ -234,7 +235,7 @@ impl Bench<'_> {
         self.queue.offer(now, admitted, WIRE);
     }
 
-    /// A flow has been recognised: from its next packet on it is controlled load, if it is let in.
+    /// Asks for the admission of a recognised flow. If it is admitted, its later packets are controlled load.
     fn consider(&mut self, now: u64, n: usize) {
         let declared = self.flows[n].declared;
         self.count_until(now);
@@ -299,7 +300,8 @@ impl Bench<'_> {
 }
 
 impl Params {
-    /// The paper's third scenario for one model: 10 Mbit/s, lifetimes of 1,000 s, 3,000 s, a sample every 5 s, windows of 20.
+    /// The paper's third scenario: 10 Mbit/s, lifetimes of 1,000 s, 3,000 s of simulated time, a sample every
+    /// 5 s, windows of 20.
     pub fn scenario_three(models: Vec<(Model, Rate)>, allocated: Rate, rule: AdmissionRule, seed: u64) -> Params {
         Params {
             models,

@@ -1,5 +1,5 @@
-//! What a story is made of: nodes, links, traffic, and what happens when. Types only; their text form belongs to a
-//! client.
+//! The description of a run: nodes, links, traffic, and a script of actions. These are types only; their text
+//! form belongs to a client.
 
 mod queue;
 mod tcp;
@@ -24,10 +24,11 @@ pub struct LinkId(pub usize);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SourceId(pub usize);
 
-/// A recorded stream: when each packet goes, from the start of the source, and its length in IP bytes; times never decrease.
+/// A recorded stream: for each packet the time since the start of the source and its length in IP bytes.
+/// Times never decrease.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Trace {
-    /// Offset and length.
+    /// Time and length of each packet.
     pub packets: Vec<(Span, u32)>,
 }
 
@@ -35,43 +36,43 @@ pub struct Trace {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TraceId(pub usize);
 
-/// A direction of a link that is captured, where packets leave the node.
+/// A capture of one direction of a link, at the sending node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CaptureSpec {
-    /// Which link.
+    /// The link.
     pub link: LinkId,
-    /// Which end sends.
+    /// The sending end: 0 or 1.
     pub side: usize,
-    /// Bytes kept of each packet.
+    /// Maximum number of bytes kept of each packet.
     pub snap: u32,
-    /// At most so many packets.
+    /// Maximum number of packets kept.
     pub packets: usize,
 }
 
-/// A whole story.
+/// The description of a whole run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Scenario {
-    /// Chance: the same seed tells the same story.
+    /// The seed of all random numbers. The same seed gives the same run.
     pub seed: u64,
     /// Hosts and routers.
     pub nodes: Vec<SimNodeSpec>,
-    /// What connects them.
+    /// The links between the nodes.
     pub links: Vec<SimLinkSpec>,
-    /// What stands in directions of links; those not named have [`Scenario::queue`] and no conditioner.
+    /// Conditioners and queues of single directions. All others have [`Scenario::queue`] and no conditioner.
     pub egress: Vec<EgressSpec>,
-    /// What stands in all other directions.
+    /// The queue of all other directions.
     pub queue: Queue,
     /// Data traffic without congestion control.
     pub sources: Vec<SourceSpec>,
-    /// What [`SendPattern::Trace`] replays.
+    /// The recorded streams for [`SendPattern::Trace`].
     pub traces: Vec<Trace>,
     /// Data traffic with congestion control.
     pub connections: Vec<TcpSpec>,
-    /// Directions of links of which every packet is kept as bytes.
+    /// Directions of links whose packets are captured.
     pub captures: Vec<CaptureSpec>,
-    /// What happens besides, in any order.
+    /// The timed actions of the run, in any order.
     pub script: Vec<(Time, ScenarioAction)>,
-    /// What sinks measure: packets sent from the first instant on, and before the second.
+    /// The measured window: sinks count packets sent from the first instant on and before the second.
     pub measured: (Time, Time),
 }
 
@@ -80,18 +81,18 @@ pub struct Scenario {
 pub struct SimNodeSpec {
     /// Name.
     pub name: String,
-    /// Whether it runs RSVP and traffic control; if not, it only forwards.
+    /// True if it runs RSVP and traffic control. If not, it only forwards.
     pub agent: bool,
     /// R, the refresh period.
     pub refresh: Span,
-    /// K, how many refreshes may be lost.
+    /// K of the state lifetime (RFC 2205 section 3.7).
     pub keep: u32,
-    /// How long the data plane takes to carry out a batch.
+    /// The time that the data plane takes to carry out a batch.
     pub plane_delay: Span,
 }
 
 impl SimNodeSpec {
-    /// A node that runs Sluice with refresh period `refresh`, on a plane that takes 100 microseconds.
+    /// A node with an agent, refresh period `refresh`, and a plane delay of 100 microseconds.
     pub fn new(name: &str, refresh: Span) -> SimNodeSpec {
         SimNodeSpec { name: name.into(), agent: true, refresh, keep: 3, plane_delay: Span::from_micros(100) }
     }
@@ -100,7 +101,7 @@ impl SimNodeSpec {
 /// A duplex link: two ports, the same in both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SimLinkSpec {
-    /// What it connects.
+    /// The nodes at its ends.
     pub ends: [NodeId; 2],
     /// Rate, in wire bytes.
     pub rate: Rate,
@@ -110,23 +111,23 @@ pub struct SimLinkSpec {
     pub overhead: u32,
     /// MTU, bytes of IP packet.
     pub mtu: u32,
-    /// Which scheduler its ports run.
+    /// The scheduler of its ports.
     pub scheduler: SchedulerKind,
-    /// What reservations never get.
+    /// The rate that reservations never get.
     pub kept_back: Rate,
 }
 
 impl SimLinkSpec {
-    /// Ethernet of that rate.
+    /// An Ethernet link of rate `rate`.
     pub fn ethernet(a: NodeId, b: NodeId, rate: Rate, delay: Span, scheduler: SchedulerKind) -> SimLinkSpec {
         let kept_back = rate.share(1, 10);
         SimLinkSpec { ends: [a, b], rate, delay, overhead: 14, mtu: 1500, scheduler, kept_back }
     }
 
-    /// `C` (bytes) and `D` (microseconds) of its ports (RFC 2212 section 3.1). HFSC serves a packet at most the
-    /// transmission time of a full packet after its deadline, whatever the rate: that is `D`. Its deadlines are those
-    /// of whole packets, and the next hop sees a packet only when its last bit has come: that is `C`, one packet of
-    /// the flow at its own rate, for which the MTU stands. The other schedulers export no bound.
+    /// `C` (bytes) and `D` (microseconds) of its ports (RFC 2212 section 3.1). `D`: HFSC serves a packet at
+    /// most one full packet's transmission time after its deadline, whatever the rate. `C`: deadlines are
+    /// those of whole packets, and the next hop sees a packet only when its last bit has come. That is one
+    /// packet of the flow at its own rate, for which the MTU stands. The other schedulers export no bound.
     pub fn error_terms(&self) -> Option<(u32, u32)> {
         let full = terms::Bytes::new(u64::from(self.mtu) + u64::from(self.overhead));
         let d = self.rate.span_for(full).as_nanos().div_ceil(1_000) + 1;
@@ -137,32 +138,32 @@ impl SimLinkSpec {
     }
 }
 
-/// A source of data packets; the sink is wherever their destination is.
+/// A source of data packets. Its sink is at their destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SourceSpec {
-    /// Where it sits.
+    /// The node that sends.
     pub node: NodeId,
     /// The five-tuple of its packets.
     pub flow: FlowKey,
     /// Length of each packet, bytes of IP packet.
     pub packet: u32,
-    /// When it sends.
+    /// The pattern of sending times.
     pub pattern: SendPattern,
-    /// First instant.
+    /// The first instant of sending.
     pub from: Time,
-    /// Last instant, excluded.
+    /// The end of sending, excluded.
     pub until: Time,
 }
 
-/// When a source sends.
+/// The pattern of a source's sending times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendPattern {
-    /// At a constant bit rate of IP bytes. Each packet is late by chance, by up to `jitter_percent` of an interval, so
-    /// that sources do not lock into each other's phase.
+    /// A constant bit rate of IP bytes. Each packet is late by a random part of an interval, up to
+    /// `jitter_percent`, so that sources do not lock into each other's phase.
     Cbr {
         /// Rate; zero sends nothing.
         rate: Rate,
-        /// At most how late.
+        /// Maximum lateness, percent of an interval.
         jitter_percent: u32,
     },
     /// CBR while on; the lengths of on and off times are uniform between half and one and a half of these.
@@ -180,14 +181,14 @@ pub enum SendPattern {
         interval: Span,
         /// Packets of a frame.
         packets: u32,
-        /// Over how much of the interval they are spread, in percent; 0 sends them at once.
+        /// The part of the interval over which they are spread, percent; 0 sends them at once.
         spread_percent: u32,
     },
-    /// At once a whole bucket, then at the rate: the worst that a token bucket (r, b) lets through.
+    /// A whole bucket at once, then the rate: the worst that a token bucket (r, b) lets through.
     Greedy {
         /// Rate after the burst.
         rate: Rate,
-        /// Packets at once.
+        /// Packets of the burst.
         burst: u32,
     },
     /// CBR while on; on and off times are exponential.
@@ -219,111 +220,111 @@ pub enum SendPattern {
     Trace(TraceId),
 }
 
-/// Something that happens.
+/// An action at an instant of the run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ScenarioAction {
-    /// An application says what it sends.
+    /// An application announces what it sends.
     Send {
-        /// Where.
+        /// The sender's node.
         node: NodeId,
-        /// Who.
-        app: AppId,
-        /// To where.
-        session: Session,
-        /// From which address and port.
-        template: SenderTemplate,
-        /// How much.
-        tspec: Tspec,
-    },
-    /// It stops.
-    Unsend {
-        /// Where.
-        node: NodeId,
-        /// Who.
-        app: AppId,
-        /// To where.
-        session: Session,
-        /// From which address and port.
-        template: SenderTemplate,
-    },
-    /// An application receives, and asks for a reservation as soon as a Path tells it of a sender.
-    Receive {
-        /// Where.
-        node: NodeId,
-        /// Who.
+        /// The application.
         app: AppId,
         /// The session.
         session: Session,
-        /// What it asks for.
+        /// The sender's address and port.
+        template: SenderTemplate,
+        /// The sender's traffic.
+        tspec: Tspec,
+    },
+    /// An application stops sending.
+    Unsend {
+        /// The sender's node.
+        node: NodeId,
+        /// The application.
+        app: AppId,
+        /// The session.
+        session: Session,
+        /// The sender's address and port.
+        template: SenderTemplate,
+    },
+    /// An application receives. It asks for a reservation as soon as a Path tells it of a sender.
+    Receive {
+        /// The receiver's node.
+        node: NodeId,
+        /// The application.
+        app: AppId,
+        /// The session.
+        session: Session,
+        /// The reservation that it asks for.
         ask: SimReservation,
     },
-    /// It gives up what it has.
+    /// An application gives up all that it has.
     Release {
-        /// Where.
+        /// The application's node.
         node: NodeId,
-        /// Who.
+        /// The application.
         app: AppId,
     },
     /// An application reserves or releases by Boomerang.
     Boomerang {
-        /// Where.
+        /// The application's node.
         node: NodeId,
-        /// What.
+        /// The call.
         call: boomerang::ApplicationCall,
     },
-    /// Somebody calls the book of a node.
+    /// A caller calls the bookings of a node.
     Book {
-        /// Where.
+        /// The node.
         node: NodeId,
-        /// Who.
+        /// The caller's name.
         who: String,
-        /// What.
+        /// The call.
         call: booking::Call,
     },
     /// The agent dies; its data plane stays as it is.
     Crash(NodeId),
-    /// The agent starts again and finds what is in its data plane.
+    /// The agent starts again and adopts the state of its data plane.
     Restart(NodeId),
-    /// The agent stops in order: interfaces are given back.
+    /// The agent stops in order and gives its interfaces back.
     Stop(NodeId),
-    /// The next batches fail on this node's plane.
+    /// The next batches fail on this node's data plane.
     FailPlane {
-        /// Where.
+        /// The node.
         node: NodeId,
-        /// How many.
+        /// The number of batches.
         batches: u32,
     },
-    /// A link goes, with what is on it.
+    /// A link goes down, and packets on it are lost.
     LinkDown(LinkId),
-    /// It comes back.
+    /// A link comes back.
     LinkUp(LinkId),
-    /// From now on messages fare like this on the link.
+    /// Sets how messages fare on a link from now on.
     Impair(LinkId, Impairment),
-    /// From now on data packets fare like this on the link.
+    /// Sets how data packets fare on a link from now on.
     ImpairData(LinkId, Impairment),
-    /// The whole node loses power: agent, what its data plane holds, and all its links.
+    /// A node loses power: its agent, the content of its data plane, and all its links.
     NodeDown(NodeId),
-    /// It has power again.
+    /// A node has power again.
     NodeUp(NodeId),
-    /// All links between these nodes and the others go.
+    /// All links between these nodes and the others go down.
     Partition(Vec<NodeId>),
-    /// All links that a partition took come back.
+    /// All links that a partition took down come back.
     Heal,
-    /// The node's calendar clock steps by so many nanoseconds. Timers know nothing of it.
+    /// The node's calendar clock steps. Timers do not use it.
     ClockStep {
-        /// Where.
+        /// The node.
         node: NodeId,
-        /// Forward, or backward.
+        /// The step, ns: forward if positive, backward if negative.
         by_nanos: i64,
     },
 }
 
-/// What a receiver asks for.
+/// The reservation that a receiver asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SimReservation {
     /// Nothing: it only listens.
     Nothing,
-    /// Controlled load for what the sender says it sends.
+    /// Controlled load for the sender's Tspec.
     ControlledLoad,
     /// Guaranteed service at this rate.
     Guaranteed(Rate),
@@ -332,7 +333,7 @@ pub enum SimReservation {
 }
 
 impl SimReservation {
-    /// The request for a sender of that Tspec.
+    /// The request for a sender with the Tspec `sender`.
     pub fn flowspec(&self, sender: &Tspec) -> Option<FlowSpec> {
         match *self {
             SimReservation::Nothing => None,
@@ -343,15 +344,16 @@ impl SimReservation {
     }
 }
 
-/// How packets fare on a link: signalling by [`ScenarioAction::Impair`], data by [`ScenarioAction::ImpairData`].
+/// Faults of packets on a link: of signalling by [`ScenarioAction::Impair`], of data by
+/// [`ScenarioAction::ImpairData`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Impairment {
-    /// Lost.
+    /// The probability that a packet is lost.
     pub loss: Probability,
-    /// Delivered twice.
+    /// The probability that a packet is delivered twice.
     pub duplicate: Probability,
-    /// Delivered late, so that later ones overtake it.
+    /// The probability that a packet is delivered late, so that later ones overtake it.
     pub reorder: Probability,
-    /// How late at most.
+    /// Maximum extra delay of a late packet.
     pub late: Span,
 }

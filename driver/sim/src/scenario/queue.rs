@@ -1,4 +1,4 @@
-//! What stands between a node and one direction of a link: a conditioner (RFC 2475), and a queue.
+//! The conditioner (RFC 2475) and the queue between a node and one direction of a link.
 //!
 //! The parts are described in the same words as the queue tree of the user-space plane ([`traffic::tree`]).
 
@@ -9,48 +9,50 @@ pub use traffic::plan::QueueSpec;
 pub use traffic::tree::Tally;
 use traffic::tree::{DropperSpec, MeterSpec, ShaperSpec, TreeSpec};
 
-/// What stands in one direction of a link.
+/// The conditioner and the queue of one direction of a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EgressSpec {
-    /// Which link.
+    /// The link.
     pub link: LinkId,
-    /// Which end sends: 0 or 1, as in [`super::SimLinkSpec::ends`].
+    /// The sending end: 0 or 1, as in [`super::SimLinkSpec::ends`].
     pub side: usize,
-    /// What packets pass before they come to the queue.
+    /// The conditioner in front of the queue.
     pub conditioner: Option<Conditioner>,
-    /// Where they wait for the link.
+    /// The queue in front of the link.
     pub queue: Queue,
 }
 
-/// Shaper, meter and marker, in the order of RFC 2963 figures 1 and 4. All packets of the direction pass it.
+/// Shaper, meter and marker, in the order of RFC 2963 figures 1 and 4. All packets of the direction pass
+/// them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Conditioner {
-    /// Holds packets back before they are metered.
+    /// Delays packets before they are metered.
     pub shaper: Option<ShaperSpec>,
-    /// Gives them a colour; without it they keep the one that they came with.
+    /// Colours packets. Without it they keep their colour.
     pub meter: Option<MeterSpec>,
-    /// Writes the colour into the packet, and reads the one that it came with.
+    /// Reads a packet's old colour and writes the new one.
     pub marker: Marker,
 }
 
-/// Where packets wait for a link.
+/// The queue of packets in front of a link.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Queue {
-    /// The data plane of an agent, [`traffic::port`], which runs the scheduler of the link; nodes with agents have it everywhere.
+    /// The data plane of an agent, [`traffic::port`], with the scheduler of the link. All directions of nodes
+    /// with agents have it.
     #[default]
     Port,
-    /// First in, first out. The packet that is being sent does not count.
+    /// First in, first out. The packet in transmission does not count.
     Fifo(QueueSpec),
-    /// The same behind RED or RIO, which reads colours by the marker.
+    /// A FIFO behind RED or RIO, which reads colours by the marker.
     Rio {
-        /// The dropper. It counts what waits, without the packet that is being sent.
+        /// The dropper. It counts waiting packets, without the one in transmission.
         dropper: DropperSpec,
-        /// Code points of the colours.
+        /// The DSCPs of the colours.
         marker: Marker,
         /// Limits of the queue.
         queue: QueueSpec,
     },
-    /// A whole queue tree; its rate and overhead must be those of the link.
+    /// A whole queue tree. Its rate and overhead must be those of the link.
     Tree(Box<TreeSpec>),
 }
 
@@ -58,7 +60,7 @@ impl Queue {
     /// A FIFO without limits.
     pub const UNLIMITED: Queue = Queue::Fifo(NO_LIMIT);
 
-    /// A FIFO of so many packets.
+    /// A FIFO of at most `packets` packets.
     pub const fn packets(packets: u32) -> Queue {
         Queue::Fifo(QueueSpec { packets, ..NO_LIMIT })
     }
@@ -73,20 +75,21 @@ pub fn af1() -> Marker {
     AfClass::new(1).map_or(Marker::new(terms::Dscp(10), terms::Dscp(12), terms::Dscp(14)), Marker::af)
 }
 
-/// What one direction of a link saw within the measured window, by colour: green, yellow, red. A direction without
-/// conditioner and RIO counts everything as green.
+/// Counters of one direction of a link within the measured window, by colour: green, yellow, red. A direction
+/// without conditioner and RIO counts everything as green.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EgressReport {
-    /// Came out of the marker, or to the queue where there is none: the offered load, before drops, IP bytes.
+    /// The offered load before drops, IP bytes: packets from the marker, or to the queue if there is no
+    /// marker.
     pub offered: [Tally; 3],
-    /// Dropped by the dropper or at the tail.
+    /// Packets dropped by the dropper or at the tail.
     pub dropped: [Tally; 3],
-    /// Dropped by the conditioner's shaper.
+    /// Packets dropped by the conditioner's shaper.
     pub refused: Tally,
 }
 
 impl EgressReport {
-    /// All colours of what was offered.
+    /// The offered load of all colours.
     pub fn total(&self) -> Tally {
         self.offered.iter().fold(Tally::default(), |sum, tally| sum.plus(*tally))
     }

@@ -1,4 +1,5 @@
-//! What a TCP connection is: who, when, how much, and every knob of RFC 5681, 6675, 6298, 3042 and 9438.
+//! The description of a TCP connection: its ends, times and amount, and all parameters of RFC 5681, 6675,
+//! 6298, 3042 and 9438.
 
 use super::NodeId;
 use terms::{Bytes, Dscp, FlowKey, Span, Time};
@@ -7,59 +8,61 @@ use terms::{Bytes, Dscp, FlowKey, Span, Time};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TcpId(pub usize);
 
-/// A TCP connection: a sender that opens it, and a receiver that takes what comes.
+/// A TCP connection: a sender that opens it, and a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpSpec {
-    /// Where the sender sits.
+    /// The sender's node.
     pub from: NodeId,
-    /// Where the receiver sits.
+    /// The receiver's node.
     pub to: NodeId,
     /// The sender's and the receiver's port.
     pub ports: (u16, u16),
-    /// When the sender opens the connection.
+    /// The time at which the sender opens the connection.
     pub start: Time,
-    /// When the sender stops sending new data; what it has sent is still delivered.
+    /// The time at which the sender stops sending new data. Data sent before is still delivered.
     pub stop: Time,
-    /// How much it sends; `None`: as much as it may.
+    /// The amount that it sends; `None` means no end.
     pub bytes: Option<Bytes>,
-    /// Whom a report counts it with: any number.
+    /// The number of its group in reports.
     pub group: u32,
-    /// How it behaves.
+    /// The behaviour of both ends.
     pub tcp: Tcp,
 }
 
 impl TcpSpec {
-    /// A greedy connection from the beginning.
+    /// A greedy connection that starts at time zero.
     pub fn greedy(from: NodeId, to: NodeId, ports: (u16, u16)) -> TcpSpec {
         TcpSpec { from, to, ports, start: Time::ZERO, stop: Time::FOREVER, bytes: None, group: 0, tcp: Tcp::default() }
     }
 }
 
-/// How a TCP behaves.
+/// The behaviour of a TCP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tcp {
     /// Bytes of data in a full segment.
     pub mss: u32,
-    /// The receiver's window: at most so much beyond the last byte in order. It reads at once, so the window is always open;
-    /// whole segments of it count.
+    /// The receiver's window: at most so much beyond the last byte in order. The application reads at once,
+    /// so the window is always open. Only whole segments of it count.
     pub window: Bytes,
     /// Segments that may be sent before the first acknowledgement (RFC 5681 section 3.1, RFC 6928).
     pub initial_window: u32,
     /// The slow start threshold at the start, segments; `None`: the window.
     pub initial_threshold: Option<u32>,
-    /// How the window grows in congestion avoidance.
+    /// The growth of the window in congestion avoidance.
     pub growth: Growth,
-    /// Whether the first two duplicate acknowledgements let new segments go (RFC 3042).
+    /// True if the first two duplicate acknowledgements let new segments go (RFC 3042).
     pub limited_transmit: bool,
-    /// How long an acknowledgement may wait for a second segment (RFC 5681 section 4.2); `None`: each segment is acknowledged.
+    /// Maximum wait of an acknowledgement for a second segment (RFC 5681 section 4.2); `None` if each segment
+    /// is acknowledged.
     pub delayed_ack: Option<Span>,
     /// The retransmission timer.
     pub rto: RtoSpec,
-    /// Whether a timeout makes the sender forget what was selectively acknowledged (RFC 2018 section 8).
+    /// True if a timeout makes the sender forget its SACK information (RFC 2018 section 8).
     pub forget_on_timeout: bool,
-    /// Whether once in a recovery the last segment is sent again when nothing else may be (RFC 6675 section 4, NextSeg rule 4).
+    /// True if the last segment is sent again, once in a recovery, when nothing else may be (RFC 6675 section
+    /// 4, NextSeg rule 4).
     pub rescue: bool,
-    /// Code point of its packets, before any marker.
+    /// DSCP of its packets, before any marker.
     pub dscp: Dscp,
 }
 
@@ -82,25 +85,25 @@ impl Default for Tcp {
     }
 }
 
-/// How the congestion window grows.
+/// The growth of the congestion window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Growth {
-    /// A segment a round trip, halved on loss (RFC 5681).
+    /// One segment a round trip; half on loss (RFC 5681).
     Reno,
-    /// A cubic function of the time since the last loss, to 0.7 on loss (RFC 9438).
+    /// A cubic function of the time since the last loss; 0.7 of the window on loss (RFC 9438).
     Cubic,
 }
 
 /// The retransmission timer (RFC 6298).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RtoSpec {
-    /// Before the first measurement.
+    /// The timeout before the first measurement.
     pub initial: Span,
-    /// Never less.
+    /// The least timeout.
     pub floor: Span,
-    /// Never more.
+    /// The greatest timeout.
     pub ceiling: Span,
-    /// G, the clock's granularity: round trips are measured, and timeouts set, in whole ticks.
+    /// G, the clock's granularity: round trips and timeouts are whole ticks.
     pub tick: Span,
 }
 
@@ -116,35 +119,35 @@ impl Default for RtoSpec {
     }
 }
 
-/// What a TCP connection did.
+/// The results of a TCP connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpReport {
     /// Its five-tuple, from sender to receiver.
     pub flow: FlowKey,
-    /// Whom it is counted with.
+    /// The number of its group.
     pub group: u32,
-    /// Bytes that the receiver's application got in order within the measured window: goodput.
+    /// Goodput: bytes that the receiver's application got in order within the measured window.
     pub goodput: Bytes,
-    /// The same from the beginning.
+    /// Bytes that the receiver's application got in order from the beginning.
     pub delivered: Bytes,
-    /// Segments with data that the sender sent, retransmissions included.
+    /// Data segments sent, retransmissions included.
     pub sent: u64,
-    /// Segments sent again.
+    /// Data segments sent again.
     pub retransmitted: u64,
-    /// Times that the retransmission timer expired.
+    /// The number of expiries of the retransmission timer.
     pub timeouts: u64,
-    /// Times that recovery was entered by duplicate acknowledgements.
+    /// The number of recoveries entered by duplicate acknowledgements.
     pub recoveries: u64,
-    /// Smoothed round trip time now; zero before the first measurement.
+    /// The present smoothed round trip time; zero before the first measurement.
     pub srtt: Span,
-    /// Round trips measured.
+    /// The number of round trips measured.
     pub rtt_samples: u64,
-    /// Their mean.
+    /// The mean of the round trips measured.
     pub rtt_mean: Span,
-    /// Congestion window now, in 1/65536 of a segment.
+    /// The present congestion window, in 1/65536 of a segment.
     pub window: u32,
-    /// When the handshake was complete.
+    /// The time at which the handshake was complete.
     pub opened: Option<Time>,
-    /// When the last byte of a finite source was acknowledged.
+    /// The time at which the last byte of a finite source was acknowledged.
     pub finished: Option<Time>,
 }

@@ -5,28 +5,28 @@ use crate::scenario::{EgressSpec, NodeId, Queue, Scenario, SimLinkSpec, SimNodeS
 use terms::{Rate, Span, Time};
 use traffic::port::SchedulerKind;
 
-/// What it is.
+/// The parameters of a dumbbell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dumbbell {
-    /// Connections.
+    /// The number of connections.
     pub flows: usize,
-    /// Pairs of hosts.
+    /// The number of pairs of hosts.
     pub pairs: usize,
     /// Rate of each host's link.
     pub access: Rate,
     /// Rate of the bottleneck.
     pub bottleneck: Rate,
-    /// One way over the bottleneck; a host's link takes a tenth of it.
+    /// Delay of the bottleneck, one way. A host's link has a tenth of it.
     pub delay: Span,
-    /// Packets that may wait for the bottleneck.
+    /// Maximum number of packets in the bottleneck's queue.
     pub queue: u32,
-    /// How every connection behaves.
+    /// The behaviour of every connection.
     pub tcp: Tcp,
-    /// Connections start evenly by chance within so long.
+    /// Connections start at random times, uniformly within this span.
     pub start_spread: Span,
-    /// What is measured.
+    /// The measured window.
     pub measured: (Time, Time),
-    /// Chance.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
@@ -48,7 +48,8 @@ impl Default for Dumbbell {
     }
 }
 
-/// Builds it: nodes 0 and 1 are the routers, link 0 is the bottleneck, whose side 0 sends the data.
+/// Builds the scenario. Nodes 0 and 1 are the routers. Link 0 is the bottleneck, and its side 0 sends the
+/// data.
 pub fn dumbbell(spec: &Dumbbell) -> Scenario {
     let node = |name: String| SimNodeSpec { agent: false, ..SimNodeSpec::new(&name, Span::from_secs(30)) };
     let link = |a, b, rate, delay| {

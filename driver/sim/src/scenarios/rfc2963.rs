@@ -1,7 +1,8 @@
 //! The network of RFC 2963, appendix A: ten pairs of LANs with ten workstations each across one bottleneck of 70 Mbit/s with
 //! a RIO of three precedences; a trTCM in each customer router, and a shaper in C6 to C10.
 //!
-//! What the RFC does not say (thresholds, K, MIR, timers) is a parameter; the defaults are those that fit its tables best.
+//! Values that the RFC does not give (thresholds, K, MIR, timers) are parameters. The defaults are those that
+//! fit its tables best.
 
 use crate::rng::Rng;
 use crate::scenario::{
@@ -13,12 +14,12 @@ use traffic::dropper::{Coupling, RedCurve};
 use traffic::port::SchedulerKind;
 use traffic::tree::{DropperSpec, MeterKind, MeterSpec, QueueUnit, RasSpec, ShaperSpec};
 
-/// Customer routers on each side.
+/// Number of customer routers on each side.
 pub const ROUTERS: usize = 10;
-/// Workstations of each LAN.
+/// Number of workstations of each LAN.
 pub const WORKSTATIONS: usize = 10;
 
-/// Which shaper C6 to C10 have.
+/// The shaper of C6 to C10.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shaping {
     /// None.
@@ -29,7 +30,7 @@ pub enum Shaping {
     Green,
 }
 
-/// CIR_th, PIR_th and MIR_th.
+/// The thresholds CIR_th, PIR_th and MIR_th.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Thresholds {
     /// In percent of CBS.
@@ -38,32 +39,32 @@ pub enum Thresholds {
     Fixed([Bytes; 3]),
 }
 
-/// What the tables vary, and what the RFC leaves open.
+/// The parameters that the tables vary, and those that the RFC leaves open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// CBS of every trTCM; PBS is twice as much.
+    /// CBS of every trTCM; PBS is twice that.
     pub cbs: Bytes,
     /// The shaper of C6 to C10.
     pub shaping: Shaping,
-    /// K of the shapers' average rate.
+    /// K, the time constant of the shapers' average rate.
     pub k: Span,
     /// Thresholds of the shapers.
     pub thresholds: Thresholds,
     /// MIR of the shapers.
     pub mir: Rate,
-    /// How averages of RIO count.
+    /// The coupling of RIO's averages.
     pub coupling: Coupling,
     /// Rate of the LANs: 10 Mbit/s in the RFC.
     pub lan: Rate,
     /// Every workstation's TCP.
     pub tcp: Tcp,
-    /// Connections start evenly by chance within so long from the beginning.
+    /// Connections start at random times, uniformly within this span from the beginning.
     pub start_spread: Span,
-    /// Nothing is measured before.
+    /// The time before the measured window.
     pub warm_up: Span,
     /// Simulated time, warm-up included.
     pub duration: Span,
-    /// Chance.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
@@ -93,31 +94,31 @@ impl Default for Params {
     }
 }
 
-/// The scenario, and where in it a table's rows are.
+/// The scenario, and its parts that the tables' rows refer to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rfc2963 {
-    /// To be played until [`Scenario::measured`] ends.
+    /// The scenario. Play it until [`Scenario::measured`] ends.
     pub scenario: Scenario,
-    /// C1 to C10.
+    /// The customer routers C1 to C10.
     pub customers: Vec<Customer>,
     /// The link from ER1 (side 0) to ER2.
     pub bottleneck: LinkId,
 }
 
-/// A customer router on the sending side. Its connections are those of the group of its place: 0 for C1.
+/// A customer router on the sending side. Its connections have the group of its position: 0 for C1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Customer {
     /// The router.
     pub node: NodeId,
-    /// Its link to ER1; it is side 0, and its marker stands there.
+    /// Its link to ER1. The router is side 0, which has its marker.
     pub uplink: LinkId,
     /// CIR of its marker.
     pub cir: Rate,
-    /// Whether it shapes.
+    /// True if it has a shaper.
     pub shaped: bool,
 }
 
-/// Committed rates of C1 to C10 (table A.1); peak rates are twice as much.
+/// CIR of C1 to C10 (table A.1), by position; PIR is twice that.
 pub fn cir(customer: usize) -> Rate {
     Rate::from_mbps(2 * (customer as u64 % 5 + 1))
 }
@@ -158,14 +159,14 @@ impl Builder<'_> {
         NodeId(self.scenario.nodes.len() - 1)
     }
 
-    /// Rates are those of IP packets.
+    /// Adds a link. Its rate is that of IP packets.
     fn link(&mut self, a: NodeId, b: NodeId, rate: Rate, delay: Span) -> LinkId {
         let link = SimLinkSpec::ethernet(a, b, rate, delay, SchedulerKind::Htb);
         self.scenario.links.push(SimLinkSpec { overhead: 0, kept_back: Rate::ZERO, ..link });
         LinkId(self.scenario.links.len() - 1)
     }
 
-    /// C and C' of that place with their workstations and connections.
+    /// Adds the routers C and C' of a position, with their workstations and connections.
     fn customer(&mut self, n: usize, er1: NodeId, er2: NodeId) -> Customer {
         let (near, far) = (self.node(&format!("C{}", n + 1)), self.node(&format!("C{}'", n + 1)));
         let (access, delay) = (Rate::from_mbps(34), Span::from_micros(2_500));

@@ -1,6 +1,8 @@
-//! How the congestion window grows in congestion avoidance, and how far it falls: Reno (RFC 5681) and CUBIC (RFC 9438).
+//! Growth of the congestion window in congestion avoidance, and its reduction: Reno (RFC 5681) and CUBIC (RFC
+//! 9438).
 //!
-//! CUBIC is reckoned in floating point with sums, products, quotients and Newton's method only: the same on every machine.
+//! CUBIC is computed in floating point with sums, products, quotients and Newton's method only, so it is the
+//! same on every machine.
 
 use super::ONE;
 use crate::scenario::Growth;
@@ -13,12 +15,12 @@ const BETA: f64 = 0.7;
 /// alpha_cubic of section 4.3.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// Which, and what it remembers.
+/// The algorithm and its state.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Grower {
-    /// Nothing to remember.
+    /// RFC 5681, without state.
     Reno,
-    /// Its curve.
+    /// RFC 9438, with its curve.
     Cubic(Box<Cubic>),
 }
 
@@ -27,16 +29,16 @@ pub enum Grower {
 pub struct Cubic {
     w_max: f64,
     k: f64,
-    /// When this congestion avoidance began.
+    /// The start of this congestion avoidance.
     epoch: Option<Time>,
-    /// What Reno would have (section 4.3).
+    /// The window that Reno would have (section 4.3).
     w_est: f64,
-    /// The window just before the last reduction: beyond it Reno's estimate grows as Reno does.
+    /// The window just before the last reduction. Above it, Reno's estimate grows as Reno does.
     prior: f64,
 }
 
 impl Grower {
-    /// At the beginning.
+    /// The initial state.
     pub fn new(growth: Growth) -> Grower {
         match growth {
             Growth::Reno => Grower::Reno,
@@ -44,7 +46,8 @@ impl Grower {
         }
     }
 
-    /// One acknowledgement of `acked` new segments in congestion avoidance: the new window, in 2^-16 segments.
+    /// Handles an acknowledgement of `acked` new segments in congestion avoidance. Returns the new window, in
+    /// 2^-16 segments.
     #[inline]
     pub fn avoid(&mut self, now: Time, srtt: Span, window: u32, acked: u32) -> u32 {
         match self {
@@ -54,7 +57,8 @@ impl Grower {
         }
     }
 
-    /// A loss with so much in flight (2^-16 segments): the new threshold (RFC 5681 equation 4, RFC 9438 section 4.6).
+    /// Handles a loss with `flight` in flight, in 2^-16 segments. Returns the new threshold (RFC 5681
+    /// equation 4, RFC 9438 section 4.6).
     pub fn reduce(&mut self, window: u32, flight: u32) -> u32 {
         let threshold = match self {
             Grower::Reno => flight / 2,
@@ -63,7 +67,7 @@ impl Grower {
         threshold.max(2 * ONE)
     }
 
-    /// A timeout: the curve starts anew (RFC 9438 section 4.8).
+    /// Handles a timeout: the curve starts anew (RFC 9438 section 4.8).
     pub fn timeout(&mut self) {
         if let Grower::Cubic(cubic) = self {
             cubic.epoch = None;
@@ -91,7 +95,7 @@ impl Cubic {
         window + (target - window) * acked / window
     }
 
-    /// Section 4.2: K from where the window is now.
+    /// Starts the curve: K from the present window (section 4.2).
     fn begin(&mut self, now: Time, window: f64) {
         self.epoch = Some(now);
         self.w_est = window;
@@ -126,7 +130,7 @@ fn seconds(span: Span) -> f64 {
     span.as_nanos() as f64 / Span::NANOS_PER_SEC as f64
 }
 
-/// By Newton's method from above; exact to the last few bits for what windows can be.
+/// The cube root by Newton's method from above, exact to the last few bits for possible windows.
 fn cube_root(x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;

@@ -1,10 +1,11 @@
 //! SACK TCP, as a sender and a receiver that are told and say.
 //!
-//! Sequence numbers count segments, not bytes: every segment is a full one but the last of a finite source. What goes on a
-//! wire has real headers (RFC 9293 with options of RFC 2018), and its length counts.
+//! Sequence numbers count segments, not bytes. Every segment is full except the last of a finite source.
+//! Packets have the lengths of real headers (RFC 9293 with options of RFC 2018).
 //!
-//! Reading order: [`ranges`] (what is known to have arrived), [`scoreboard`] (RFC 6675 section 4), [`timer`] (RFC 6298),
-//! [`growth`] (RFC 5681, RFC 9438), [`sender`], [`recovery`] (what it does about loss), [`receiver`].
+//! Reading order: [`ranges`] (segments known to have arrived), [`scoreboard`] (RFC 6675 section 4), [`timer`]
+//! (RFC 6298), [`growth`] (RFC 5681, RFC 9438), [`sender`], [`recovery`] (its reaction to loss),
+//! [`receiver`].
 
 pub mod growth;
 pub mod ranges;
@@ -22,24 +23,25 @@ use terms::Span;
 
 /// Bytes of IPv4 and TCP headers without options.
 pub const HEADERS: u32 = 40;
-/// Bytes of a SYN or SYN+ACK: maximum segment size, SACK permitted, window scale, three of padding.
+/// Bytes of a SYN or SYN+ACK: the options maximum segment size, SACK permitted, window scale, and three bytes
+/// of padding.
 pub const SYN_LEN: u32 = HEADERS + 12;
-/// SACK blocks of an acknowledgement at most.
+/// Maximum number of SACK blocks in an acknowledgement.
 pub const BLOCKS: usize = 3;
-/// Segments that a window may have at most, so that 32 bits hold it in 2^-16.
+/// Maximum number of segments in a window, so that 32 bits hold it in units of 2^-16.
 pub const MAX_WINDOW: u32 = u16::MAX as u32;
-/// One segment, as a congestion window counts.
+/// One segment in the unit of a congestion window.
 pub const ONE: u32 = 1 << 16;
 
-/// SACK blocks: from the first segment, to the second excluded; empty ones are `(0, 0)`.
+/// SACK blocks: the first segment, and the first one after the block. Empty ones are `(0, 0)`.
 pub type Blocks = [(u32, u32); BLOCKS];
 
-/// IP bytes of an acknowledgement with so many SACK blocks: two of padding, two of header, eight each.
+/// IP bytes of an acknowledgement with that number of SACK blocks: two of padding, two of header, eight each.
 pub const fn ack_len(blocks: u32) -> u32 {
     if blocks == 0 { HEADERS } else { HEADERS + 4 + 8 * blocks }
 }
 
-/// How a TCP behaves, reckoned from [`Tcp`]; shared by all connections that behave alike.
+/// The behaviour of a TCP, computed from [`Tcp`]. All connections that behave alike share it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Conduct {
     /// Bytes of a full segment.
@@ -50,22 +52,22 @@ pub struct Conduct {
     pub initial_window: u32,
     /// The initial slow start threshold, segments.
     pub threshold: u32,
-    /// How the window grows.
+    /// The growth of the window.
     pub growth: Growth,
-    /// RFC 3042.
+    /// Limited transmit (RFC 3042).
     pub limited_transmit: bool,
-    /// How long an acknowledgement may wait.
+    /// Maximum wait of an acknowledgement.
     pub delayed_ack: Option<Span>,
-    /// The timer.
+    /// The retransmission timer.
     pub rto: RtoSpec,
-    /// RFC 2018 section 8.
+    /// Forget SACK information on a timeout (RFC 2018 section 8).
     pub forget_on_timeout: bool,
-    /// RFC 6675 NextSeg rule 4.
+    /// Rescue retransmission (RFC 6675 NextSeg rule 4).
     pub rescue: bool,
 }
 
 impl Conduct {
-    /// Reckons in segments.
+    /// Converts bytes to segments.
     pub fn new(tcp: &Tcp) -> Conduct {
         let window = tcp.window.get() / u64::from(tcp.mss.max(1));
         let window = u32::try_from(window).unwrap_or(MAX_WINDOW).clamp(1, MAX_WINDOW);

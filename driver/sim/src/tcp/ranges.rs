@@ -1,7 +1,7 @@
 //! Segments that have arrived out of order, as sorted disjoint ranges that do not touch.
 //!
-//! There are as many ranges as holes, so what an acknowledgement costs does not grow with the window. Without loss there are
-//! none, nothing is allocated, and the whole is a pointer.
+//! There are as many ranges as holes, so the cost of an acknowledgement does not grow with the window.
+//! Without loss there are no ranges, nothing is allocated, and the set is a null pointer.
 
 /// A set of segment numbers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -9,28 +9,28 @@ pub struct Ranges(Option<Box<Members>>);
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Members {
-    /// From the first, to the second excluded; ascending.
+    /// Each range: its first segment, and the first one after it; ascending.
     list: Vec<(u32, u32)>,
     total: u32,
 }
 
-/// What an operation changed: members gained or lost, in all and below the mark.
+/// A change in the number of members, gained or lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RangeChange {
-    /// In all.
+    /// The change in all.
     pub all: u32,
-    /// Below the mark.
+    /// The change below the mark.
     pub below: u32,
 }
 
 impl Ranges {
-    /// How many segments.
+    /// The number of segments.
     #[inline]
     pub fn total(&self) -> u32 {
         self.0.as_ref().map_or(0, |members| members.total)
     }
 
-    /// Whether there is none.
+    /// True if the set is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.total() == 0
@@ -45,7 +45,7 @@ impl Ranges {
         self.list().iter().copied()
     }
 
-    /// Forgets all.
+    /// Removes all members.
     pub fn clear(&mut self) {
         if let Some(members) = &mut self.0 {
             members.list.clear();
@@ -53,23 +53,23 @@ impl Ranges {
         }
     }
 
-    /// One past the highest.
+    /// One past the highest member.
     pub fn end(&self) -> Option<u32> {
         self.list().last().map(|range| range.1)
     }
 
-    /// The range that a segment is in.
+    /// The range that contains a segment.
     pub fn around(&self, segment: u32) -> Option<(u32, u32)> {
         let at = self.after(segment);
         self.list().get(at.wrapping_sub(1)).copied().filter(|range| segment < range.1)
     }
 
-    /// The first segment from there on that is not a member.
+    /// The first segment from `segment` on that is not a member.
     pub fn gap_from(&self, segment: u32) -> u32 {
         self.around(segment).map_or(segment, |range| range.1)
     }
 
-    /// The last segment below there that is not a member.
+    /// The last segment below `end` that is not a member.
     pub fn gap_below(&self, end: u32) -> Option<u32> {
         let last = end.checked_sub(1)?;
         match self.around(last) {
@@ -90,7 +90,7 @@ impl Ranges {
         None
     }
 
-    /// Adds `from..to`; returns how many of them are new.
+    /// Adds `from..to`. Returns the number of new members.
     pub fn insert(&mut self, from: u32, to: u32, mark: u32) -> RangeChange {
         if from >= to {
             return RangeChange::default();
@@ -121,7 +121,7 @@ impl Ranges {
         new
     }
 
-    /// Drops all members below `edge`; returns how many they were.
+    /// Removes all members below `edge`. Returns the number removed.
     pub fn advance(&mut self, edge: u32, mark: u32) -> RangeChange {
         let mut gone = RangeChange::default();
         let Some(members) = &mut self.0 else { return gone };

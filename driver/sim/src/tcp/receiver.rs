@@ -1,34 +1,36 @@
-//! The receiver: told of segments, says when to acknowledge what (RFC 5681 section 4.2, RFC 2018 section 4).
+//! The receiver: told of segments, it says when and what to acknowledge (RFC 5681 section 4.2, RFC 2018
+//! section 4).
 
 use super::ranges::Ranges;
 use super::{Blocks, Conduct};
 use terms::Time;
 
-/// What it says to a segment.
+/// The time of a segment's acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AckTiming {
     /// Acknowledge now.
     Now,
-    /// Nothing yet; at [`TcpReceiver::wake_at`] at the latest.
+    /// Not yet; at [`TcpReceiver::wake_at`] at the latest.
     Later,
 }
 
-/// A receiver at work.
+/// A receiver and its state.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TcpReceiver {
     /// The first segment that is missing.
     next: u32,
-    /// A member each of the ranges that the last segments belonged to, the latest first.
+    /// One member of each range of the latest segments, the latest first.
     recent: [u32; 3],
     beyond: Ranges,
-    /// When the acknowledgement that waits must go, ns; 0: none waits.
+    /// The time at which the delayed acknowledgement must go, ns; 0 if none waits.
     due: u64,
-    /// Segments that came again.
+    /// Duplicate segments.
     again: u32,
 }
 
 impl TcpReceiver {
-    /// A segment of data arrives; returns what to do and how many segments the application gets of it.
+    /// Takes a segment of data. Returns when to acknowledge and the number of segments that the application
+    /// gets.
     #[inline]
     pub fn arrived(&mut self, conduct: &Conduct, now: Time, segment: u32) -> (AckTiming, u32) {
         if segment == self.next {
@@ -47,7 +49,7 @@ impl TcpReceiver {
         (AckTiming::Now, 0)
     }
 
-    /// The whole or a part of a gap is filled: acknowledged at once.
+    /// Fills a gap or its first segment. The caller acknowledges at once.
     fn fills(&mut self, segment: u32) -> u32 {
         self.due = 0;
         let before = self.next;
@@ -67,13 +69,13 @@ impl TcpReceiver {
         AckTiming::Later
     }
 
-    /// When the acknowledgement that waits must go; [`Time::FOREVER`]: none waits.
+    /// The time at which the delayed acknowledgement must go; [`Time::FOREVER`] if none waits.
     #[inline]
     pub fn wake_at(&self) -> Time {
         if self.due == 0 { Time::FOREVER } else { Time::from_nanos(self.due) }
     }
 
-    /// Time has come: whether to acknowledge.
+    /// Handles the time. Returns true if an acknowledgement must go now.
     pub fn wake(&mut self, now: Time) -> bool {
         let go = now >= self.wake_at();
         if go {
@@ -82,7 +84,8 @@ impl TcpReceiver {
         go
     }
 
-    /// What an acknowledgement says now: the first missing segment, and the ranges beyond, the latest first.
+    /// The content of an acknowledgement now: the first missing segment, and the ranges beyond it, the latest
+    /// first.
     #[inline]
     pub fn acknowledgement(&self) -> (u32, Blocks) {
         let mut blocks = Blocks::default();
@@ -107,17 +110,17 @@ impl TcpReceiver {
         self.recent[0] = segment;
     }
 
-    /// Segments that the application has.
+    /// The number of segments delivered to the application.
     pub fn delivered(&self) -> u32 {
         self.next
     }
 
-    /// Segments that came again.
+    /// The number of duplicate segments.
     pub fn again(&self) -> u32 {
         self.again
     }
 
-    /// What has come beyond the first that is missing.
+    /// Segments that arrived beyond the first missing one.
     pub fn beyond(&self) -> &Ranges {
         &self.beyond
     }

@@ -1,5 +1,5 @@
-//! What a sender does about loss: duplicate acknowledgements (RFC 6675 section 5), NextSeg (section 4), and timeouts
-//! (section 5.1, RFC 5681 section 3.1, RFC 6298 section 5).
+//! The sender's reaction to loss: duplicate acknowledgements (RFC 6675 section 5), NextSeg (section 4), and
+//! timeouts (section 5.1, RFC 5681 section 3.1, RFC 6298 section 5).
 
 use super::scoreboard::DUP_THRESH;
 use super::sender::{Segment, SenderPhase, TcpSender};
@@ -7,8 +7,8 @@ use super::{Conduct, ONE};
 use terms::Time;
 
 impl TcpSender {
-    /// An acknowledgement with new SACK information while no recovery is on. After a timeout none begins before what was sent
-    /// until then is acknowledged; the phase sees to that.
+    /// Handles an acknowledgement with new SACK information outside of a recovery. After a timeout no
+    /// recovery begins until all segments sent before it are acknowledged: the phase prevents that.
     pub(super) fn duplicate(&mut self) {
         self.dup_acks = self.dup_acks.saturating_add(1);
         if u32::from(self.dup_acks) >= DUP_THRESH || self.board.first_is_lost() {
@@ -16,7 +16,7 @@ impl TcpSender {
         }
     }
 
-    /// Step 4.
+    /// Step 4: enters loss recovery.
     fn enter_recovery(&mut self) {
         let flight = self.board.flight().saturating_sub(u32::from(self.limited));
         self.recover = self.board.high;
@@ -30,7 +30,7 @@ impl TcpSender {
         self.timer.do_not_measure();
     }
 
-    /// Step C with NextSeg.
+    /// Step C: the next segment in recovery, by NextSeg.
     pub(super) fn next_in_recovery(&mut self, conduct: &Conduct) -> Option<Segment> {
         if core::mem::take(&mut self.urgent) {
             // Step 4.3, whatever the window says.
@@ -62,7 +62,7 @@ impl TcpSender {
         Segment::Again(segment)
     }
 
-    /// The retransmission timer has expired.
+    /// Handles an expiry of the retransmission timer.
     pub(super) fn timed_out(&mut self, conduct: &Conduct, now: Time) {
         let first = self.timer.backed_off() == 0;
         self.timer.expired(&conduct.rto);
@@ -96,7 +96,8 @@ impl TcpSender {
         self.timer.start(now);
     }
 
-    /// After a timeout: all that is missing is taken for lost and sent again in order, then new data, in slow start.
+    /// The next segment after a timeout. All missing segments count as lost and are sent again in order, then
+    /// new data, in slow start.
     pub(super) fn next_after_timeout(&mut self, conduct: &Conduct) -> Option<Segment> {
         if self.board.resent >= self.window >> 16 {
             return None;

@@ -1,32 +1,34 @@
-//! The scoreboard of RFC 6675 section 4, in counts that are kept up to date instead of loops over the window.
+//! The scoreboard of RFC 6675 section 4, with counts kept up to date instead of loops over the window.
 //!
-//! With full segments IsLost(s) says: at least three segments above `s` are SACKed. So all that is not SACKed below the third
-//! highest SACKed segment is lost, and nothing else is. SetPipe is then a sum of three counts.
+//! With full segments, IsLost(s) means that at least three segments above `s` are SACKed. So a segment is
+//! lost if and only if it is not SACKed and is below the third highest SACKed segment. SetPipe is then a sum
+//! of three counts.
 
 use super::Blocks;
 use super::ranges::Ranges;
 
-/// Segments above one that must be SACKed for it to be lost.
+/// The number of SACKed segments above a segment that make it count as lost.
 pub const DUP_THRESH: u32 = 3;
 
-/// What the sender knows of its window.
+/// The sender's knowledge of its window.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Scoreboard {
     /// The first segment that is not acknowledged: HighACK + 1.
     pub una: u32,
-    /// One past the last that was sent: HighData + 1.
+    /// One past the last segment sent: HighData + 1.
     pub high: u32,
-    /// One past the last that was sent again in this recovery: HighRxt + 1. Not below `una`.
+    /// One past the last segment sent again in this recovery: HighRxt + 1. Not below `una`.
     pub high_rxt: u32,
     /// Segments in `una..high_rxt` that are not SACKed.
     pub resent: u32,
-    /// Below it, what is not SACKed is lost.
+    /// Segments below it that are not SACKed are lost.
     edge: u32,
     sacked: Ranges,
 }
 
 impl Scoreboard {
-    /// Update() for the cumulative acknowledgement; returns how many segments it newly covers, and how many of these were SACKed.
+    /// Update() for the cumulative acknowledgement. Returns the number of newly acknowledged segments, and
+    /// how many of these were SACKed.
     #[inline]
     pub fn advance(&mut self, ack: u32) -> (u32, u32) {
         if ack <= self.una || ack > self.high {
@@ -47,7 +49,7 @@ impl Scoreboard {
         (acked, known)
     }
 
-    /// Update() for SACK blocks; returns how many segments are newly SACKed.
+    /// Update() for SACK blocks. Returns the number of newly SACKed segments.
     pub fn sack(&mut self, blocks: &Blocks) -> u32 {
         let mut new = 0;
         for &(from, to) in blocks {
@@ -61,14 +63,14 @@ impl Scoreboard {
         new
     }
 
-    /// Forgets what was SACKed, and starts again at the first segment: all of it is lost.
+    /// Forgets all SACK information and starts again at the first segment: all segments count as lost.
     pub fn forget(&mut self) {
         self.sacked.clear();
         self.edge = self.una;
         self.restart();
     }
 
-    /// Nothing has been sent again yet.
+    /// Notes that no segment has been sent again yet.
     pub fn restart(&mut self) {
         self.high_rxt = self.una;
         self.resent = 0;
@@ -80,7 +82,7 @@ impl Scoreboard {
         self.high - self.una
     }
 
-    /// Whether nothing is SACKed.
+    /// True if no segment is SACKed.
     #[inline]
     pub fn is_clean(&self) -> bool {
         self.sacked.is_empty()
@@ -91,7 +93,7 @@ impl Scoreboard {
         self.edge > self.una
     }
 
-    /// SetPipe(): what is in the network, as far as one can tell.
+    /// SetPipe(): the estimated number of segments in the network.
     pub fn pipe(&self) -> u32 {
         let total = self.sacked.total();
         let missing = self.flight() - total;
@@ -106,7 +108,8 @@ impl Scoreboard {
         (next < self.edge).then_some(next)
     }
 
-    /// NextSeg() rule 3: the same of those that are not known to be lost, below the highest SACKed.
+    /// NextSeg() rule 3: the first segment below the highest SACKed one that was not sent again and is not
+    /// known to be lost.
     pub fn next_doubtful(&self) -> Option<u32> {
         let next = self.next_hole();
         self.sacked.end().filter(|end| next < *end).map(|_| next)
@@ -118,12 +121,12 @@ impl Scoreboard {
         if self.sacked.is_empty() { self.high_rxt } else { self.sacked.gap_from(self.high_rxt) }
     }
 
-    /// The highest that is neither acknowledged nor SACKed.
+    /// The highest segment that is neither acknowledged nor SACKed.
     pub fn last_missing(&self) -> Option<u32> {
         self.sacked.gap_below(self.high).filter(|last| *last >= self.una)
     }
 
-    /// A segment at or above `high_rxt` is sent again.
+    /// Notes that a segment at or above `high_rxt` is sent again.
     pub fn send_again(&mut self, segment: u32) {
         self.high_rxt = segment + 1;
         self.resent += 1;

@@ -1,4 +1,4 @@
-//! The sender: told of acknowledgements and time, says which segment goes next and when it wants to be woken.
+//! The sender: told of acknowledgements and time, it says which segment goes next and when to wake it.
 
 use super::growth::Grower;
 use super::scoreboard::Scoreboard;
@@ -6,18 +6,18 @@ use super::timer::Timer;
 use super::{Blocks, Conduct, ONE};
 use terms::{Span, Time};
 
-/// A segment that goes.
+/// A segment to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Segment {
     /// Opens the connection.
     Syn,
-    /// Data that was never sent.
+    /// Data that has not been sent before.
     New(u32),
-    /// Data that was.
+    /// Data that has been sent before.
     Again(u32),
 }
 
-/// Where a sender is.
+/// The phase of a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SenderPhase {
     /// Not yet told to open.
@@ -32,27 +32,27 @@ pub enum SenderPhase {
     Loss,
 }
 
-/// What happens seldom.
+/// Counters of rare events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TcpCounts {
     /// Timeouts.
     pub timeouts: u32,
     /// Entries into recovery.
     pub recoveries: u32,
-    /// Round trips measured.
+    /// The number of round trips measured.
     pub rtt_samples: u32,
-    /// Their sum, ns.
+    /// Sum of the round trips measured, ns.
     pub rtt_sum: u64,
 }
 
-/// A sender at work. What each acknowledgement needs comes first.
+/// A sender and its state. The fields that each acknowledgement needs come first.
 #[derive(Clone, PartialEq, Debug)]
 #[repr(C)]
 pub struct TcpSender {
     pub(super) board: Scoreboard,
     /// RecoveryPoint + 1, of the last recovery or timeout.
     pub(super) recover: u32,
-    /// One past the last segment that there is to send.
+    /// One past the last segment of the source.
     limit: u32,
     /// Congestion window and threshold, 2^-16 segments.
     pub(super) window: u32,
@@ -63,9 +63,9 @@ pub struct TcpSender {
     pub(super) dup_acks: u8,
     /// Segments sent by limited transmit since the last cumulative acknowledgement; they do not count in FlightSize.
     pub(super) limited: u8,
-    /// Retransmission or SYN that goes whatever the window says.
+    /// True if a retransmission or SYN goes whatever the window allows.
     pub(super) urgent: bool,
-    /// Segments with data, and those of them that were sent before.
+    /// Data segments sent, and those of them that were sent before.
     sent: u32,
     again: u32,
     pub(super) timer: Timer,
@@ -74,7 +74,7 @@ pub struct TcpSender {
 }
 
 impl TcpSender {
-    /// A sender of so many segments; `u32::MAX` is no end.
+    /// A sender of `segments` segments; `u32::MAX` means no end.
     pub fn new(conduct: &Conduct, segments: u32) -> TcpSender {
         TcpSender {
             board: Scoreboard::default(),
@@ -105,7 +105,7 @@ impl TcpSender {
         }
     }
 
-    /// The SYN was answered.
+    /// Handles the answer to the SYN.
     pub fn opened(&mut self, conduct: &Conduct, now: Time) {
         if self.phase != SenderPhase::Opening {
             return;
@@ -122,12 +122,12 @@ impl TcpSender {
         }
     }
 
-    /// Nothing new is sent from now on.
+    /// Stops new data from now on.
     pub fn stop(&mut self) {
         self.limit = self.board.high;
     }
 
-    /// An acknowledgement: all below `ack` has arrived, and what the blocks say.
+    /// Handles an acknowledgement: all segments below `ack` have arrived, and those in `blocks`.
     #[inline]
     pub fn acknowledged(&mut self, conduct: &Conduct, now: Time, ack: u32, blocks: &Blocks) {
         let (acked, _) = self.board.advance(ack);
@@ -150,7 +150,7 @@ impl TcpSender {
         }
     }
 
-    /// New data is acknowledged.
+    /// Handles newly acknowledged data.
     fn forward(&mut self, conduct: &Conduct, now: Time, acked: u32) {
         match self.phase {
             SenderPhase::Recovery if self.board.una >= self.recover => {
@@ -180,7 +180,7 @@ impl TcpSender {
         }
     }
 
-    /// What goes now, if something may.
+    /// The segment to send now, if one may be sent.
     #[inline]
     pub fn poll(&mut self, conduct: &Conduct, now: Time) -> Option<Segment> {
         let segment = match self.phase {
@@ -205,13 +205,13 @@ impl TcpSender {
         Some(segment)
     }
 
-    /// When it wants to be woken; [`Time::FOREVER`]: not before it is told something.
+    /// The time at which to wake it; [`Time::FOREVER`] if no timer runs.
     #[inline]
     pub fn wake_at(&self) -> Time {
         self.timer.deadline()
     }
 
-    /// Time has come.
+    /// Handles the time: a timeout, if it is due.
     pub fn wake(&mut self, conduct: &Conduct, now: Time) {
         if now >= self.timer.deadline() {
             self.timed_out(conduct, now);
@@ -235,7 +235,7 @@ impl TcpSender {
         self.new_data(conduct)
     }
 
-    /// The next segment that was never sent, if there is one and the receiver has room for it.
+    /// The next segment that was never sent, if there is one and the receiver's window has room.
     #[inline]
     pub(super) fn new_data(&mut self, conduct: &Conduct) -> Option<Segment> {
         let next = self.board.high;
@@ -253,13 +253,13 @@ impl TcpSender {
         }
     }
 
-    /// Whether all that there was to send is acknowledged.
+    /// True if all segments of the source are acknowledged.
     #[inline]
     pub fn is_finished(&self) -> bool {
         self.board.una >= self.limit
     }
 
-    /// Where it is.
+    /// The present phase.
     pub fn phase(&self) -> SenderPhase {
         self.phase
     }
@@ -274,27 +274,27 @@ impl TcpSender {
         self.threshold
     }
 
-    /// What it knows of its window.
+    /// The scoreboard.
     pub fn board(&self) -> &Scoreboard {
         &self.board
     }
 
-    /// Its timer.
+    /// The retransmission timer.
     pub fn timer(&self) -> &Timer {
         &self.timer
     }
 
-    /// Segments with data.
+    /// The number of data segments sent.
     pub fn sent(&self) -> u32 {
         self.sent
     }
 
-    /// Those of them that were sent before.
+    /// The number of data segments that were sent before.
     pub fn again(&self) -> u32 {
         self.again
     }
 
-    /// What else it counts.
+    /// Counters of rare events.
     pub fn counts(&self) -> TcpCounts {
         self.counts
     }

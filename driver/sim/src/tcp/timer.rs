@@ -3,18 +3,18 @@
 use crate::scenario::RtoSpec;
 use terms::{Span, Time};
 
-/// Round trip time, its variation, and the timeout they make.
+/// The smoothed round trip time, its variation, and the timeout from both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timer {
-    /// When it expires, ns; `u64::MAX`: it is off.
+    /// The time at which it expires, ns; `u64::MAX` if it is off.
     deadline: u64,
-    /// Since when a segment is timed, ns.
+    /// The time at which the measured segment was sent, ns.
     timed_at: u64,
-    /// Microseconds, as is the rest: 32 bits hold more than an hour.
+    /// In microseconds, as the next two: 32 bits hold more than an hour.
     srtt: u32,
     rttvar: u32,
     rto: u32,
-    /// Which segment is timed, if one is.
+    /// The measured segment, if `timing`.
     timed: u32,
     timing: bool,
     /// Timeouts since the last measurement.
@@ -22,37 +22,37 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Before the first measurement.
+    /// A timer before the first measurement.
     pub fn new(spec: &RtoSpec) -> Timer {
         let rto = micros(spec.initial).max(1);
         Timer { srtt: 0, rttvar: 0, rto, deadline: u64::MAX, timed_at: 0, timed: 0, timing: false, backed_off: 0 }
     }
 
-    /// When it expires.
+    /// The time at which it expires.
     #[inline]
     pub fn deadline(&self) -> Time {
         Time::from_nanos(self.deadline)
     }
 
-    /// Section 5.1 and 5.3: (re)start.
+    /// Sections 5.1 and 5.3: starts or restarts the timer.
     #[inline]
     pub fn start(&mut self, now: Time) {
         self.deadline = now.as_nanos().saturating_add(u64::from(self.rto) * 1_000);
     }
 
-    /// Whether it runs.
+    /// True if the timer runs.
     #[inline]
     pub fn runs(&self) -> bool {
         self.deadline != u64::MAX
     }
 
-    /// Section 5.2: off.
+    /// Section 5.2: stops the timer.
     #[inline]
     pub fn stop(&mut self) {
         self.deadline = u64::MAX;
     }
 
-    /// A segment is sent for the first time: it is timed if none is.
+    /// Notes that a segment is sent for the first time. It is measured if no other is.
     #[inline]
     pub fn sent(&mut self, now: Time, segment: u32) {
         if !self.timing {
@@ -60,13 +60,14 @@ impl Timer {
         }
     }
 
-    /// Karn's algorithm (section 3): what was sent again is not measured.
+    /// Karn's algorithm (section 3): ends the measurement after a retransmission.
     #[inline]
     pub fn do_not_measure(&mut self) {
         self.timing = false;
     }
 
-    /// Everything below `ack` is acknowledged: the measurement, if that ends one.
+    /// Handles an acknowledgement of all segments below `ack`. Returns the round trip time if that ends a
+    /// measurement.
     #[inline]
     pub fn acked(&mut self, spec: &RtoSpec, now: Time, ack: u32) -> Option<Span> {
         if !self.timing || ack <= self.timed {
@@ -95,7 +96,7 @@ impl Timer {
         self.backed_off = 0;
     }
 
-    /// Section 5.5: it has expired, and backs off.
+    /// Section 5.5: the timer has expired; its timeout doubles.
     pub fn expired(&mut self, spec: &RtoSpec) {
         self.rto = self.rto.saturating_mul(2).min(micros(spec.ceiling).max(1));
         self.backed_off = self.backed_off.saturating_add(1);
@@ -112,7 +113,7 @@ impl Timer {
         self.backed_off
     }
 
-    /// The timeout now.
+    /// The present timeout.
     pub fn rto(&self) -> Span {
         Span::from_micros(u64::from(self.rto))
     }
@@ -127,7 +128,7 @@ fn whole(micros: u64, tick: u64) -> u64 {
     micros.div_ceil(tick).saturating_mul(tick)
 }
 
-/// Rounded up.
+/// Microseconds, rounded up.
 fn micros(span: Span) -> u32 {
     narrow(span.as_nanos().div_ceil(1_000))
 }

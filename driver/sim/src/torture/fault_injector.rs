@@ -1,4 +1,4 @@
-//! What happens: faults and applications, each kind at exponential intervals of its own, drawn from the seed.
+//! Faults and application calls. Each kind has its own exponential intervals, drawn from the seed.
 
 use super::Torture;
 use super::net::{SessionPlan, talks};
@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use terms::{Span, Time};
 
-/// What can happen, how often (on average, anywhere in the net) and for how long (on average).
+/// Each kind of fault with its mean interval in the whole net and its mean duration.
 const FAULTS: [(Fault, Span, Span); 7] = [
     (Fault::Impair, Span::from_secs(15 * 60), Span::from_secs(10 * 60)),
     (Fault::Link, Span::from_secs(20 * 60), Span::from_secs(3 * 60)),
@@ -20,7 +20,7 @@ const FAULTS: [(Fault, Span, Span); 7] = [
     (Fault::Clock, Span::from_secs(60 * 60), Span::ZERO),
 ];
 
-/// How often an application changes its mind, and says again what it wants.
+/// The mean interval between changes of applications' calls.
 const MIND: Span = Span::from_secs(40);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -34,7 +34,7 @@ enum Fault {
     Clock,
 }
 
-/// What is due.
+/// A pending event.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Due {
     Begins(usize),
@@ -46,7 +46,7 @@ enum Due {
     Mind,
 }
 
-/// The source of everything that happens.
+/// The source of all faults and application calls.
 pub struct FaultInjector {
     rng: Rng,
     due: BinaryHeap<Reverse<(Time, u64, Due)>>,
@@ -55,12 +55,12 @@ pub struct FaultInjector {
     nodes: usize,
     links: usize,
     parted: bool,
-    /// Actions of something that is several at once.
+    /// Actions that are due now. One event may have several.
     ready: Vec<(Time, ScenarioAction)>,
 }
 
 impl FaultInjector {
-    /// Of this net.
+    /// An injector for this net.
     pub fn new(torture: &Torture, scenario: &Scenario) -> FaultInjector {
         let mut injector = FaultInjector {
             rng: Rng::new(torture.seed, 1 << 42),
@@ -79,7 +79,7 @@ impl FaultInjector {
         injector
     }
 
-    /// The next thing that happens until then, and when.
+    /// The next action until `until`, with its time.
     pub fn next(&mut self, until: Time) -> Option<(Time, ScenarioAction)> {
         loop {
             if let Some(ready) = self.ready.pop() {
@@ -93,7 +93,7 @@ impl FaultInjector {
         }
     }
 
-    /// Everything is mended and everybody goes.
+    /// Actions that repair everything and make all applications leave.
     pub fn calm(&mut self) -> Vec<ScenarioAction> {
         let mut all: Vec<ScenarioAction> = vec![ScenarioAction::Heal];
         all.extend(
@@ -185,7 +185,7 @@ impl FaultInjector {
         }
     }
 
-    /// An application changes its mind: it mostly wants to talk.
+    /// Changes an application's calls. Mostly it sends and receives.
     fn mind(&mut self, at: Time) {
         let n = self.any(self.talks.len());
         let SessionPlan { from, to, app, session, template, tspec } = self.talks[n];

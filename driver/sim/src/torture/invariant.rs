@@ -1,4 +1,5 @@
-//! What must hold: lifetimes, judged from what each agent heard and said; agreement of ledger, plan and ports.
+//! The invariants: lifetimes, judged from the messages and events of each agent; agreement of ledger, plan
+//! and ports.
 
 use super::{FaultCounts, Torture};
 use crate::run_trace::{TraceEvent, TraceLine};
@@ -13,23 +14,24 @@ use std::net::IpAddr;
 use terms::{IfIndex, SenderTemplate, Session, Span, Time};
 use wire::Message;
 
-/// No state may outlive its lifetime by more.
+/// The longest time by which a state may outlive its lifetime.
 const TICK: Span = Span::from_millis(1);
 
-/// Path state (no interface), or the reservation states of an outgoing interface, of one sender in one node.
+/// A state of one sender in one node: path state (no interface), or the reservation states of an outgoing
+/// interface.
 type State = (NodeId, Option<IfIndex>, Session, SenderTemplate);
 
-/// A refresh: from which neighbour (there are several where a route has changed, or where a node between is passed over
-/// whose agent is dead), when it came, and for how long it keeps the state.
+/// A refresh: the neighbour, the time, and the lifetime that it gives. There are several neighbours after a
+/// change of route, or if a node with a dead agent lies between.
 type Refresh = (IpAddr, Time, Span);
 
-/// The judge.
+/// The judge of a run.
 pub struct Invariant {
     keep: u32,
-    /// When each state was last refreshed, and for how long that keeps it.
+    /// The latest refreshes of each state, one for each neighbour.
     refreshed: BTreeMap<State, Vec<Refresh>>,
-    /// Where and when the last message was heard, and what it refreshed: if the agent says next that it dropped the
-    /// message (a transient loop, no such state), that was no refresh.
+    /// Node and time of the last message. `undo` has the refreshes before it: if the agent's next event says
+    /// that it dropped the message (a transient loop, no such state), the message was no refresh.
     last: Option<(NodeId, Time)>,
     undo: Vec<(State, Vec<Refresh>)>,
     messages: u64,
@@ -37,7 +39,7 @@ pub struct Invariant {
 }
 
 impl Invariant {
-    /// Nothing has happened.
+    /// A judge of a run that has not begun.
     pub fn new(_: &Torture) -> Invariant {
         Invariant {
             keep: super::net::KEEP,
@@ -49,7 +51,7 @@ impl Invariant {
         }
     }
 
-    /// Judges and drops what was heard and said since.
+    /// Judges and drops the messages and events since the last call.
     pub fn judge(&mut self, world: &mut World) -> Result<(), String> {
         let heard = world.heard.as_mut().map(std::mem::take).unwrap_or_default();
         let lines = world.story.take_lines();
@@ -64,7 +66,7 @@ impl Invariant {
         Ok(())
     }
 
-    /// What stands now: every state within its lifetime, every ledger in order.
+    /// Checks the present state: every state within its lifetime, every ledger correct.
     pub fn standing(&self, world: &World) -> Result<(), String> {
         world.check().map_err(|broken| format!("node {:?}: {}", broken.node.map(|node| node.0), broken.law))?;
         let now = world.now();
@@ -97,7 +99,7 @@ impl Invariant {
         Ok(())
     }
 
-    /// Counts what is done to the net, and forgets what a killed agent knew.
+    /// Counts an action on the net, and forgets the state of a killed agent.
     pub fn note(&mut self, action: &ScenarioAction) {
         let kind = match action {
             ScenarioAction::LinkDown(_) => "link down",
@@ -117,7 +119,7 @@ impl Invariant {
         self.count(kind);
     }
 
-    /// The end.
+    /// The counts at the end of a run.
     pub fn tally(mut self, world: &World) -> FaultCounts {
         for counts in world.hops().iter().map(|hop| hop.rest.counts) {
             let all =
@@ -219,7 +221,7 @@ impl Invariant {
         }
     }
 
-    /// A state died of age: at the end of its lifetime, not before and not after.
+    /// Checks that a state expired at the end of its lifetime, not before and not after.
     fn expired(&mut self, at: Time, state: State) -> Result<(), String> {
         let all = self.refreshed.entry(state).or_default();
         let in_time = |&(_, refreshed, life): &Refresh| at >= refreshed + life && at <= refreshed + life + TICK;

@@ -1,13 +1,14 @@
-//! Soft state tortured for simulated days and years: a net of agents on which everything goes wrong that can, and laws that
-//! are checked all the time (RFC 2205 section 3.7; invariants I1, I22, I23).
+//! A stress test of soft state over simulated days and years: a net of agents with every kind of fault, and
+//! invariants that are checked all the time (RFC 2205 section 3.7; invariants I1, I22, I23).
 //!
-//! Ten nodes, a hundred sessions, R = 30 s by default. Messages are lost, doubled and overtaken, links flap, nodes lose
-//! power, agents are killed and come back, the net falls apart and heals, planes fail, clocks step; applications come and go. No
-//! state may die before `L` after the last refresh *that node* received, none may outlive it by more than a tick, ledger,
-//! plan and ports must agree, and when all applications have gone nothing may be left anywhere.
+//! By default there are ten nodes and a hundred sessions, and R = 30 s. Messages are lost, doubled and
+//! overtaken, links flap, nodes lose power, agents are killed and restarted, the net is partitioned and
+//! heals, planes fail, clocks step, and applications come and go. No state may end before `L` after the last
+//! refresh *that node* received, and none may outlive it by more than a tick. Ledger, plan and ports must
+//! agree. After all applications have left, no state may remain.
 //!
-//! Memory is bounded however long it runs: what was heard and said is judged and dropped slice by slice. Reading order:
-//! this file, `net` (where), `injector` (what happens), `invariant` (what must hold).
+//! Memory is bounded, however long the run is: messages and events are judged and dropped slice by slice.
+//! Reading order: this file, `net` (nodes and sessions), `fault_injector` (faults), `invariant` (checks).
 
 mod fault_injector;
 mod invariant;
@@ -19,46 +20,47 @@ use invariant::Invariant;
 use std::collections::BTreeMap;
 use terms::{Rate, Span, Time};
 
-/// What is tortured, and for how long.
+/// The parameters of a stress test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Torture {
-    /// Chance.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// Nodes, at least three.
+    /// Number of nodes, at least three.
     pub nodes: usize,
-    /// Sessions, each between two nodes of its own.
+    /// Number of sessions, each from one node to another.
     pub sessions: usize,
-    /// R.
+    /// R, the refresh period.
     pub refresh: Span,
-    /// Simulated time, the quiet end not included.
+    /// Simulated time, without the quiet end.
     pub length: Span,
 }
 
-/// What came of it.
+/// The counts of a stress test.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FaultCounts {
-    /// Simulated time, the quiet end included.
+    /// Simulated time, with the quiet end.
     pub simulated: Span,
-    /// RSVP messages that reached an agent.
+    /// The number of RSVP messages that reached an agent.
     pub messages: u64,
-    /// How often each kind of fault and each kind of outcome happened.
+    /// The number of times that each kind of fault and each kind of outcome happened.
     pub kinds: BTreeMap<&'static str, u64>,
-    /// Of the whole story: equal for equal seeds.
+    /// The hash of the whole run. It is equal for equal seeds.
     pub hash: u64,
 }
 
-/// A invariant that did not hold: everything that is needed to see it again.
+/// An invariant that did not hold, with all that is needed to reproduce it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Broken {
     /// The seed.
     pub seed: u64,
-    /// When, in simulated time.
+    /// The simulated time.
     pub at: Time,
-    /// What.
+    /// A description of the failure.
     pub what: String,
 }
 
-/// Every kind of fault that must have happened in a run that is long enough; a test that never saw one proves nothing.
+/// Kinds of faults that must all happen in a run that is long enough. A test that never saw one of them
+/// proves nothing about it.
 pub const KINDS: [&str; 17] = [
     "message lost",
     "message doubled",
@@ -79,16 +81,16 @@ pub const KINDS: [&str; 17] = [
     "flow adopted",
 ];
 
-/// How much is judged at once.
+/// The span of simulated time that is judged at once.
 const SLICE: Span = Span::from_secs(60);
 
 impl Torture {
-    /// Ten nodes, a hundred sessions, R = 30 s.
+    /// The usual test: ten nodes, a hundred sessions, R = 30 s.
     pub fn usual(seed: u64, length: Span) -> Torture {
         Torture { seed, nodes: 10, sessions: 100, refresh: Span::from_secs(30), length }
     }
 
-    /// Plays it.
+    /// Plays the test.
     ///
     /// # Errors
     /// [`Broken`] names the first invariant that did not hold.
@@ -133,7 +135,7 @@ impl Torture {
 }
 
 impl FaultCounts {
-    /// Both together.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &FaultCounts) {
         self.simulated = self.simulated.saturating_add(other.simulated);
         self.messages += other.messages;

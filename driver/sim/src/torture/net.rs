@@ -1,4 +1,5 @@
-//! Where: a ring of nodes with chords, so that every route has another way, and who talks to whom.
+//! The net of the stress test: a ring of nodes with chords, so that every route has an alternative, and its
+//! sessions.
 
 use super::Torture;
 use crate::map::{RouteMap, address};
@@ -8,27 +9,27 @@ use node::io::AppId;
 use terms::{Bytes, Rate, SenderTemplate, Session, Span, Time, Tspec};
 use traffic::port::SchedulerKind;
 
-/// K.
+/// K of the state lifetime (RFC 2205 section 3.7).
 pub const KEEP: u32 = 3;
 
-/// One session: who sends it to whom, and what.
+/// One session: its sender, its receiver and its traffic.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionPlan {
     /// The sender's node.
     pub from: NodeId,
-    /// The receiver's.
+    /// The receiver's node.
     pub to: NodeId,
-    /// The application on both.
+    /// The application on both nodes.
     pub app: AppId,
-    /// To where.
+    /// The session.
     pub session: Session,
-    /// From where.
+    /// The sender's address and port.
     pub template: SenderTemplate,
-    /// How much.
+    /// The sender's traffic.
     pub tspec: Tspec,
 }
 
-/// The net, without anything happening.
+/// The net, with a script that changes nothing.
 pub fn scenario(torture: &Torture) -> Scenario {
     let nodes = torture.nodes.max(3);
     let mut rng = Rng::new(torture.seed, 1 << 40);
@@ -59,7 +60,7 @@ pub fn scenario(torture: &Torture) -> Scenario {
     }
 }
 
-/// Who talks to whom: most ask for little, one in eight for so much that two do not fit on a link.
+/// The sessions. Most ask for little; one in eight asks for so much that two do not fit on a link.
 pub fn talks(torture: &Torture, scenario: &Scenario) -> Vec<SessionPlan> {
     let map = RouteMap::new(scenario);
     let nodes = scenario.nodes.len() as u64;
