@@ -98,7 +98,8 @@ pub unsafe extern "C" fn sluice_why(s: *const ClientHandle) -> *const c_char {
 /// `sluice_reserve`.
 ///
 /// # Safety
-/// As the header says: `parts` holds `count`, texts are C strings or null where the header allows it, `made` is null or valid for a write.
+/// As the header says: `parts` holds `count`, texts are C strings or null where the header allows it,
+/// `made` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sluice_reserve(
     s: *mut ClientHandle,
