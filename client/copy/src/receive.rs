@@ -157,7 +157,7 @@ fn take_on(
         result
     });
     if let Err(error) = &result {
-        // If it is the connection that broke, nobody hears this.
+        // If the connection broke, this message cannot arrive.
         let _ = say(&mut stream, &ReceiverReply::Error(error.to_string()));
     }
     (name, result)
@@ -270,7 +270,7 @@ fn free_name(folder: &Path, name: &str) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// 64 connections that say nothing more kept everybody else out.
+    /// 64 silent connections kept every other sender out.
     #[test]
     fn who_is_silent_for_longest_makes_room() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
