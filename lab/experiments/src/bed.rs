@@ -1,4 +1,4 @@
-//! The testbed of seed 000, section 5.4, for the length of an experiment: it goes when [`Bed`] goes.
+//! The testbed of seed 000, section 5.4, for one experiment. It is removed when [`Bed`] is dropped.
 
 use crate::error::Error;
 use crate::host::Host;
@@ -37,10 +37,10 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Whether this process may make a testbed at all.
+    /// Checks that this process may make a testbed.
     ///
     /// # Errors
-    /// Which privileges are missing, and what can be done without them.
+    /// The missing privileges, and what can be done without them.
     pub fn possible() -> Result<(), Error> {
         let missing = missing_capabilities(&[Capability::NetAdmin, Capability::NetRaw, Capability::SysAdmin]);
         if !missing.is_empty() {
@@ -55,15 +55,16 @@ impl Bed {
         Ok(())
     }
 
-    /// Brings the seed's testbed up under a name of its own; `refresh` is RSVP's R on every node (RFC 2205 section 3.7).
+    /// Brings the seed's testbed up under its own name; `refresh` is RSVP's R on every node (RFC 2205 section
+    /// 3.7).
     ///
     /// # Errors
-    /// No privileges, or what [`testbed::up`] says; then nothing is left of it.
+    /// Missing privileges, or an error of [`testbed::up`]; then nothing is left of the testbed.
     pub fn up(name: &str, refresh: Span, options: &UpOptions) -> Result<Bed, Error> {
         Bed::up_with(name, refresh, false, options)
     }
 
-    /// As [`Bed::up`]; with `boomerang` every agent speaks Boomerang too.
+    /// As [`Bed::up`]; with `boomerang` every agent also runs Boomerang.
     ///
     /// # Errors
     /// As [`Bed::up`].
@@ -72,10 +73,10 @@ impl Bed {
         Bed::of("examples/seed.toml", &format!("{TOPOLOGY}{section}"), name, Some(refresh), options)
     }
 
-    /// As [`Bed::up`], of another topology, with `refresh` as its file says unless it is given.
+    /// As [`Bed::up`], with another topology. Without `refresh` the value of its file holds.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Bed::up`].
     pub fn of(file: &str, text: &str, name: &str, refresh: Option<Span>, options: &UpOptions) -> Result<Bed, Error> {
         Bed::possible()?;
         let parsed = TestbedFile::parse(Path::new(file), text);
@@ -89,19 +90,19 @@ impl Bed {
         Ok(Bed { topology: file.topology, testbeds, program, nodes })
     }
 
-    /// A node by its name.
+    /// Returns a node by its name.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// There is no node of that name.
     pub fn node(&self, name: &str) -> Result<&NodeUp, Error> {
         let found = self.nodes.iter().find(|node| node.name == name);
         found.ok_or_else(|| Error::Testbed(format!("the testbed has no node {name}")))
     }
 
-    /// A host: a node with one interface.
+    /// Returns a host: a node with one interface.
     ///
     /// # Errors
-    /// There is none of that name, or its namespace is gone.
+    /// There is no node of that name, or its namespace is gone.
     pub fn host(&self, name: &str) -> Result<Host, Error> {
         let node = self.node(name)?;
         let place = self.topology.nodes.iter().position(|other| other.name == name);
@@ -110,7 +111,7 @@ impl Bed {
         Ok(Host { namespace: Namespace::open(&node.namespace)?, interface: end.interface, address: end.address })
     }
 
-    /// The interface of `from` that leads to `to`.
+    /// Returns the interface of `from` that leads to `to`.
     ///
     /// # Errors
     /// They are not neighbours.
@@ -121,7 +122,7 @@ impl Bed {
         end.map(|end| end.interface).ok_or_else(|| Error::Testbed(format!("{from} and {to} are not neighbours")))
     }
 
-    /// The file of the keys that `from` shares with its neighbour `to`, where messages are signed.
+    /// Returns the file of the keys that `from` shares with its neighbour `to`, for signed messages.
     ///
     /// # Errors
     /// They are not neighbours.
@@ -130,28 +131,28 @@ impl Bed {
         Ok(self.testbeds.join(&self.topology.name).join(from).join(format!("{interface}.keys")))
     }
 
-    /// The rate of the slowest link.
+    /// Returns the rate of the slowest link.
     pub fn bottleneck(&self) -> Rate {
         self.topology.links.iter().map(|link| link.rate).min().unwrap_or(Rate::ZERO)
     }
 
-    /// The rate of the sender's link.
+    /// Returns the rate of the sender's link.
     pub fn first_link(&self) -> Rate {
         self.topology.links.first().map_or(Rate::ZERO, |link| link.rate)
     }
 
-    /// A connection to a node's agent.
+    /// Connects to a node's agent.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The agent does not answer.
     pub fn client(&self, name: &str) -> Result<Client, Error> {
         Ok(Client::connect(&self.node(name)?.socket)?)
     }
 
-    /// What a node's agent says of everything.
+    /// Asks a node's agent for its whole status.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The agent does not answer.
     pub fn status(&self, name: &str) -> Result<Status, Error> {
         match self.client(name)?.call(Request::Status)? {
             Answer::Status(status) => Ok(status),
@@ -159,11 +160,11 @@ impl Bed {
         }
     }
 
-    /// What starts a node's agent as the testbed did: the command, its log, and the namespace that must stay open until
-    /// the command is started.
+    /// Returns the command that starts a node's agent as the testbed did, its log, and the namespace, which
+    /// must stay open until the command is started.
     ///
     /// # Errors
-    /// There is none of that name, or its namespace is gone.
+    /// There is no node of that name, or its namespace is gone.
     pub fn agent_command(&self, name: &str) -> Result<(Command, PathBuf, Namespace), Error> {
         let namespace = Namespace::open(&self.node(name)?.namespace)?;
         let home = self.testbeds.join(&self.topology.name).join(name);

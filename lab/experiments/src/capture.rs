@@ -12,20 +12,20 @@ pub mod write;
 pub struct CapturedPacket<'a> {
     /// Its number, from 1.
     pub number: u64,
-    /// When, in nanoseconds since 1970.
+    /// The time, nanoseconds since 1970.
     pub nanos: u64,
-    /// Link type.
+    /// The link type.
     pub link: u32,
-    /// The frame, as much as was kept.
+    /// The captured bytes of the frame.
     pub bytes: &'a [u8],
 }
 
-/// The file ends, or stops making sense, in the middle.
+/// The error of a file that ends, or becomes invalid, in the middle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {
-    /// What is wrong.
+    /// A description of the error.
     pub what: &'static str,
-    /// Where in the file.
+    /// The offset in the file, bytes.
     pub offset: usize,
 }
 
@@ -57,7 +57,7 @@ struct Interface {
     ticks: u64,
 }
 
-/// Most bytes in a frame or block that are believed.
+/// The largest frame or block that is accepted, bytes.
 const MAX_BLOCK: usize = 16 << 20;
 
 const SECTION: u32 = 0x0a0d_0d0a;
@@ -66,10 +66,10 @@ const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 
 impl<'a> CaptureFile<'a> {
-    /// Looks at the file's first bytes.
+    /// Reads the file's first bytes.
     ///
     /// # Errors
-    /// What is wrong with the file: it is no capture, or ends in its header.
+    /// The file is no capture, or ends in its header.
     pub fn new(all: &'a [u8]) -> Result<CaptureFile<'a>, &'static str> {
         let Some(magic) = all.first_chunk::<4>() else {
             return Err("the capture is empty or cut off");

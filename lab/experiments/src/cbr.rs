@@ -1,5 +1,5 @@
-//! UDP at a constant bit rate, by a sender that keeps to its schedule and a receiver that counts: the cross traffic of
-//! the experiments, and flows that need no meaning.
+//! UDP at a constant bit rate: a sender that keeps to its schedule and a receiver that counts. It makes the
+//! cross traffic of the experiments and other flows without content.
 //!
 //! Rates are IP bytes. The schedule is absolute: packet *n* leaves at `start + n * gap`, so that late wake-ups do not
 //! lower the rate; after a stop of more than [`CATCH_UP`] the missed packets are forgone rather than sent in one burst.
@@ -16,15 +16,15 @@ use terms::{Bytes, Rate, Span, Time};
 
 /// Length of each packet, IP header included.
 pub const PACKET: u32 = 1_400;
-/// The most lateness that is made up for.
+/// The largest delay that the sender makes up for.
 pub const CATCH_UP: Span = Span::from_millis(50);
 
 /// Bytes of IP and UDP header.
 const HEADERS: u32 = 28;
-/// How often an idle or waiting thread looks whether it should stop.
+/// The interval at which an idle or waiting thread checks whether it should stop.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What has passed so far.
+/// The packets sent and received so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PacketCount {
     /// Packets sent.
@@ -36,7 +36,7 @@ pub struct PacketCount {
 }
 
 impl PacketCount {
-    /// What passed since an earlier count.
+    /// Returns the difference from an earlier count.
     pub fn since(&self, earlier: &PacketCount) -> PacketCount {
         PacketCount {
             sent: self.sent - earlier.sent,
@@ -45,7 +45,7 @@ impl PacketCount {
         }
     }
 
-    /// The rate at which this was received over `span`, IP bytes, Mb/s.
+    /// Returns the rate of the received IP bytes over `span`, Mb/s.
     pub fn received_mbps(&self, span: Duration) -> f64 {
         self.received_bytes as f64 * 8.0 / 1e6 / span.as_secs_f64()
     }
@@ -76,7 +76,7 @@ impl Cbr {
         Cbr::start_of(PACKET, from, to, port, clock)
     }
 
-    /// The same, of packets of another length (IP header included).
+    /// As [`Cbr::start`], with packets of another length (IP header included).
     ///
     /// # Errors
     /// A socket cannot be made.
@@ -99,12 +99,12 @@ impl Cbr {
         Ok(())
     }
 
-    /// Sends at this rate from now on.
+    /// Sets the sending rate.
     pub fn set_rate(&self, rate: Rate) {
         self.shared.rate_bps.store(rate.as_bps(), Relaxed);
     }
 
-    /// What has passed so far.
+    /// Returns the packets sent and received so far.
     pub fn count(&self) -> PacketCount {
         PacketCount {
             sent: self.shared.sent.load(Relaxed),
@@ -155,7 +155,7 @@ fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.as_nanos())
 }
 
-/// When the next packet leaves.
+/// The schedule of a sender.
 #[derive(Debug)]
 struct Schedule {
     packet: u32,
@@ -169,7 +169,7 @@ impl Schedule {
         Schedule { packet, rate: Rate::ZERO, start: Time::ZERO, packets: 0 }
     }
 
-    /// `None`: one packet is due now, and counts as sent. Otherwise when to ask again.
+    /// Returns `None` if a packet is due now, and counts it as sent. Otherwise the time of the next check.
     fn due(&mut self, now: Time, rate: Rate) -> Option<Time> {
         if rate == Rate::ZERO {
             self.rate = rate;

@@ -1,19 +1,19 @@
-//! Why an experiment has no result.
+//! Errors of an experiment.
 
 use linux::error::SystemError;
 
-/// What went wrong.
+/// The reason why an experiment has no result.
 #[derive(Debug)]
 pub enum Error {
     /// The user stopped it.
     Interrupted,
-    /// The system would not do something.
+    /// A system call failed.
     Failed(SystemError),
-    /// An agent said no, or went away.
+    /// An agent refused, or went away.
     Agent(rpc::client::Error),
-    /// A program is missing, or does not do its work: what, and what to do.
+    /// A program is missing or fails. Says which, and the remedy.
     Program(String),
-    /// Something happened that makes the measurement void: what.
+    /// The measurement is void, for this reason.
     Void(String),
     /// The testbed did not come up.
     Testbed(String),

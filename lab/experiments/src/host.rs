@@ -1,4 +1,4 @@
-//! A host of a testbed, as the experiments use it: where its sockets are made and how it is reached.
+//! A host of a testbed, as the experiments use it.
 
 use linux::error::SystemError;
 use linux::netns::Namespace;
@@ -8,16 +8,16 @@ use std::time::Duration;
 /// A host.
 #[derive(Debug)]
 pub struct Host {
-    /// Where it is.
+    /// The host's network namespace.
     pub namespace: Namespace,
     /// Its only interface.
     pub interface: String,
-    /// Its address there.
+    /// The address of that interface.
     pub address: Ipv4Addr,
 }
 
 impl Host {
-    /// A UDP socket of this host at `port` (0: any), whose reads give up after `patience`.
+    /// Opens a UDP socket of this host at `port` (0: any), whose reads time out after `patience`.
     ///
     /// # Errors
     /// The port is taken, or the namespace cannot be entered.

@@ -1,9 +1,10 @@
-//! The laboratory: the experiments of the documents that Sluice is built from, on real packets.
+//! The laboratory: experiments from the documents behind Sluice, on real packets.
 //!
-//! [`demo`] is the video against the flood; it is made of [`video`], which sends and judges a real video, [`cbr`], the
-//! cross traffic, [`bed`], the testbed, and [`reserve`], the two applications that reserve. [`setup`] measures set-up
-//! times, [`trial`] kills agents and lets senders cheat; [`experiment`]s run on the simulator and are held against what was
-//! published; [`gara`] books premium flows on real packets; [`figure`] draws, [`pictures`] the pages of the algorithms; [`plane`] runs a queue tree on a [`capture`].
+//! [`demo`] runs the video against the flood. It uses [`video`], which sends and judges a real video,
+//! [`cbr`], the cross traffic, [`bed`], the testbed, and [`reserve`], the two applications that reserve.
+//! [`setup`] measures set-up times, [`trial`] kills agents and lets senders cheat; [`experiment`]s run on the
+//! simulator and compare with published results; [`gara`] books premium flows on real packets; [`figure`]
+//! draws, [`pictures`] the pages of the algorithms; [`plane`] runs a queue tree on a [`capture`].
 #![forbid(unsafe_code)]
 
 pub mod anomalies;

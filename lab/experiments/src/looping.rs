@@ -1,5 +1,5 @@
-//! A reserved flow by Boomerang: the receiving host's application asks its agent, and one ping there and back reserves both
-//! directions; the sending host does nothing.
+//! A flow reserved with Boomerang. The receiving host's application asks its agent, and one ping there and
+//! back reserves both directions; the sending host does nothing.
 
 use crate::bed::{Bed, RECEIVER, SENDER};
 use crate::error::Error;
@@ -12,10 +12,10 @@ use rpc::boomerang::{ClassifierDoc, RatesDoc};
 use rpc::client::Client;
 use std::time::{Duration, Instant};
 
-/// What is reserved away from the receiver, for its feedback, bit/s.
+/// The reserved rate from the receiver to the sender, for feedback, bit/s.
 pub const FEEDBACK: u32 = 64_000;
-/// A session's bucket holds what its rate brings in this time, ms (`docs/boomerang.md`): Boomerang's messages have no word
-/// for bursts.
+/// The time in which a session's rate fills its bucket, ms (`docs/boomerang.md`). Boomerang's messages have
+/// no field for bursts.
 const BUCKET_MS: u64 = 100;
 
 /// The receiving application. Its session goes when this is dropped.
@@ -27,16 +27,16 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// At the receiving host's agent.
+    /// Connects the application to the receiving host's agent.
     pub fn start(client: Client, flow: ReservedFlow) -> Loop {
         Loop { client, flow, number: None }
     }
 
-    /// Reserves the flow towards here, and [`FEEDBACK`] back; gives the time from the call until all nodes have it. The rate is so
-    /// high that the bucket holds the flow's bursts.
+    /// Reserves the flow towards this host, and [`FEEDBACK`] back. Returns the time from the call until all
+    /// nodes have installed it. The rate is so high that the bucket holds the flow's bursts.
     ///
     /// # Errors
-    /// [`Error::Agent`] with what there is, or no answer comes.
+    /// [`Error::Agent`] with the available rates, or no answer comes.
     pub fn reserve(&mut self, tspec: TspecDoc) -> Result<Duration, Error> {
         let ReservedFlow { session, sender } = self.flow;
         let flow = ClassifierDoc {
@@ -79,10 +79,10 @@ impl Loop {
         })
     }
 
-    /// Gives it back, and waits until every node has.
+    /// Releases the reservation, and waits for the confirmation.
     ///
     /// # Errors
-    /// The news does not come.
+    /// The confirmation does not come.
     pub fn release(&mut self) -> Result<(), Error> {
         let Some(number) = self.number.take() else { return Ok(()) };
         self.client.call(Request::BoomerangRelease { number })?;
@@ -93,16 +93,17 @@ impl Loop {
     }
 }
 
-/// The rate whose bucket holds what the Tspec's does.
+/// Returns the rate, bit/s, whose bucket is at least as deep as the Tspec's.
 fn rate(tspec: &TspecDoc) -> u32 {
     let for_bursts = tspec.b_bytes.saturating_mul(8_000) / BUCKET_MS;
     u32::try_from(tspec.r_bps.max(for_bursts)).unwrap_or(u32::MAX)
 }
 
-/// How long one reservation takes: `count` of them made and given back, one after the other, every hop read back after each.
+/// Measures the time of a reservation: makes and releases `count`, one after the other, and reads every hop
+/// back after each.
 ///
 /// # Errors
-/// A reservation fails, or the user stops us.
+/// A reservation fails, or the user stops the run.
 pub fn setup_time(bed: &Bed, tspec: TspecDoc, count: usize, patience: &Patience) -> Result<SetupTime, Error> {
     let (from, to) = (bed.host(SENDER)?, bed.host(RECEIVER)?);
     let trips = udp_echo::round_trips(&from, &to, crate::setup::ECHO, count.max(20))?;

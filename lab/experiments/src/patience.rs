@@ -1,4 +1,4 @@
-//! Waiting that a signal ends, so that an experiment always gets to clean up.
+//! Waits that a signal ends, so that an experiment can always clean up.
 
 use crate::error::Error;
 use linux::poll::SignalFd;
@@ -7,30 +7,31 @@ use std::time::{Duration, Instant};
 
 /// SIGHUP, SIGINT, SIGTERM.
 const ENDING: [i32; 3] = [1, 2, 15];
-/// How soon a signal is noticed.
+/// The longest delay before a signal is noticed.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Waits, unless the user wants to stop.
+/// A wait that ends early when the user stops the run.
 #[derive(Debug)]
 pub struct Patience {
     signals: Option<RefCell<SignalFd>>,
 }
 
 impl Patience {
-    /// Notices SIGINT, SIGTERM and SIGHUP, which no longer end the process. To be called before any thread starts.
+    /// Catches SIGINT, SIGTERM and SIGHUP, which then no longer end the process. Call it before any thread
+    /// starts.
     ///
     /// # Errors
-    /// Out of descriptors.
+    /// No file descriptor is left.
     pub fn until_signalled() -> Result<Patience, Error> {
         Ok(Patience { signals: Some(RefCell::new(SignalFd::take(&ENDING)?)) })
     }
 
-    /// Nobody stops it: for tests.
+    /// Creates a wait that no signal ends, for tests.
     pub fn endless() -> Patience {
         Patience { signals: None }
     }
 
-    /// Whether to go on.
+    /// Checks that no signal came.
     ///
     /// # Errors
     /// [`Error::Interrupted`].
@@ -50,7 +51,7 @@ impl Patience {
         self.wait_for(span, || Instant::now() >= until).map(|_| ())
     }
 
-    /// Waits until `done`, at most `limit`. Says whether it came.
+    /// Waits until `done` is true, at most `limit`. Returns true if it became true.
     ///
     /// # Errors
     /// [`Error::Interrupted`].

@@ -1,5 +1,5 @@
-//! Programs that take part in an experiment: started so that a terminal's Ctrl-C does not reach them before us, and
-//! ended when they go out of scope, or when this process is killed.
+//! Programs that take part in an experiment. A Ctrl-C on the terminal does not reach them; they end when they
+//! go out of scope, or when this process is killed.
 
 use crate::error::Error;
 use crate::patience::Patience;
@@ -19,7 +19,7 @@ pub struct RunningProgram {
 /// Starts a program in a process group of its own. Its input is empty.
 ///
 /// # Errors
-/// It is not installed, or cannot be started.
+/// The program is not installed, or cannot be started.
 pub fn start(command: &mut Command) -> Result<RunningProgram, Error> {
     let name = command.get_program().to_string_lossy().into_owned();
     die_with_us(command);
@@ -32,10 +32,10 @@ pub fn start(command: &mut Command) -> Result<RunningProgram, Error> {
     Ok(RunningProgram { child, name })
 }
 
-/// Runs a program to its end and gives what it wrote on standard output.
+/// Runs a program to its end and returns its standard output.
 ///
 /// # Errors
-/// It is not installed, fails, or the user stops us.
+/// The program is not installed, fails, or the user stops the run.
 pub fn output(command: &mut Command, patience: &Patience) -> Result<String, Error> {
     let mut running = start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
     let (out, errors) = (running.child.stdout.take(), running.child.stderr.take());
@@ -62,34 +62,35 @@ pub fn output(command: &mut Command, patience: &Patience) -> Result<String, Erro
     Err(Error::Program(format!("{} failed: {last}", running.name)))
 }
 
-/// How a program ended.
+/// The exit of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExitReport {
-    /// Its exit status; `None`: it was killed.
+    /// The exit status; `None`: the program was killed.
     pub code: Option<i32>,
-    /// What it wrote on standard error.
+    /// The text that it wrote on standard error.
     pub errors: String,
 }
 
 impl RunningProgram {
-    /// Whether it has not ended by itself.
+    /// True unless the program has ended by itself.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Its process number.
+    /// Returns the process number.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it now.
+    /// Kills the program.
     pub fn stop(&mut self) {
         // Both fail only if it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// How it ended, killed if it had not, and what it had to complain of, if that is a pipe of ours.
+    /// Returns the program's exit, after killing it if needed, with its standard error if that is a pipe of
+    /// ours.
     pub fn ended(&mut self) -> ExitReport {
         let mut errors = String::new();
         // A pipe that breaks ends the text.
@@ -104,7 +105,7 @@ impl RunningProgram {
         ExitReport { code, errors }
     }
 
-    /// The pipe of its standard output, once, if it was started with one.
+    /// Returns the pipe of its standard output, once, if it was started with one.
     pub fn take_stdout(&mut self) -> Option<std::process::ChildStdout> {
         self.child.stdout.take()
     }

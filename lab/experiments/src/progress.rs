@@ -1,9 +1,10 @@
-//! How far a long experiment is, on standard error: one line that is rewritten on a terminal, plain lines elsewhere.
+//! The progress of a long experiment on standard error: one line that is rewritten on a terminal, plain lines
+//! elsewhere.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Tells how far it is.
+/// A progress display by time.
 #[derive(Debug)]
 pub struct Progress {
     begun: Instant,
@@ -14,18 +15,18 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For something that takes about `total`.
+    /// Creates a display for work that takes about `total`.
     pub fn new(total: Duration) -> Progress {
         let terminal = std::io::stderr().is_terminal();
         Progress { begun: Instant::now(), total, done: Duration::ZERO, terminal, silent: false }
     }
 
-    /// Says nothing.
+    /// Creates a display that prints nothing.
     pub fn silent() -> Progress {
         Progress { silent: true, ..Progress::new(Duration::ZERO) }
     }
 
-    /// Something begins that takes about `share` of the total.
+    /// Announces a step that takes about `share` of the total.
     pub fn begin(&mut self, what: &str, share: Duration) {
         if self.terminal {
             let percent = (self.done.as_secs_f64() / self.total.as_secs_f64().max(1e-9) * 100.0).min(99.0);
@@ -35,7 +36,7 @@ impl Progress {
         self.done += share;
     }
 
-    /// A line that stays.
+    /// Prints a line that stays.
     pub fn say(&mut self, what: &str) {
         let seconds = self.begun.elapsed().as_secs();
         let clear = if self.terminal { "\r\x1b[K" } else { "" };
@@ -51,13 +52,13 @@ impl Progress {
     }
 }
 
-/// How many of so many are done.
+/// A progress display by the number of finished runs.
 #[derive(Debug)]
 pub struct Steps {
     begun: Instant,
     total: usize,
     done: usize,
-    /// Done before this began: they say nothing about how long the rest takes.
+    /// Runs that were finished before this began. They do not count in the estimate of the time left.
     skipped: usize,
     shown: usize,
     terminal: bool,
@@ -65,20 +66,20 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Of `total`; says nothing unless `shown`.
+    /// Creates a display for `total` runs; prints nothing unless `shown`.
     pub fn new(total: usize, shown: bool) -> Steps {
         let terminal = std::io::stderr().is_terminal();
         Steps { begun: Instant::now(), total, done: 0, skipped: 0, shown: 0, terminal, silent: !shown }
     }
 
-    /// So many were done already.
+    /// Counts runs that an earlier attempt finished.
     pub fn skip(&mut self, count: usize) {
         self.skipped += count;
         self.done += count;
         self.say(&format!("{count} of {} are finished from an earlier run\n", self.total));
     }
 
-    /// One more is done.
+    /// Counts one more finished run.
     pub fn step(&mut self) {
         self.done += 1;
         let percent = self.done * 100 / self.total.max(1);

@@ -1,20 +1,20 @@
-//! The two applications of a reserved flow: the one that sends, at its host's agent, and the one that receives and
-//! reserves, at its own (RFC 2205 section 3.11.1).
+//! The two applications of a reserved flow, each at the agent of its own host: one sends, one receives and
+//! reserves (RFC 2205 section 3.11.1).
 
 use crate::error::Error;
 use rpc::agent::{EventDoc, FlowSpecDoc, Request, SenderId, SessionId, StyleDoc, TspecDoc};
 use rpc::client::Client;
 use std::time::{Duration, Instant};
 
-/// How long a message may take over a path of three links.
+/// The time limit for a message over a path of three links.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A flow: a session and its one sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReservedFlow {
-    /// To where.
+    /// The destination.
     pub session: SessionId,
-    /// From where.
+    /// The sender.
     pub sender: SenderId,
 }
 
@@ -26,7 +26,7 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// Announces what it sends.
+    /// Announces the sender's Tspec.
     ///
     /// # Errors
     /// The agent refuses, or went away.
@@ -36,10 +36,10 @@ impl Sending {
         Ok(Sending { client, flow })
     }
 
-    /// Waits until no reservation is left for it.
+    /// Waits until no reservation is left for the flow.
     ///
     /// # Errors
-    /// The news does not come.
+    /// The event does not come.
     pub fn wait_for_release(&mut self) -> Result<(), Error> {
         let ReservedFlow { session, sender } = self.flow;
         let wanted = EventDoc::ResvGone { session, sender };
@@ -67,7 +67,7 @@ impl Receiving {
     /// Waits for path state from the sender.
     ///
     /// # Errors
-    /// None comes.
+    /// No Path comes.
     pub fn wait_for_path(&mut self) -> Result<(), Error> {
         let flow = self.flow;
         wait(&mut self.client, "a Path message came", |event| match event {
@@ -78,11 +78,11 @@ impl Receiving {
         })
     }
 
-    /// Reserves controlled load for `tspec`, style FF, and waits for the confirmation. Gives the time from the call to
-    /// the ResvConf.
+    /// Reserves controlled load for `tspec`, style FF, and waits for the confirmation. Returns the time from
+    /// the call to the ResvConf.
     ///
     /// # Errors
-    /// [`Error::Agent`] with the refusing node's words, or no answer comes.
+    /// [`Error::Agent`] with the refusing node's message, or no answer comes.
     pub fn reserve(&mut self, tspec: TspecDoc) -> Result<Duration, Error> {
         let ReservedFlow { session, sender } = self.flow;
         let request = Request::Reserve {
@@ -105,7 +105,7 @@ impl Receiving {
         })
     }
 
-    /// Gives the reservation back; it stays registered.
+    /// Releases the reservation, and registers for the session again.
     ///
     /// # Errors
     /// The agent went away.
@@ -120,7 +120,7 @@ pub(crate) fn refusal(message: String) -> Error {
     Error::Agent(rpc::client::Error::Agent(rpc::agent::Problem { kind: "refused".into(), message, refusal: None }))
 }
 
-/// The first event that decides.
+/// Waits for the first event that `decide` accepts.
 pub(crate) fn wait<T>(
     client: &mut Client,
     what: &str,

@@ -1,11 +1,12 @@
-//! A name and a folder for one run, and the removal of what a killed run left.
+//! The name and folder of a run, and the removal of the remains of killed runs.
 
 use linux::error::SystemError;
 use linux::process::ProcessId;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Runs are called by this and their process number, with a count behind it from a process's second run on.
+/// The prefix of a run's name. Behind it stand the process number and, from a process's second run on, a
+/// count.
 const PREFIX: &str = "demo-";
 
 /// A run's folder. It goes when this is dropped.
@@ -16,7 +17,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes one.
+    /// Creates the folder.
     ///
     /// # Errors
     /// The temporary folder is full or not ours to write to.
@@ -30,12 +31,12 @@ impl Scratch {
         Ok(Scratch { name, path })
     }
 
-    /// The name: good for a testbed, too.
+    /// Returns the run's name, which also fits a testbed.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The folder.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -52,7 +53,7 @@ fn folder(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("sluice-{name}"))
 }
 
-/// Removes the testbeds and folders of runs whose process is gone without having been able to: it was killed.
+/// Removes the testbeds and folders of runs whose process was killed.
 pub fn sweep(testbeds: &Path) {
     for name in agent_service::testbed::list(testbeds) {
         let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse().ok());

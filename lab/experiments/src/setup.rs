@@ -1,5 +1,6 @@
-//! How long one reservation takes: from the receiver's call, with path state present, to its ResvConf, and end to end
-//! with the Path; beside the round-trip time of the same path in the same run. The path is otherwise idle.
+//! The set-up time of a reservation: from the receiver's call, with path state present, to its ResvConf, and
+//! end to end with the Path; beside the round-trip time of the same path in the same run. The path is
+//! otherwise idle.
 
 use crate::bed::{Bed, CARRIERS, RECEIVER, SENDER};
 use crate::error::Error;
@@ -15,25 +16,25 @@ use serde::Serialize;
 use std::time::{Duration, Instant};
 use terms::{Bytes, Rate, Span, Tspec};
 
-/// The port of the first session that is tried; each needs one of its own.
+/// The port of the first session. Each later one has its own.
 const PORT: u16 = 20_000;
-/// The port of the echo.
+/// The port of the UDP echo.
 pub(crate) const ECHO: u16 = 7;
-/// UDP.
+/// The IP protocol number of UDP.
 const UDP: u8 = 17;
 
-/// What was found, milliseconds.
+/// The results, in milliseconds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SetupTime {
-    /// How many reservations were made.
+    /// The number of reservations made.
     pub count: usize,
     /// Median round-trip time of a UDP echo between the hosts.
     pub rtt_ms: f64,
-    /// Median from the receiver's call to its ResvConf, path state being there.
+    /// Median from the receiver's call to its ResvConf, with path state present.
     pub setup_ms: f64,
-    /// A tenth of them took at most this long.
+    /// The tenth percentile of the set-up time.
     pub setup_p10_ms: f64,
-    /// Nine tenths of them took at most this long.
+    /// The ninetieth percentile of the set-up time.
     pub setup_p90_ms: f64,
     /// Median from the sender's call over Path and Resv to the receiver's ResvConf.
     pub end_to_end_ms: f64,
@@ -42,7 +43,7 @@ pub struct SetupTime {
 }
 
 impl SetupTime {
-    /// In a line, for people.
+    /// Formats the results as a line for people.
     pub fn line(&self) -> String {
         format!(
             "one reservation over two routers takes {:.2} ms (median of {}, 80 % between {:.2} and {:.2}; target \
@@ -67,7 +68,7 @@ pub fn alone(options: &UpOptions, count: usize, patience: &Patience) -> Result<S
     setup_time(&bed, provisional(&bed), count, patience)
 }
 
-/// A video of the seed's rate, before the stream is known.
+/// Returns the Tspec of a video of the seed's rate, before the stream is measured.
 pub fn provisional(bed: &Bed) -> TspecDoc {
     let (r, b) = (Rate::from_kbps(3_300), Bytes::new(64 << 10));
     Tspec { r, b, p: bed.first_link(), m: bucket::LEAST_UNIT, M: 1_428 }.into()
@@ -77,7 +78,7 @@ pub fn provisional(bed: &Bed) -> TspecDoc {
 /// that was confirmed before it was in place everywhere makes the run void.
 ///
 /// # Errors
-/// A reservation fails, or the user stops us.
+/// A reservation fails, or the user stops the run.
 pub fn setup_time(bed: &Bed, tspec: TspecDoc, count: usize, patience: &Patience) -> Result<SetupTime, Error> {
     let (from, to) = (bed.host(SENDER)?, bed.host(RECEIVER)?);
     let trips = udp_echo::round_trips(&from, &to, ECHO, count.max(20))?;
@@ -100,14 +101,14 @@ pub fn setup_time(bed: &Bed, tspec: TspecDoc, count: usize, patience: &Patience)
     Ok(summary(&trips, setups, totals))
 }
 
-/// The flow of one trial.
+/// Returns the flow of one trial.
 pub(crate) fn probe_flow(from: &Host, to: &Host, number: usize) -> ReservedFlow {
     let port = PORT + (number % 10_000) as u16;
     let session = SessionId { dst: to.address.into(), protocol: UDP, dst_port: port };
     ReservedFlow { session, sender: SenderId { src: from.address.into(), src_port: port.into() } }
 }
 
-/// What times of set-up come to, beside sorted round trips.
+/// Summarises set-up times beside sorted round-trip times.
 pub(crate) fn summary(trips: &[Duration], mut setups: Vec<Duration>, mut totals: Vec<Duration>) -> SetupTime {
     setups.sort_unstable();
     totals.sort_unstable();
@@ -123,7 +124,7 @@ pub(crate) fn summary(trips: &[Duration], mut setups: Vec<Duration>, mut totals:
     }
 }
 
-/// Whether every hop has read the flow back from its kernel.
+/// Checks that every hop has read the flow back from its kernel.
 ///
 /// # Errors
 /// [`Error::Void`] names the hop that has not.
@@ -139,7 +140,7 @@ pub fn in_place(bed: &Bed, flow: &ReservedFlow) -> Result<(), Error> {
     Ok(())
 }
 
-/// The value that `percent` of the sorted ones do not exceed.
+/// Returns the smallest sorted value that at least `percent` of them do not exceed.
 fn middle(sorted: &[Duration], percent: usize) -> Duration {
     let place = (sorted.len() * percent).div_ceil(100).clamp(1, sorted.len().max(1)) - 1;
     sorted.get(place).copied().unwrap_or_default()

@@ -1,7 +1,7 @@
 //! `sluice torture soft-state`: simulated years of soft state under every fault, seed by seed on all cores, resumable.
 //!
-//! A seed is a week of a net of ten nodes and a hundred sessions ([`sim::torture`]). Finished seeds are appended to a
-//! file, so that the record of many years is made in as many sittings as it takes.
+//! A seed is a week of a net of ten nodes and a hundred sessions ([`sim::torture`]). Finished seeds are
+//! appended to a file, so that the record of many years can grow over several runs.
 
 use crate::error::Error;
 use crate::experiment::sweep::{ExperimentSweep, RunFailed};
@@ -13,24 +13,24 @@ use std::path::PathBuf;
 use std::time::Instant;
 use terms::Span;
 
-/// Simulated days of a seed.
+/// Simulated days of one seed.
 const DAYS: u64 = 7;
 const DAY: u64 = 86_400;
 
-/// What to play.
+/// The options of the test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TortureOptions {
     /// Simulated days in all, rounded up to whole seeds.
     pub days: u64,
     /// The first seed.
     pub first: u64,
-    /// Where finished seeds are kept; none keeps nothing.
+    /// The file of finished seeds; `None`: they are not recorded.
     pub record: Option<PathBuf>,
-    /// Whether progress is shown.
+    /// True to show progress.
     pub progress: bool,
 }
 
-/// A finished seed, as it is kept.
+/// The record of a finished seed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Finished {
     seconds: u64,
@@ -39,29 +39,30 @@ struct Finished {
     hash: u64,
 }
 
-/// What was found: no law was broken, or this would be an error.
+/// The results of a run in which every law held. A broken law is an error.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TortureReport {
     /// Simulated years, the quiet end of each seed included.
     pub years: f64,
-    /// Seeds.
+    /// Number of seeds.
     pub seeds: u64,
     /// RSVP messages that reached an agent.
     pub messages: u64,
     /// Laws that did not hold.
     pub broken: u64,
-    /// How often each kind of fault and outcome happened.
+    /// The number of faults and outcomes of each kind.
     pub kinds: BTreeMap<String, u64>,
-    /// Kinds that never happened.
+    /// The kinds that never happened.
     pub missing: Vec<&'static str>,
-    /// This sitting, seconds.
+    /// The length of this run, seconds.
     pub wall_s: f64,
 }
 
 /// Plays every seed that is not recorded yet.
 ///
 /// # Errors
-/// A law did not hold: the seed, the simulated second, and what. Or the user stops it; what is finished is kept.
+/// A law did not hold: names the seed, the simulated second and the law. Or the user stops the run; finished
+/// seeds are kept.
 pub fn soft_state(options: &TortureOptions, patience: &Patience) -> Result<TortureReport, Error> {
     let begun = Instant::now();
     let seeds: Vec<u64> = (options.first..options.first + options.days.div_ceil(DAYS)).collect();
@@ -108,7 +109,7 @@ impl From<&FaultCounts> for Finished {
 }
 
 impl TortureReport {
-    /// For people.
+    /// Formats the results as text for people.
     pub fn text(&self) -> String {
         let mut text = format!(
             "{:.2} simulated years of ten nodes and a hundred sessions, {} seeds, {} messages: no state died early, none outlived its\n\
@@ -122,7 +123,7 @@ impl TortureReport {
         text + &format!("{:.1} s\n", self.wall_s)
     }
 
-    /// The last line, for scripts.
+    /// Formats the results as the last line, for scripts.
     pub fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_else(|_| unreachable!("counts and words"))
     }

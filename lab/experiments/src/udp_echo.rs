@@ -1,4 +1,4 @@
-//! The round-trip time between two hosts, by UDP echo through the path that reservations take.
+//! The round-trip time between two hosts, by UDP echo over the path of the reservations.
 
 use crate::error::Error;
 use crate::host::Host;
@@ -7,17 +7,17 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Bytes in a probe: about as many as a Resv message has.
+/// Bytes in a probe, about as many as in a Resv message.
 const PROBE: usize = 100;
 /// A probe that takes longer counts as lost.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Lost probes that make the path too bad to measure.
+/// The number of lost probes from which on the path is too bad to measure.
 const MOST_LOST: usize = 10;
 
-/// Sends `count` probes to `port` of `to`, one after the other, and gives their round-trip times, sorted.
+/// Sends `count` probes to `port` of `to`, one after the other. Returns their round-trip times, sorted.
 ///
 /// # Errors
-/// The path does not carry them.
+/// The path loses too many probes.
 pub fn round_trips(from: &Host, to: &Host, port: u16, count: usize) -> Result<Vec<Duration>, Error> {
     let mirror = to.udp(port, Duration::from_millis(50))?;
     let source = from.udp(0, PATIENCE)?;

@@ -1,4 +1,4 @@
-//! The agent as what is made to fail.
+//! The agent under test.
 
 use super::script::Script;
 use super::target::{Found, ProgramUnderTest};
@@ -11,20 +11,20 @@ use linux::error::SystemError;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long the kernel may take to have what the book says.
+/// The time limit for the kernel to match the agent's bookings.
 const CONVERGED: Duration = Duration::from_secs(10);
 
-/// An agent, and what it has acknowledged.
+/// An agent, and the changes that it acknowledged.
 pub struct AgentUnderTest {
     bed: Bed,
     script: Script,
 }
 
 impl AgentUnderTest {
-    /// With no state yet.
+    /// Makes an agent without state.
     ///
     /// # Errors
-    /// Namespaces or folders are not to be had.
+    /// Namespaces or folders cannot be made.
     pub fn make(program: &Path) -> Result<AgentUnderTest, Error> {
         Ok(AgentUnderTest { bed: Bed::make(program, "crash", "")?, script: Script::default() })
     }
@@ -55,7 +55,7 @@ impl ProgramUnderTest for AgentUnderTest {
         Ok(self.bed.start(patience)?.0)
     }
 
-    /// What was promised, capacity, the kernel.
+    /// Checks acknowledged changes, capacity and the kernel.
     fn look(&mut self, found: &mut Found, patience: &Patience) -> Result<(), Error> {
         found.lost.extend(self.script.check(&self.bed.socket()));
         let (mut report, mut words) = (Crashed::default(), Vec::new());
@@ -74,7 +74,8 @@ impl ProgramUnderTest for AgentUnderTest {
         Ok(())
     }
 
-    /// Puts a copy of the journal back that is older than what was acknowledged last, as whoever restores a machine does.
+    /// Restores a copy of the journal that lacks the last acknowledged change, as a restore from a backup
+    /// would.
     fn plant(&mut self, patience: &Patience) -> Result<(), Error> {
         let (book, kept) = (self.bed.state().join("book"), self.bed.state().join("book.kept"));
         copy(&book, &kept)?;
@@ -97,7 +98,7 @@ impl ProgramUnderTest for AgentUnderTest {
     }
 }
 
-/// A folder of files, with their rights.
+/// Copies a folder of files, with their permissions.
 fn copy(from: &Path, to: &Path) -> Result<(), SystemError> {
     let wrong = || SystemError::doing(format!("copy {} to {}", from.display(), to.display()));
     std::fs::create_dir(to).map_err(wrong())?;

@@ -1,4 +1,4 @@
-//! The broker as what is made to fail: over two agents that do not fail, under a policy that knows its caller and no broker.
+//! The broker under test, over two agents without faults. Their policy knows the calling user and no broker.
 
 use super::broker_calls::{AGENTS, Wishes};
 use super::http;
@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long agents and broker may take to answer after they were started, with nothing that fails.
+/// The time limit for agents and broker to answer after a start without faults.
 const START: Duration = Duration::from_secs(60);
 
-/// The agents' policy: who asks here, and nobody else. A broker that recovers has no rule.
+/// The agents' policy: it allows local users only. A broker that recovers has no rule.
 const POLICY: &str = "[[rule]]\nname = \"tests\"\nwho = [\"uid:*\"]\n";
 
-/// A broker, its agents, and what it has acknowledged.
+/// A broker, its agents, and the changes that it acknowledged.
 pub struct BrokerUnderTest {
     program: PathBuf,
     beds: [Bed; 2],
@@ -31,10 +31,10 @@ pub struct BrokerUnderTest {
 }
 
 impl BrokerUnderTest {
-    /// With no state yet, here and at the agents.
+    /// Makes a broker and agents without state.
     ///
     /// # Errors
-    /// Namespaces or folders are not to be had.
+    /// Namespaces or folders cannot be made.
     pub fn make(program: &Path) -> Result<BrokerUnderTest, Error> {
         let bed = |name: &str| -> Result<Bed, Error> {
             let bed = Bed::make(program, name, "policy = \"policy.toml\"\n")?;
@@ -75,7 +75,7 @@ impl BrokerUnderTest {
         Ok(command)
     }
 
-    /// Both agents, with all that they had.
+    /// Starts both agents with the state that they had.
     fn start_agents(&mut self, patience: &Patience) -> Result<(), Error> {
         self.agents.clear(); // SIGKILL
         for bed in &self.beds {
@@ -133,7 +133,7 @@ impl ProgramUnderTest for BrokerUnderTest {
         Ok(broker)
     }
 
-    /// By the broker's word, and by what the agents keep.
+    /// Checks the broker's answers, and then the bookings of the agents.
     fn look(&mut self, found: &mut Found, _: &Patience) -> Result<(), Error> {
         found.lost.extend(self.wishes.check(&self.socket()));
         let sockets = [self.beds[0].socket(), self.beds[1].socket()];
@@ -141,7 +141,7 @@ impl ProgramUnderTest for BrokerUnderTest {
         Ok(())
     }
 
-    /// Reserves over both, and gives the one half back at its agent.
+    /// Reserves over both agents, and cancels one part at its agent.
     fn plant(&mut self, patience: &Patience) -> Result<(), Error> {
         let mut broker = self.start_again(patience)?;
         let taken = self.wishes.create_one(&self.socket());

@@ -1,5 +1,5 @@
-//! What the broker is asked while something goes wrong, and what must be so afterwards: by its own word, and by what each agent
-//! keeps.
+//! The calls that a broker gets under faults, and the checks afterwards: of its own answers, and of each
+//! agent's bookings.
 
 use super::http;
 use crate::crash::{LICENCE, count};
@@ -13,47 +13,47 @@ use std::path::{Path, PathBuf};
 
 /// The agents' names.
 pub const AGENTS: [&str; 2] = ["one", "two"];
-/// How many reservations, and how many webhooks, are kept from one script to the next.
+/// The number of reservations, and of webhooks, that stay from one script to the next.
 const KEPT: usize = 5;
 const HOOKS: usize = 2;
-/// How often a script does the same again, with what is there by then.
+/// The number of rounds in a script. A later round also uses what earlier ones made.
 const ROUNDS: usize = 2;
 
-/// What is known of a reservation.
+/// The state of a reservation, as acknowledged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Known {
-    /// Its key and request: asked again they give the same.
+    /// The idempotency key and the request. Sent again, they give the same reservation.
     key: String,
     wish: Value,
-    /// How much each of its parts has; of several, a change was under way.
+    /// The possible amounts of each part. Several: a change was not answered.
     counts: BTreeSet<u64>,
-    /// Whether it is given back; both where that was under way.
+    /// The possible answers to "is it cancelled?". Both: a cancellation was not answered.
     cancelled: BTreeSet<bool>,
 }
 
-/// All that was asked, and what came of it.
+/// All calls and their outcome.
 #[derive(Debug, Default)]
 pub struct Wishes {
     known: BTreeMap<String, Known>,
-    /// Keys of what was asked and not answered: it may be there.
+    /// Requests without an answer, by key. Their reservations may exist.
     open: BTreeMap<String, Value>,
-    /// What was seen to be over, or has been told already.
+    /// Reservations that were seen to be over, or reported already.
     over: BTreeSet<String>,
-    /// Webhooks by name, and whether they are there; both where that was under way.
+    /// Webhooks by name, with the possible answers to "does it exist?". Both: a change was not answered.
     hooks: BTreeMap<String, BTreeSet<bool>>,
-    /// Webhooks that were asked for without an answer.
+    /// The number of webhook requests without an answer.
     hooks_in_doubt: usize,
-    /// What an answer said that it must not.
+    /// Answers that contradict an acknowledgement, in words.
     wrong: Vec<String>,
     serial: u64,
 }
 
-/// What an answer means.
+/// The outcome of a call.
 enum Said {
     Yes(Value),
-    /// Nothing has changed.
+    /// Refused: nothing has changed.
     No,
-    /// No answer, or one that says that it is not known yet.
+    /// No answer, or one that says that the outcome is not known yet.
     Nothing,
 }
 
@@ -71,7 +71,8 @@ fn at(id: &str) -> String {
 }
 
 impl Wishes {
-    /// Creates, asks again with the same key, changes, ends, lists. The broker may die under it; what was not answered is in doubt.
+    /// Creates, repeats with the same key, changes, cancels, lists. The broker may die meanwhile; calls
+    /// without an answer stay in doubt.
     pub fn play(&mut self, socket: &Path) {
         for _ in 0..ROUNDS {
             self.create(socket, true);
@@ -95,7 +96,7 @@ impl Wishes {
         live.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Licences of both agents, or of the first alone.
+    /// Reserves licences of both agents, or of the first alone.
     fn create(&mut self, socket: &Path, both: bool) {
         self.serial += 1;
         let count = 1 + self.serial % 2;
@@ -105,7 +106,7 @@ impl Wishes {
         self.ask(socket, key, json!({"parts": parts, "duration_s": 7_200}));
     }
 
-    /// Reserves; what has no answer stays open.
+    /// Sends a reservation request. Without an answer it stays open.
     fn ask(&mut self, socket: &Path, key: String, wish: Value) -> Option<Value> {
         self.open.insert(key.clone(), wish.clone());
         match said(socket, "POST", "/v1/reservations", &key, &wish) {
@@ -123,7 +124,7 @@ impl Wishes {
         }
     }
 
-    /// The same key and request have one effect and one answer.
+    /// Repeats a request. The same key and request must give the same reservation.
     fn again(&mut self, socket: &Path) {
         let Some(id) = self.live().into_iter().next_back() else { return };
         let Some(Known { key, wish, .. }) = self.known.get(&id).cloned() else { return };
@@ -165,7 +166,7 @@ impl Wishes {
         }
     }
 
-    /// One webhook more, or one less. Nobody listens where they go.
+    /// Adds or removes a webhook. No server listens at its address.
     fn hook(&mut self, socket: &Path) {
         let there: Vec<&String> = self.hooks.iter().filter(|(_, is)| !is.contains(&false)).map(|(id, _)| id).collect();
         if there.len() < HOOKS {
@@ -185,7 +186,7 @@ impl Wishes {
         self.hooks.insert(id, is);
     }
 
-    /// A list that says it is whole has all that was acknowledged.
+    /// Reads the list. A list that claims to be complete must contain every acknowledged reservation.
     fn list(&mut self, socket: &Path) {
         let Said::Yes(list) = said(socket, "GET", "/v1/reservations", "", &Value::Null) else { return };
         if list["away"].as_array().is_some_and(|away| !away.is_empty()) {
@@ -197,7 +198,8 @@ impl Wishes {
             .extend(missing.map(|id| format!("{id} was acknowledged and a list leaves it out")).collect::<Vec<_>>());
     }
 
-    /// What is not as it was acknowledged, in words; what was in doubt is known afterwards.
+    /// Compares the broker's state with the acknowledgements and returns the differences in words. Resolves
+    /// the doubts.
     pub fn check(&mut self, socket: &Path) -> Vec<String> {
         let mut wrong = std::mem::take(&mut self.wrong);
         for (key, wish) in std::mem::take(&mut self.open) {
@@ -231,7 +233,7 @@ impl Wishes {
         wrong
     }
 
-    /// Nothing is there that was refused. What is only held ends by itself.
+    /// Checks that no refused reservation exists. A reservation that is only held ends by itself.
     fn check_list(&mut self, socket: &Path, wrong: &mut Vec<String>) {
         let Said::Yes(list) = said(socket, "GET", "/v1/reservations", "", &Value::Null) else {
             return wrong.push("the list has no answer".to_owned());
@@ -265,10 +267,11 @@ impl Wishes {
         self.hooks = there.into_iter().map(|id| (id, BTreeSet::from([true]))).collect();
     }
 
-    /// Reservations over both agents of which one has a part and the other has none, or another amount; by the agents' word.
+    /// Returns reservations over both agents with a part missing or amounts that differ, as the agents report
+    /// them.
     ///
     /// # Errors
-    /// One does not answer.
+    /// An agent does not answer.
     pub fn halves(&mut self, sockets: &[PathBuf]) -> Result<Vec<String>, Error> {
         let mut groups: BTreeMap<String, Vec<ReservationDoc>> = BTreeMap::new();
         for socket in sockets {
@@ -292,7 +295,7 @@ impl Wishes {
         Ok(wrong)
     }
 
-    /// Reserves over both; the handle at the second agent.
+    /// Reserves over both agents and returns the handle at the second.
     pub fn create_one(&mut self, socket: &Path) -> Option<String> {
         self.serial += 1;
         let part = |agent: &str| json!({"resource": format!("{agent}/{LICENCE}"), "count": 1});
@@ -311,7 +314,7 @@ fn text(doc: &Value, name: &str) -> String {
     doc[name].as_str().unwrap_or_default().to_owned()
 }
 
-/// How much its parts have.
+/// Returns the amounts of the reservation's parts.
 fn counts(doc: &Value) -> BTreeSet<u64> {
     let amount = |part: &Value| rows(part, "steps").first().and_then(|step| step["amount"].as_f64());
     rows(doc, "parts").iter().map(|part| amount(part).map_or(0, |amount| amount as u64)).collect()

@@ -1,4 +1,4 @@
-//! As much of HTTP as one question to a broker on its Unix socket takes.
+//! The little of HTTP that one request to a broker on its Unix socket needs.
 
 use serde_json::Value;
 use std::io::{self, Read, Write};
@@ -6,12 +6,12 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long an answer may take: a broker waits for its agents itself.
+/// The time limit for an answer. It is long because a broker waits for its agents.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The most that is read of an answer, bytes.
+/// The largest answer that is read, bytes.
 const MOST: u64 = 8 << 20;
 
-/// The status of the answer, and its document; an error is no answer.
+/// Sends a request and returns the status and document of the answer. Any error counts as no answer.
 pub fn ask(socket: &Path, method: &str, path: &str, key: &str, body: &Value) -> io::Result<(u16, Value)> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;

@@ -1,9 +1,10 @@
-//! `sluice torture anomalies`: as SQLite tests itself. A real agent, and then a real broker over two agents, runs a script of
-//! calls while the n-th system call of a kind fails, once or from then on, for every n, at its start and while it runs; then the
-//! fault is lifted, everything is started twice, and all must be as it was acknowledged, without a hand.
+//! `sluice torture anomalies`: fault injection after the manner of SQLite's tests. A real agent, then a real
+//! broker over two agents, runs a script of calls while the n-th system call of a kind fails, once or from
+//! then on, for every n, at the start and while it runs. Then the fault is lifted and everything is started
+//! twice. All acknowledged changes must be there, without an operator's help.
 //!
-//! What stands for `systemd` here starts a program again when it has ended by itself. Everything else that would be needed
-//! counts as *stuck*.
+//! As `systemd` would, the test restarts a program that ended by itself. Any other need for help counts as
+//! *stuck*.
 
 mod agent;
 mod broker;
@@ -24,53 +25,53 @@ use std::path::PathBuf;
 use std::time::Duration;
 use target::{Found, ProgramUnderTest};
 
-/// How often a program is started again while the fault is there.
+/// The number of restarts of a program while the fault lasts.
 const STARTS: u32 = 2;
-/// How long it may take to answer, with and without the fault.
+/// The time limits for an answer, without and with the fault.
 const ANSWERS: Duration = Duration::from_secs(30);
 const ANSWERS_UNDER_FAULT: Duration = Duration::from_secs(3);
 
-/// What to do.
+/// The options of the test.
 #[derive(Clone, Debug)]
 pub struct AnomalyOptions {
-    /// The program that is the agent and the broker.
+    /// The program file of the agent and the broker.
     pub program: PathBuf,
-    /// At most about so many faults, spread over all; `None`: every one.
+    /// The approximate number of faults to try, spread over all; `None`: every one.
     pub faults: Option<u64>,
-    /// Of those the k-th of n parts, from 1: so that several runs share them.
+    /// `(k, n)`: of n parts run the k-th, from 1, so that several runs share the work.
     pub part: (u64, u64),
-    /// Whether progress is shown.
+    /// True to show progress.
     pub progress: bool,
-    /// Something that was acknowledged is taken away behind the check's back, from the agent and from the broker; it has to
-    /// be found.
+    /// True to remove an acknowledged change from the agent and from the broker, unknown to the check, which
+    /// must find it.
     pub plant: bool,
 }
 
-/// What was found; the last line, for scripts.
+/// The results, and the last line of output, for scripts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct AnomalyReport {
-    /// Distinct faults that struck: whom, when, which kind of call, the how-manieth, which error. One that strikes once and
-    /// one that lasts from there on are counted as one.
+    /// Distinct faults that struck: program, phase, kind of call, its number and the error. A fault that
+    /// strikes once and the one that lasts count as one.
     pub faults: u64,
-    /// Acknowledged changes that were not there afterwards, refused ones that were, reservations of which a part was.
+    /// Acknowledged changes that were missing, refused ones that existed, reservations with a part missing.
     pub lost: u64,
-    /// Times at which a program did not serve, or the kernel had not what the book says, without a hand.
+    /// Times at which a program did not serve, or the kernel did not match the bookings, without help.
     pub stuck: u64,
 }
 
-/// When it strikes.
+/// The phase in which a fault strikes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Phase {
-    /// From the program's first call until it answers.
+    /// From the program's first call to its first answer.
     Start,
-    /// While the script runs.
+    /// During the script.
     Running,
 }
 
-/// Whose fault, when, and which.
+/// A program's index, a phase and a fault.
 type Case = (usize, Phase, InjectedFault);
 
-/// Everything that one run knows.
+/// The state of one run.
 struct Run<'a> {
     targets: Vec<Box<dyn ProgramUnderTest>>,
     report: AnomalyReport,
@@ -80,10 +81,10 @@ struct Run<'a> {
     patience: &'a Patience,
 }
 
-/// Runs all of them; what was found, and each finding in words.
+/// Runs all faults. Returns the counts, and each finding in words.
 ///
 /// # Errors
-/// It cannot be run here, or the user stops it. What was found is no error.
+/// The test cannot run here, or the user stops it. Findings are no error.
 pub fn run(options: &AnomalyOptions, patience: &Patience) -> Result<(AnomalyReport, Vec<String>), Error> {
     let targets: Vec<Box<dyn ProgramUnderTest>> =
         vec![Box::new(AgentUnderTest::make(&options.program)?), Box::new(BrokerUnderTest::make(&options.program)?)];
@@ -116,13 +117,14 @@ pub fn run(options: &AnomalyOptions, patience: &Patience) -> Result<(AnomalyRepo
     Ok((run.report, run.findings))
 }
 
-/// What is counted as one fault.
+/// The key under which a fault is counted.
 fn distinct((who, phase, fault): Case) -> Case {
     (who, phase, InjectedFault { lasting: false, ..fault })
 }
 
-/// An even choice, so that the short form has some of each kind; and of it this run's part. Which part a fault belongs to is
-/// told by its number alone, because two runs do not count quite the same calls: none is in two parts.
+/// Chooses faults evenly, so that the short form has some of each kind, and from them this run's part. The
+/// number of the fault alone decides its part, because two runs may count different calls: no fault is in two
+/// parts.
 fn choose(cases: &[Case], options: &AnomalyOptions) -> Vec<Case> {
     let all = cases.len() as u64;
     let most = options.faults.unwrap_or(all).max(1);
@@ -133,14 +135,14 @@ fn choose(cases: &[Case], options: &AnomalyOptions) -> Vec<Case> {
 }
 
 impl Run<'_> {
-    /// For whoever waits.
+    /// Prints a line of progress.
     fn told(&self, text: &str) {
         if self.progress {
             eprintln!("{text}");
         }
     }
 
-    /// Every fault that there can be: how many calls of each kind a start and the script make, each with each error.
+    /// Lists every possible fault: each error for each call that a start and the script make.
     fn plan(&mut self, who: usize) -> Result<Vec<Case>, Error> {
         let target = &mut self.targets[who];
         let mut program = target.start_again(self.patience)?;
@@ -175,7 +177,7 @@ impl Run<'_> {
         Ok(cases)
     }
 
-    /// One fault from its beginning to the second start after it.
+    /// Plays one fault, up to the second start after it.
     fn one(&mut self, (who, phase, fault): Case) -> Result<(), Error> {
         let (target, patience) = (&mut self.targets[who], self.patience);
         let at_start = (phase == Phase::Start).then_some(fault);
@@ -214,7 +216,7 @@ impl Run<'_> {
         self.afterwards(who, &what)
     }
 
-    /// Whether a program that runs does not answer. One that ends meanwhile is started again by its unit.
+    /// True if a program runs but does not answer. One that ends meanwhile would be restarted by its unit.
     fn serves_no_more(&self, who: usize, program: &mut RunningProgram) -> Result<bool, Error> {
         match self.targets[who].answers(program, ANSWERS, self.patience) {
             Err(Error::Interrupted) => Err(Error::Interrupted),
@@ -223,7 +225,7 @@ impl Run<'_> {
         }
     }
 
-    /// Two starts with nothing that fails, and a look after each.
+    /// Starts twice without faults, and checks the state after each start.
     fn afterwards(&mut self, who: usize, what: &str) -> Result<(), Error> {
         for time in ["first", "second"] {
             let target = &mut self.targets[who];
@@ -250,7 +252,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Something is taken away from each, and looked for.
+    /// Removes an acknowledged change from each program, and checks that it is missed.
     fn plant(&mut self) -> Result<(), Error> {
         for who in 0..self.targets.len() {
             let target = &mut self.targets[who];
@@ -268,7 +270,7 @@ impl Run<'_> {
 }
 
 impl AnomalyReport {
-    /// Whether nothing was found.
+    /// True if there are no findings.
     pub fn is_clean(&self) -> bool {
         (self.lost, self.stuck) == (0, 0)
     }

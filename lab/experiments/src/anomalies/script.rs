@@ -1,4 +1,4 @@
-//! What the agent is asked while something goes wrong, and what must be so afterwards.
+//! The calls that an agent gets under faults, and the checks afterwards.
 
 use crate::crash::{INTERFACE, LICENCE, count};
 use rpc::agent::{Answer, BookAnswer, BookFilter, Request};
@@ -7,33 +7,34 @@ use rpc::client::{Client, Error};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// How many reservations are kept from one script to the next; without an end of the others there would be no room for new ones.
+/// The number of reservations that stay from one script to the next. Others are cancelled to make room for
+/// new ones.
 const KEPT: usize = 6;
-/// How often a script does the same again, with what is there by then.
+/// The number of rounds in a script. A later round also uses what earlier ones made.
 const ROUNDS: usize = 2;
 
-/// What is known of a reservation.
+/// The state of a reservation, as acknowledged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Known {
-    /// How many licences it has; of several, a change was under way.
+    /// The possible numbers of licences. Several: a change was not answered.
     counts: BTreeSet<u64>,
-    /// Whether it is there; both where that was under way.
+    /// The possible answers to "is it cancelled?". Both: a cancellation was not answered.
     cancelled: BTreeSet<bool>,
 }
 
-/// All that was asked, and what came of it.
+/// All calls and their outcome.
 #[derive(Debug, Default)]
 pub struct Script {
     known: BTreeMap<String, Known>,
-    /// Keys of what was asked and not answered: it may be there.
+    /// Requests without an answer, by key. Their reservations may exist.
     open: BTreeMap<String, AskDoc>,
-    /// Handles that were over when they were last seen.
+    /// Handles of reservations that are over.
     over: BTreeSet<String>,
     serial: u64,
 }
 
 impl Script {
-    /// Creates, changes and ends. The agent may die under it; what was not answered is in doubt.
+    /// Creates, changes and cancels. The agent may die meanwhile; calls without an answer stay in doubt.
     pub fn play(&mut self, socket: &Path) {
         // A connection that cannot be had, or ends, is no answer.
         let mut step = |step: fn(&mut Script, &mut Client)| {
@@ -62,7 +63,7 @@ impl Script {
         live.map(|(handle, _)| handle.clone()).collect()
     }
 
-    /// Licences, and packets at once or licences tomorrow.
+    /// Reserves licences, and packets at once or licences tomorrow.
     fn create(&mut self, client: &mut Client, later: bool) {
         self.serial += 1;
         let key = format!("anomaly-{}", self.serial);
@@ -93,7 +94,7 @@ impl Script {
                 let known = Known { counts: BTreeSet::from([count(&doc)]), cancelled: BTreeSet::from([false]) };
                 self.known.insert(doc.handle, known);
             }
-            // A refusal says that nothing was changed; of a journal that died nobody knows.
+            // A refusal means that nothing changed; after a failed journal the outcome is unknown.
             Err(Error::Agent(problem)) if !problem.message.contains("start the agent again") => {
                 self.open.remove(&key);
             }
@@ -131,7 +132,8 @@ impl Script {
         }
     }
 
-    /// What is not as it was acknowledged, in words; what was in doubt is known afterwards.
+    /// Compares the agent's state with the acknowledgements and returns the differences in words. Resolves
+    /// the doubts.
     pub fn check(&mut self, socket: &Path) -> Vec<String> {
         let Ok(mut client) = Client::connect(socket) else { return vec!["the agent is gone".to_owned()] };
         // The same key has one effect, whether or not it had it already.
@@ -174,7 +176,7 @@ impl Script {
         wrong
     }
 
-    /// Creates one more, now.
+    /// Creates one more reservation.
     pub fn create_one(&mut self, socket: &Path) {
         if let Ok(mut client) = Client::connect(socket) {
             self.create(&mut client, true);

@@ -1,4 +1,4 @@
-//! What is made to fail: an agent, or a broker over agents that do not.
+//! The interface of a program under test: an agent, or a broker over agents without faults.
 
 use crate::error::Error;
 use crate::patience::Patience;
@@ -6,71 +6,71 @@ use crate::program::RunningProgram;
 use linux::anomaly::{InjectedFault, WatchedProgram};
 use std::time::{Duration, Instant};
 
-/// How long a program may take to end in good order before it is killed.
+/// The time limit for an orderly end, before a program is killed.
 const ENDS: Duration = Duration::from_secs(3);
 
-/// What was found, in words.
+/// The findings, in words.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Acknowledged changes that are not there, refused ones that are, and reservations of which only a part is there.
+    /// Acknowledged changes that are missing, refused ones that exist, reservations with a part missing.
     pub lost: Vec<String>,
-    /// What does not serve, or has not done what it should have, without a hand.
+    /// Programs that do not serve, or kernel state that is not restored, without help.
     pub stuck: Vec<String>,
 }
 
-/// A program with its state, and what is known of that state.
+/// A program with its state, and the expected content of that state.
 pub trait ProgramUnderTest {
-    /// What it is called in findings.
+    /// The program's name in findings.
     fn name(&self) -> &'static str;
 
-    /// Starts it under supervision with all that it needs around it, and does not wait for it.
+    /// Starts the program under supervision, with everything that it needs, and does not wait for it.
     ///
     /// # Errors
-    /// It cannot be started here.
+    /// The program cannot be started here.
     fn start_watched(
         &mut self,
         fault: Option<InjectedFault>,
         patience: &Patience,
     ) -> Result<(RunningProgram, WatchedProgram), Error>;
 
-    /// Waits until it answers.
+    /// Waits until the program answers.
     ///
     /// # Errors
-    /// It does not, in this time; or the user stops.
+    /// The program does not answer in this time, or the user stops the run.
     fn answers(&self, running: &mut RunningProgram, most: Duration, patience: &Patience) -> Result<(), Error>;
 
-    /// Asks it for changes. It may die meanwhile; what was not answered is in doubt.
+    /// Requests changes. The program may die meanwhile; calls without an answer stay in doubt.
     fn play(&mut self);
 
-    /// Starts it and all around it anew, with nothing that fails, and waits until it answers.
+    /// Restarts the program and its surroundings without faults, and waits until it answers.
     ///
     /// # Errors
-    /// It does not serve: a hand would be needed.
+    /// The program does not serve without help.
     fn start_again(&mut self, patience: &Patience) -> Result<RunningProgram, Error>;
 
-    /// Compares what is there with what was acknowledged.
+    /// Compares the state with the acknowledged changes.
     ///
     /// # Errors
-    /// It cannot be looked at.
+    /// The state cannot be read.
     fn look(&mut self, found: &mut Found, patience: &Patience) -> Result<(), Error>;
 
-    /// With everything stopped: takes something away that was acknowledged, which a look has to find.
+    /// With everything stopped, removes an acknowledged change. The next look must find that.
     ///
     /// # Errors
-    /// It cannot be taken away.
+    /// The change cannot be removed.
     fn plant(&mut self, patience: &Patience) -> Result<(), Error>;
 
-    /// Away with its state, and with what is known of it.
+    /// Removes the program's state, and the record of it.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// The state cannot be removed.
     fn begin_anew(&mut self) -> Result<(), Error>;
 
-    /// The last line that it said on standard error.
+    /// Returns the last line that the program wrote on standard error.
     fn last_words(&self) -> String;
 }
 
-/// Ends a program: in good order if that is wanted and comes soon, because a fault may be what keeps it; otherwise by SIGKILL.
+/// Ends a program: unless `kill` is set it gets a few seconds for an orderly end. Then SIGKILL.
 pub fn end(program: &mut RunningProgram, kill: bool) {
     if !kill {
         let asked = linux::process::ProcessId::of(program.id()).map(|process| process.signal(15));

@@ -1,4 +1,4 @@
-//! From a captured frame to its IP packet: the link types that IP is usually captured on.
+//! Extracts the IP packet from a captured frame, for the link types on which IP is usually captured.
 
 /// Link types, by their registered numbers.
 const NULL: u32 = 0;
@@ -17,7 +17,7 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_QINQ: u16 = 0x88a8;
 
-/// The IP packet in a frame; `None` if it carries something else, or the link type is not one of ours.
+/// Returns the IP packet in a frame; `None` if it carries another protocol, or the link type is unknown.
 pub fn ip_packet(link: u32, frame: &[u8]) -> Option<&[u8]> {
     match link {
         RAW | RAW_BSD | RAW_OPENBSD | IPV4 | IPV6 => Some(frame),
@@ -32,7 +32,7 @@ pub fn ip_packet(link: u32, frame: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Behind an ethertype and up to two VLAN tags.
+/// Returns the IP packet behind an ethertype and up to two VLAN tags.
 fn by_ethertype(mut rest: &[u8]) -> Option<&[u8]> {
     for _ in 0..3 {
         let (kind, after) = rest.split_first_chunk::<2>()?;

@@ -14,7 +14,7 @@ pub struct Writer {
 pub struct TooLate;
 
 impl Writer {
-    /// Of frames of one link type.
+    /// Creates a capture of frames of one link type.
     pub fn new(link: u32) -> Writer {
         let mut bytes = MAGIC.to_le_bytes().to_vec();
         bytes.extend([2, 0, 4, 0]);
@@ -24,7 +24,7 @@ impl Writer {
         Writer { bytes }
     }
 
-    /// A frame, at a time in nanoseconds since 1970.
+    /// Appends a frame, at a time in nanoseconds since 1970.
     ///
     /// # Errors
     /// [`TooLate`]; nothing is written then.
@@ -38,12 +38,12 @@ impl Writer {
         Ok(())
     }
 
-    /// What was written since the last time; together with the rest, in order, it is the file.
+    /// Returns the bytes written since the last call. All of them in order are the file.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
 
-    /// The file.
+    /// Returns the rest of the file.
     pub fn finish(self) -> Vec<u8> {
         self.bytes
     }

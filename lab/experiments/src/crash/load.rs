@@ -1,4 +1,5 @@
-//! Applications that reserve, change and cancel as fast as they are answered, and remember what was acknowledged.
+//! Client applications that reserve, change and cancel as fast as they get answers, and record the
+//! acknowledgements.
 
 use rpc::agent::{Answer, BookAnswer, Request};
 use rpc::book::{AmountDoc, AskDoc, BindingDoc, ChangeDoc, FlowDoc, PartDoc, ReservationDoc};
@@ -10,18 +11,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The interface that is reserved.
+/// The interface whose bandwidth is reserved.
 pub const INTERFACE: &str = "near";
-/// What is counted.
+/// The countable resource.
 pub const LICENCE: &str = "licence/crash";
-/// How many there are.
+/// The capacity of [`LICENCE`].
 pub const LICENCES: u64 = 64;
 
-/// Chance from a seed (SplitMix64, Steele, Lea and Flood 2014).
+/// A random generator with a seed (SplitMix64, Steele, Lea and Flood 2014).
 pub struct Chance(pub u64);
 
 impl Chance {
-    /// Below `n`.
+    /// Returns a random number below `n`.
     pub fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -31,16 +32,16 @@ impl Chance {
     }
 }
 
-/// What an application knows of a reservation.
+/// The state of a reservation, as acknowledged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Known {
-    /// How many licences it has; of several, the change to another was under way.
+    /// The possible numbers of licences. Several: a change was not answered.
     pub counts: Vec<u64>,
-    /// Whether it is cancelled; `None`: that was under way.
+    /// True if it is cancelled; `None`: a cancellation was not answered.
     pub cancelled: Option<bool>,
 }
 
-/// What an application had asked and not been answered.
+/// A request without an answer.
 #[derive(Clone, Debug)]
 enum Asked {
     Create(Box<AskDoc>),
@@ -58,23 +59,23 @@ struct Application {
     acknowledged: u64,
 }
 
-/// All of them, while they run.
+/// The running threads of all applications.
 pub struct Runs {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Application>>,
 }
 
-/// All of them.
+/// All applications.
 pub struct Callers {
     applications: Vec<Application>,
-    /// Changes that were acknowledged.
+    /// The number of acknowledged changes.
     pub acknowledged: u64,
-    /// Changes that were not answered when the agent was killed.
+    /// The number of changes without an answer when the agent was killed.
     pub under_way: u64,
 }
 
 impl Callers {
-    /// So many applications.
+    /// Creates `count` applications.
     pub fn new(count: u64, seed: u64) -> Callers {
         let one = |number| Application {
             number,
@@ -87,7 +88,7 @@ impl Callers {
         Callers { applications: (0..count).map(one).collect(), acknowledged: 0, under_way: 0 }
     }
 
-    /// They begin.
+    /// Starts the applications.
     pub fn begin(&mut self, socket: &Path) -> Runs {
         let stop = Arc::new(AtomicBool::new(false));
         let threads = self.applications.drain(..).map(|mut application| {
@@ -103,14 +104,15 @@ impl Callers {
         Runs { threads: threads.collect(), stop }
     }
 
-    /// The agent is gone: what each of them knows.
+    /// Collects the applications after the agent was killed.
     pub fn end(&mut self, runs: Runs) {
         runs.stop.store(true, Ordering::Relaxed);
         self.applications = runs.threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
         self.under_way += self.applications.iter().filter(|one| one.asked.is_some()).count() as u64;
     }
 
-    /// Asks again what was not answered: the same request has one effect, whether or not it had it already.
+    /// Settles the requests without an answer: repeats reservations, whose key makes that safe, and notes the
+    /// doubt otherwise.
     ///
     /// # Errors
     /// The agent does not answer.
@@ -127,7 +129,7 @@ impl Callers {
         Ok(())
     }
 
-    /// What all of them know.
+    /// Returns the reservations of all applications.
     pub fn known(&mut self) -> impl Iterator<Item = &mut BTreeMap<String, Known>> {
         self.applications.iter_mut().map(|application| &mut application.known)
     }
@@ -140,7 +142,7 @@ impl Application {
         }
     }
 
-    /// One change. An error: the agent is gone, and what was asked is remembered.
+    /// Makes one change. An error means that the agent is gone; the request is recorded.
     fn act(&mut self, client: &mut Client) -> Result<(), Error> {
         std::thread::sleep(Duration::from_micros(self.chance.below(2_000)));
         let open: Vec<&String> =
@@ -157,7 +159,7 @@ impl Application {
         }
     }
 
-    /// Licences and packets, for a while, at once.
+    /// Builds a request for licences and packets together, for a while, from now on.
     fn wish(&mut self) -> AskDoc {
         self.serial += 1;
         let port = 1_024 + (self.number * 16_000 + self.serial % 16_000) as u16;
@@ -211,13 +213,13 @@ impl Application {
     }
 }
 
-/// How many licences a reservation has.
+/// Returns the number of licences in a reservation.
 pub fn count(doc: &ReservationDoc) -> u64 {
     let licence = doc.parts.iter().find(|part| part.resource == LICENCE);
     licence.and_then(|part| part.steps.first()).map_or(0, |step| step.amount as u64)
 }
 
-/// A refusal is an answer; that the agent is gone is none.
+/// Reads an answer. A refusal is `None`; a lost agent is an error.
 fn answered(answer: Result<Answer, Error>) -> Result<Option<ReservationDoc>, Error> {
     match answer {
         Ok(Answer::Book(BookAnswer::Reservation(doc))) => Ok(Some(doc)),

@@ -1,4 +1,4 @@
-//! What is looked at after each start: promises, capacity, and the kernel.
+//! The checks after each start: acknowledged changes, capacity, and the kernel.
 
 use super::load::{Callers, LICENCE, count};
 use super::{CrashReport, Place};
@@ -14,7 +14,7 @@ use traffic::plan::{ClassId, Plan};
 
 const OVERHEAD: u32 = agent_service::config::DEFAULT_OVERHEAD;
 
-/// One look.
+/// The checks of one cycle.
 pub struct Look<'a> {
     socket: std::path::PathBuf,
     report: &'a mut CrashReport,
@@ -23,7 +23,7 @@ pub struct Look<'a> {
 }
 
 impl<'a> Look<'a> {
-    /// At the agent that was started again.
+    /// Prepares the checks of a restarted agent.
     pub fn of(socket: &Path, report: &'a mut CrashReport, findings: &'a mut Vec<String>, cycle: u64) -> Look<'a> {
         Look { socket: socket.to_owned(), report, findings, cycle }
     }
@@ -32,7 +32,7 @@ impl<'a> Look<'a> {
         self.findings.push(format!("cycle {}: {text}", self.cycle));
     }
 
-    /// What was acknowledged is there as it was acknowledged, whole.
+    /// Checks that every acknowledged change is there, whole and unaltered.
     pub fn at_promises(&mut self, load: &mut Callers) -> Result<(), Error> {
         let mut client = Client::connect(&self.socket)?;
         load.ask_again(&mut client)?;
@@ -66,7 +66,7 @@ impl<'a> Look<'a> {
         Ok(())
     }
 
-    /// Whether all is there that was reserved as one.
+    /// Checks that a reservation has all its parts.
     fn at_parts(&mut self, doc: &ReservationDoc) {
         if let Some(why) = half(doc) {
             self.report.half += 1;
@@ -74,7 +74,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// At no instant is more given away than there is, by the agent's account and by our own.
+    /// Checks that no capacity is exceeded at any instant, by the agent's account and by our own.
     pub fn at_capacity(&mut self) -> Result<(), Error> {
         let (rows, resources) = (self.rows()?, self.resources()?);
         for resource in &resources {
@@ -100,7 +100,8 @@ impl<'a> Look<'a> {
         Ok(())
     }
 
-    /// Whether the kernel has what the book says is in force, and how many classes and rules that are.
+    /// Compares the kernel with the active bookings. Returns true if they match, and the number of classes
+    /// and rules.
     pub fn at_kernel(&mut self, place: &Place, state: &Path) -> Result<(bool, u32), Error> {
         let rows = self.rows()?;
         let active = || rows.iter().filter(|doc| doc.state == "active");
@@ -135,7 +136,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// What is granted, as whoever hands licences out sees it.
+/// Reads the granted licences from the agent's files, as a licence server would.
 fn granted(state: &Path) -> BTreeSet<String> {
     let files = std::fs::read_dir(state.join("granted")).into_iter().flatten().flatten();
     let line = |file: std::fs::DirEntry| {
@@ -154,7 +155,7 @@ fn premium(plan: &Plan) -> Rate {
     classes.filter_map(|class| class.real_time).fold(Rate::ZERO, |sum, curve| sum.saturating_add(curve.m2))
 }
 
-/// What is missing of a reservation of licences and packets for one window; nothing: it is whole.
+/// Returns what is missing of a reservation of licences and packets for one window; `None`: it is whole.
 fn half(doc: &ReservationDoc) -> Option<&'static str> {
     let [licence, net] = doc.parts.as_slice() else { return Some("it has another number of parts") };
     if licence.resource != LICENCE || !net.resource.starts_with("net/") {
@@ -166,7 +167,7 @@ fn half(doc: &ReservationDoc) -> Option<&'static str> {
     if (one.start, one.end) != (other.start, other.end) {
         return Some("its parts have different windows");
     }
-    // Nobody here makes groups: who names other members has lost them.
+    // The test makes no groups: a reservation that names other members has lost them.
     (doc.members.len() > 1).then_some("other members of its group are missing")
 }
 

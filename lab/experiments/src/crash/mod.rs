@@ -1,5 +1,6 @@
-//! `sluice torture crash`: a real agent in a namespace, under load, killed at random instants and started again. What it
-//! acknowledged is there, whole, nothing is given away twice, and the kernel has what the book says.
+//! `sluice torture crash`: a real agent in a namespace, under load, is killed at random instants and
+//! restarted. Its acknowledged changes must be there, whole; no capacity is given away twice, and the kernel
+//! matches the bookings.
 
 mod load;
 mod look;
@@ -22,58 +23,58 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How many applications ask at once.
+/// The number of parallel client applications.
 const CLIENTS: u64 = 4;
-/// How long an agent may take to answer after it was started; the machine may be busy.
+/// The time limit for an agent's first answer after a start, on a busy machine.
 const START: Duration = Duration::from_secs(60);
-/// The bound for the kernel to have what the book says: 1 s, and 25 us for each class that changed.
+/// The bound until the kernel matches the bookings: 1 s, and 25 us for each class that changed.
 const CONVERGED: Duration = Duration::from_secs(1);
 const PER_CLASS: Duration = Duration::from_micros(25);
 
-/// What to do.
+/// The options of the test.
 #[derive(Clone, Debug)]
 pub struct CrashOptions {
-    /// How often the agent is killed.
+    /// The number of kills.
     pub cycles: u64,
-    /// The first seed of chance.
+    /// The first random seed.
     pub seed: u64,
-    /// The program that is the agent.
+    /// The program file of the agent.
     pub program: PathBuf,
-    /// Whether progress is shown.
+    /// True to show progress.
     pub progress: bool,
 }
 
-/// What was found; the last line, for scripts.
+/// The results, and the last line of output, for scripts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct CrashReport {
-    /// Kills.
+    /// Number of kills.
     pub cycles: u64,
-    /// Acknowledged changes that were not there afterwards.
+    /// Acknowledged changes that were missing afterwards.
     pub lost: u64,
-    /// Times at which more was given away than there is.
+    /// Times at which more than the capacity was given away.
     pub overbooked: u64,
-    /// Reservations of which only a part was there.
+    /// Reservations with a part missing.
     pub half: u64,
-    /// Times at which the kernel had not, in time, what the book said.
+    /// Times at which the kernel did not match the bookings within the bound.
     pub diverged: u64,
 }
 
-/// Beside the report, for people.
+/// Details beside the report, for people.
 #[derive(Clone, Debug, Default)]
 pub struct CrashDetails {
-    /// Changes that were acknowledged.
+    /// Number of acknowledged changes.
     pub acknowledged: u64,
-    /// Changes that were under way when the agent was killed.
+    /// Number of changes in progress when the agent was killed.
     pub under_way: u64,
-    /// From each start to the first answer.
+    /// The time from each start to the first answer.
     pub starts: Vec<Duration>,
-    /// From each first answer until the kernel had what the book said.
+    /// The time from each first answer until the kernel matched the bookings.
     pub converged: Vec<Duration>,
     /// Each finding in words.
     pub findings: Vec<String>,
 }
 
-/// Where the agent runs.
+/// The surroundings of an agent: a folder and a namespace.
 pub(crate) struct Bed {
     place: Scratch,
     namespace: Guarded,
@@ -81,7 +82,7 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    /// For an agent of this name; `more`: what its file begins with beside that.
+    /// Prepares an agent of this name. `more` goes near the start of its configuration file.
     pub(crate) fn make(program: &Path, name: &str, more: &str) -> Result<Bed, Error> {
         let place = Scratch::create()?;
         let namespace = Guarded::create(place.name())?;
@@ -115,7 +116,7 @@ impl Bed {
         &self.namespace
     }
 
-    /// The last line of what the agent said on standard error.
+    /// Returns the last line that the agent wrote on standard error.
     pub(crate) fn last_words(&self) -> String {
         let text = std::fs::read_to_string(self.log()).unwrap_or_default();
         text.lines().last().unwrap_or("it said nothing").to_owned()
@@ -125,7 +126,7 @@ impl Bed {
         self.place.path().join("agent.log")
     }
 
-    /// Away with the state: the next agent finds none.
+    /// Removes the state, so that the next agent starts without any.
     pub(crate) fn begin_anew(&self) -> Result<(), Error> {
         let _ = linux::testbed::record::unmount_below(&self.state());
         match std::fs::remove_dir_all(self.state()) {
@@ -145,7 +146,7 @@ impl Bed {
         Ok(command)
     }
 
-    /// Starts the agent under supervision, and does not wait.
+    /// Starts the agent under supervision, without waiting for it.
     pub(crate) fn start_watched(
         &self,
         fault: Option<InjectedFault>,
@@ -161,7 +162,7 @@ impl Bed {
     pub(crate) fn answers(&self, agent: &mut RunningProgram, most: Duration, patience: &Patience) -> Result<(), Error> {
         let begun = Instant::now();
         while begun.elapsed() < most {
-            // Whoever cannot answer is not waited for: it may never do.
+            // A failed attempt is repeated, not waited for: its answer may never come.
             let client = Client::connect(&self.socket());
             if client.and_then(|mut client| client.call(Request::Hello)).is_ok() {
                 return Ok(());
@@ -174,7 +175,7 @@ impl Bed {
         Err(Error::Void(format!("the agent does not answer within {most:?}")))
     }
 
-    /// Starts the agent, and does not wait.
+    /// Starts the agent, without waiting for it.
     pub(crate) fn begin(&self) -> Result<RunningProgram, Error> {
         start(&mut self.command()?)
     }
@@ -195,7 +196,7 @@ impl Drop for Bed {
     }
 }
 
-/// An interface with an address, and something at its other end.
+/// Makes an interface with an address, and its peer at the other end.
 fn wire() -> Result<(), SystemError> {
     let mut netlink = Socket::open().map_err(SystemError::netlink("speak to the kernel"))?;
     netlink.add_veth(load::INTERFACE, "far", None).map_err(SystemError::netlink("make a link"))?;
@@ -206,10 +207,10 @@ fn wire() -> Result<(), SystemError> {
     Ok(())
 }
 
-/// Kills the agent so often.
+/// Kills and checks the agent in every cycle.
 ///
 /// # Errors
-/// It cannot be run here, or the user stops it. What was found is no error.
+/// The test cannot run here, or the user stops it. Findings are no error.
 pub fn run(options: &CrashOptions, patience: &Patience) -> Result<(CrashReport, CrashDetails), Error> {
     let bed = Bed::make(&options.program, "crash", "")?;
     let (mut report, mut told) = (CrashReport::default(), CrashDetails::default());
@@ -255,7 +256,7 @@ pub fn run(options: &CrashOptions, patience: &Patience) -> Result<(CrashReport, 
 }
 
 impl CrashDetails {
-    /// For people.
+    /// Formats the details as text for people.
     pub fn text(&self) -> String {
         let longest = |all: &[Duration]| all.iter().max().copied().unwrap_or_default();
         let mut text: String = self.findings.iter().map(|line| format!("{line}\n")).collect();
@@ -272,11 +273,11 @@ impl CrashDetails {
 }
 
 impl CrashReport {
-    /// Whether nothing was found.
+    /// True if there are no findings.
     pub fn is_clean(&self) -> bool {
         (self.lost, self.overbooked, self.half, self.diverged) == (0, 0, 0, 0)
     }
 }
 
-/// The namespace of a bed, for those who look into its kernel.
+/// The namespace of a bed, for reading its kernel's state.
 pub(crate) type Place = Namespace;

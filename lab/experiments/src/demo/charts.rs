@@ -5,7 +5,7 @@ use super::report::{DemoPoint, DemoReport};
 use crate::cbr::PACKET;
 use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
 
-/// The four figures, each with a name for its files.
+/// Returns the four figures, each with a name for its files.
 pub fn all(report: &DemoReport) -> Vec<(&'static str, Chart)> {
     let mut charts = vec![
         chart(report, "Video throughput against cross traffic", "Video throughput (Mb/s)", 3.5, |p| p.video_mbps),

@@ -1,4 +1,4 @@
-//! One point of the sweep.
+//! The measurement of one point of the sweep.
 
 use super::report::DemoPoint;
 use crate::bed::{Bed, CARRIERS};
@@ -13,12 +13,12 @@ use linux::clock::Clock;
 use std::time::Duration;
 use terms::{Rate, Time};
 
-/// From a change of the flood or the reservation to the measurement: queues fill, the decoder finds a key picture.
+/// The pause between a change and the measurement: queues fill, and the decoder finds a key picture.
 pub const SETTLE: Duration = Duration::from_millis(1_500);
-/// What is still under way when a measurement ends is waited for.
+/// The pause after a measurement, for packets that are still on the path.
 const STRAGGLERS: Duration = Duration::from_millis(150);
 
-/// Everything that runs, and how it is measured.
+/// The running programs and flows, and the settings of a measurement.
 pub struct Scene<'a> {
     pub stream: Stream,
     pub flood: Cbr,
@@ -46,7 +46,7 @@ impl MeasuredWindow {
 }
 
 impl Scene<'_> {
-    /// Sets the flood, waits until things have settled, measures.
+    /// Sets the flood, waits until the queues have settled, and measures.
     pub fn point(&mut self, flood: Rate, setup: Option<Duration>) -> Result<(DemoPoint, MeasuredWindow), Error> {
         self.flood.set_rate(flood);
         self.patience.wait(SETTLE)?;
@@ -105,17 +105,17 @@ impl Scene<'_> {
     }
 }
 
-/// Link header bytes that a packet has on the wire as the kernel counts it.
+/// The link header bytes that the kernel counts for each packet.
 pub const ETHERNET: u32 = 14;
 
-/// The middle value, or the mean of the middle two.
+/// Returns the middle value, or the mean of the middle two.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let n = values.len();
     if n == 0 { 0.0 } else { (values[(n - 1) / 2] + values[n / 2]) / 2.0 }
 }
 
-/// Packets of the flow that exceeded its bucket anywhere on the path, since it was installed.
+/// Returns the packets of the flow that exceeded its bucket at the worst node, since it was installed.
 pub fn excess_packets(bed: &Bed, flow: &ReservedFlow) -> Result<u64, Error> {
     let mut most = 0;
     for name in CARRIERS {

@@ -1,8 +1,8 @@
 //! Seed 000, section 5.4: a video against cross traffic, without and with a reservation (Figures 5 to 8).
 //!
-//! One stream runs through all of it. First the flood is swept without a reservation; the unloaded point at its
-//! beginning is where the stream's burstiness is measured and its Tspec derived. Then the sender announces that Tspec,
-//! and at each point of the second sweep the receiver reserves *while the flood runs*, is measured, and releases.
+//! One stream runs all the time. First the flood is swept without a reservation; the unloaded point at its
+//! beginning gives the stream's burstiness and its Tspec. Then the sender announces that Tspec, and at each
+//! point of the second sweep the receiver reserves *while the flood runs*, is measured, and releases.
 
 mod charts;
 mod measure;
@@ -36,46 +36,46 @@ use terms::{Rate, Span};
 
 /// The flood's port at the receiver: discard.
 const FLOOD_PORT: u16 = 9;
-/// Reservations made to find the set-up time.
+/// The number of reservations for the set-up time.
 const SETUPS: usize = 100;
-/// Time for preparing and for set-up times, for the progress shown.
+/// The time for preparation and set-up times, as the progress shows it.
 const PREPARATION: Duration = Duration::from_secs(8);
-/// How long the flood runs before the reservation is made in the middle of it.
+/// The length of the flood before the reservation is made.
 const FLOOD_FIRST: Duration = Duration::from_millis(500);
 
-/// By which protocol the video is reserved.
+/// The protocol that reserves the video's rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum VideoProtocol {
-    /// RSVP: the sender announces, the receiver reserves.
+    /// RSVP: the sender announces a Tspec, the receiver reserves.
     #[default]
     Rsvp,
     /// Boomerang: the receiver reserves both directions in one round trip.
     Boomerang,
 }
 
-/// What to do.
+/// The options of the demonstration.
 #[derive(Clone, Debug)]
 pub struct DemoOptions {
     /// Flood rates, IP bytes, in order; the first must be zero.
     pub floods: Vec<Rate>,
-    /// How long each point is measured.
+    /// The length of the measurement of each point.
     pub length: Duration,
-    /// In how many windows; rates are the median of the windows.
+    /// The number of windows in a measurement; rates are their median.
     pub windows: u32,
-    /// How many reservations are made to find the set-up time.
+    /// The number of reservations for the set-up time.
     pub setups: usize,
     /// Folder for the figures and the table; nothing is written without one.
     pub out: Option<PathBuf>,
     /// The testbed's program and place.
     pub up: UpOptions,
-    /// Whether progress is shown.
+    /// True to show progress.
     pub progress: bool,
-    /// By which protocol.
+    /// The protocol that reserves.
     pub with: VideoProtocol,
 }
 
 impl DemoOptions {
-    /// The whole sweep, figures and all: under 5 minutes.
+    /// Returns the options of the whole sweep with figures, under 5 minutes.
     pub fn full(up: UpOptions, out: PathBuf) -> DemoOptions {
         let floods = [0, 2, 4, 6, 7, 8, 9, 10, 12].map(Rate::from_mbps).to_vec();
         DemoOptions {
@@ -90,7 +90,7 @@ impl DemoOptions {
         }
     }
 
-    /// Before and after at one point: under a minute.
+    /// Returns the options of one point without and with a reservation, under a minute.
     pub fn quick(up: UpOptions) -> DemoOptions {
         let floods = [0, 10].map(Rate::from_mbps).to_vec();
         DemoOptions {
@@ -105,23 +105,23 @@ impl DemoOptions {
         }
     }
 
-    /// How long all of it takes, about.
+    /// Estimates the length of the whole run.
     fn duration(&self) -> Duration {
         let points = self.floods.len() as u32;
         let reserved = self.reserved_floods().len() as u32;
         PREPARATION + (SETTLE + self.length) * points + (FLOOD_FIRST + SETTLE + self.length) * reserved
     }
 
-    /// The quick form has no use for a reservation without a flood.
+    /// Returns the floods of the second sweep. The quick form does not reserve without a flood.
     fn reserved_floods(&self) -> &[Rate] {
         if self.out.is_none() { self.floods.get(1..).unwrap_or(&[]) } else { &self.floods }
     }
 }
 
-/// Runs the experiment. Nothing is left of it but what `out` asked for, whatever way it ends.
+/// Runs the experiment. Only the files in `out` remain of it, however it ends.
 ///
 /// # Errors
-/// Any [`Error`]; [`Error::Interrupted`] when `patience` heard a signal.
+/// Any [`Error`]; [`Error::Interrupted`] if a signal came.
 pub fn run(options: &DemoOptions, patience: &Patience) -> Result<DemoReport, Error> {
     let mut progress = if options.progress { Progress::new(options.duration()) } else { Progress::silent() };
     Bed::possible()?;
@@ -207,7 +207,7 @@ fn sweep_reserved(
     Ok(())
 }
 
-/// Whoever reserves.
+/// The applications that make the reservation.
 enum Applications {
     Rsvp(Sending, Receiving),
     Boomerang(Loop),
@@ -242,7 +242,7 @@ impl Applications {
     }
 }
 
-/// The video's session and sender.
+/// Returns the video's session and sender.
 ///
 /// # Errors
 /// The testbed has no such hosts.

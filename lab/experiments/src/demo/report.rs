@@ -1,4 +1,4 @@
-//! What the demonstration found: as a table, as figures, as JSON.
+//! The results of the demonstration: as a table, as figures, as JSON.
 
 use super::{charts, verdict};
 use crate::setup::SetupTime;
@@ -15,36 +15,36 @@ use terms::{Rate, Tspec};
 /// One point of a sweep. Rates are IP bytes, Mb/s, and the median of the windows; the rest counts the whole point.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DemoPoint {
-    /// The flood that was asked for.
+    /// The flood's rate as requested.
     pub flood_asked_mbps: f64,
-    /// The flood that was sent.
+    /// The flood's rate as sent.
     pub flood_sent_mbps: f64,
-    /// Whether the video had a reservation.
+    /// True if the video had a reservation.
     pub reserved: bool,
-    /// The video at the receiver's interface.
+    /// The video's rate at the receiver's interface.
     pub video_mbps: f64,
-    /// The same with link headers.
+    /// The video's rate including link headers.
     pub video_wire_mbps: f64,
-    /// Whole frames shown a second.
+    /// Whole frames shown per second.
     pub fps: f64,
-    /// Frames that were spoilt or never shown.
+    /// Number of frames that were spoilt or never shown.
     pub damaged_frames: u64,
-    /// The same as a fraction.
+    /// The fraction of frames that were spoilt or never shown.
     pub frame_error_rate: f64,
-    /// RTP packets lost, as a fraction.
+    /// The fraction of RTP packets lost.
     pub loss: f64,
-    /// RTP packets lost.
+    /// Number of RTP packets lost.
     pub lost_packets: u64,
-    /// RTP packets that others had overtaken.
+    /// Number of RTP packets that later ones overtook.
     pub overtaken_packets: u64,
-    /// The flood that arrived.
+    /// The flood's rate at the receiver.
     pub flood_mbps: f64,
-    /// From the reservation call to its confirmation, in the middle of the flood.
+    /// The time from the reservation call to its confirmation, during the flood.
     pub setup_ms: Option<f64>,
 }
 
 impl DemoPoint {
-    /// In a line, for people who wait.
+    /// Formats the point as a line for people who wait.
     pub fn line(&self) -> String {
         format!(
             "{} flood {:>4.1} Mb/s  ->  {:4.1} frames/s, {:3} damaged, loss {:5.2} %, flood got {:5.2} Mb/s",
@@ -68,7 +68,7 @@ impl DemoPoint {
     }
 }
 
-/// The line for scripts: its names and their order are promised.
+/// The line for scripts, with names and order that stay the same.
 #[derive(Serialize)]
 struct Line {
     bottleneck_mbps: Value,
@@ -94,29 +94,29 @@ struct Side {
     flood_mbps: Value,
 }
 
-/// Everything.
+/// All results of a run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DemoReport {
-    /// In simulated time, with packets in groups for frames.
+    /// True for a run in simulated time, with groups of packets as frames.
     pub simulated: bool,
-    /// The slowest link, wire Mb/s.
+    /// The rate of the slowest link on the wire, Mb/s.
     pub bottleneck_mbps: f64,
-    /// Set-up times on the idle path.
+    /// The set-up times on the idle path.
     pub setup: SetupTime,
-    /// What the sender announced.
+    /// The Tspec that the sender announced.
     pub tspec: Option<TspecDoc>,
-    /// Every point, in the order of measurement.
+    /// The points, in the order of measurement.
     pub points: Vec<DemoPoint>,
-    /// What should be known of this run.
+    /// Remarks that a reader of this run must know.
     pub notes: Vec<String>,
-    /// What was to be shown and was not.
+    /// Expected results that did not appear, in words.
     pub shortfalls: Vec<String>,
     #[serde(skip)]
     burstiness: Option<Burstiness>,
 }
 
 impl DemoReport {
-    /// Without points.
+    /// Creates a report without points.
     pub(super) fn new(bottleneck: Rate, setup: SetupTime) -> DemoReport {
         DemoReport {
             simulated: false,
@@ -130,18 +130,18 @@ impl DemoReport {
         }
     }
 
-    /// What the stream was found to be, and what is announced for it.
+    /// Records the measured burstiness and the announced Tspec.
     pub(super) fn announce(&mut self, found: Burstiness, tspec: Tspec) {
         self.burstiness = Some(found);
         self.tspec = Some(tspec.into());
     }
 
-    /// Fills in the shortfalls.
+    /// Computes the shortfalls.
     pub(super) fn judge(&mut self) {
         self.shortfalls = verdict::shortfalls(self);
     }
 
-    /// The stream and its Tspec, in a line.
+    /// Describes the stream and its Tspec in a line.
     pub fn stream_line(&self) -> String {
         let (Some(found), Some(tspec)) = (&self.burstiness, &self.tspec) else { return String::new() };
         format!(
@@ -157,19 +157,19 @@ impl DemoReport {
         )
     }
 
-    /// The point without flood and without reservation.
+    /// Returns the point without flood and without reservation.
     pub fn unloaded(&self) -> Option<&DemoPoint> {
         self.points.iter().find(|point| point.flood_asked_mbps == 0.0 && !point.reserved)
     }
 
-    /// The point nearest to the seed's last: 10 Mb/s of flood.
+    /// Returns the point nearest to the seed's last, a flood of 10 Mb/s.
     fn saturated(&self, reserved: bool) -> Option<&DemoPoint> {
         let far = |point: &&DemoPoint| (point.flood_asked_mbps - 10.0).abs();
         let points = self.points.iter().filter(|point| point.reserved == reserved);
         points.min_by(|a, b| far(a).total_cmp(&far(b)))
     }
 
-    /// As a table.
+    /// Formats the points as a table.
     pub fn table(&self) -> String {
         let (left, right) = (Align::Left, Align::Right);
         let mut table = TextTable::new(&[
@@ -197,7 +197,7 @@ impl DemoReport {
         table.to_string()
     }
 
-    /// What was found, as text: table, set-up times, notes, shortfalls.
+    /// Formats the results as text: table, set-up times, notes, shortfalls.
     pub fn text(&self) -> String {
         let mut text = self.table();
         text += &format!("\n{}\n{}\n", self.setup.line(), self.stream_line());
@@ -213,7 +213,7 @@ impl DemoReport {
         text
     }
 
-    /// The one line for scripts.
+    /// Formats the one line for scripts.
     pub fn json(&self) -> String {
         let unloaded = self.unloaded();
         let side = |reserved| self.saturated(reserved).map(DemoPoint::line_for_scripts);
@@ -231,7 +231,7 @@ impl DemoReport {
         serde_json::to_string(&line).expect("numbers and fixed names can always be written as JSON")
     }
 
-    /// Writes figures (SVG and PNG), the table and all figures as JSON into `folder`.
+    /// Writes figures (SVG and PNG), the table and all numbers as JSON into `folder`.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -252,7 +252,7 @@ impl DemoReport {
     }
 }
 
-/// A rate for people: `7`, `2.5`.
+/// Formats a rate for people: `7`, `2.5`.
 pub fn mbps(rate: Rate) -> String {
     format!("{}", rate.as_bps() as f64 / 1e6)
 }
@@ -261,7 +261,7 @@ fn kilobytes(bytes: u64) -> String {
     format!("{:.1} kB", bytes as f64 / 1024.0)
 }
 
-/// To a millionth, more being noise; whole numbers without a point.
+/// Rounds to a millionth, because further digits are noise. Whole numbers have no point.
 fn number(value: f64) -> Value {
     let rounded = (value * 1e6).round() / 1e6;
     if rounded.fract() == 0.0 && rounded.abs() < 1e15 { Value::from(rounded as i64) } else { Value::from(rounded) }

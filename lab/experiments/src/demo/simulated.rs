@@ -1,5 +1,5 @@
-//! The same experiment in simulated time, where there is no root: the same nodes, ledgers and plans, on simulated links
-//! whose ports run an HTB like the kernel's. Ten seconds of a point take some milliseconds.
+//! The same experiment in simulated time, which needs no root: the same nodes, ledgers and plans, on
+//! simulated links whose ports run an HTB like the kernel's. Ten seconds of a point take some milliseconds.
 
 use super::report::{DemoPoint, DemoReport};
 use crate::error::Error;
@@ -8,13 +8,13 @@ use sim::experiment::{self, ExperimentError, SimSweep, round_trip, testbed, vide
 use std::path::Path;
 use terms::{Rate, Span};
 
-/// Length of the echo's packet that the round-trip time is stated for, bytes of IP packet.
+/// The length of an echo's IP packet, bytes. The round-trip time is stated for it.
 const ECHO: u32 = 92;
 /// Flood rates of the quick form, Mb/s.
 const QUICK: [u64; 2] = [0, 10];
 
-/// Plays the sweep, or (`quick`) its points without flood and at saturation only; writes figures and table into `out`,
-/// if asked for.
+/// Plays the sweep, or with `quick` only its points without flood and at saturation. Writes figures and table
+/// into `out`, if given.
 ///
 /// # Errors
 /// [`Error::Void`] if a checker of the simulator finds a law broken, [`Error::Failed`] if a file cannot be written.
@@ -44,7 +44,7 @@ fn void(failed: ExperimentError) -> Error {
     })
 }
 
-/// Simulated set-ups of one kind are all alike: one is the median.
+/// Returns the set-up time. All simulated set-ups of one kind take equally long, so one is the median.
 fn setup_time(points: &[experiment::SimPoint], rtt: Span) -> Result<SetupTime, Error> {
     let first = points.iter().find_map(|point| Some((point.set_up?, point.end_to_end?)));
     let (setup, end_to_end) = first.ok_or_else(|| Error::Void("no reservation was confirmed".into()))?;

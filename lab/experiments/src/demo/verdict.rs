@@ -1,4 +1,4 @@
-//! What the demonstration must show, held against what it found.
+//! The comparison of the demonstration's results with the expected ones.
 
 use super::measure::ETHERNET;
 use super::report::{DemoPoint, DemoReport};
@@ -13,7 +13,7 @@ const COLLAPSE: f64 = 0.5;
 /// A link is called saturated when what is sent exceeds it by this factor.
 const SATURATED: f64 = 1.01;
 
-/// What was to be shown and was not, in words; nothing if all was.
+/// Returns the expected results that did not appear, in words.
 pub fn shortfalls(report: &DemoReport) -> Vec<String> {
     let Some(unloaded) = report.unloaded() else { return vec!["the unloaded video was not measured".into()] };
     let mut found = Vec::new();

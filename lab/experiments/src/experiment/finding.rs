@@ -1,4 +1,5 @@
-//! What an experiment found: cells beside what was published, figures, notes; as text, CSV, JSON.
+//! The results of an experiment: measured cells beside published ones, figures and notes, as text, CSV and
+//! JSON.
 
 use super::statistics::{self, Distance};
 use super::tables;
@@ -11,7 +12,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-/// A cell of a table: what a document published there, and what was measured.
+/// A cell of a table: the published value and the measured one.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cell {
     /// The table's number in the document: `A.2`.
@@ -20,7 +21,7 @@ pub struct Cell {
     pub row: String,
     /// The column: `total`.
     pub column: String,
-    /// What was published; null where the document has no such number.
+    /// The published value; null where the document has none.
     pub published: Option<f64>,
     /// The mean over the seeds.
     pub measured: f64,
@@ -29,7 +30,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// How far it is from what was published, as a fraction.
+    /// Returns the relative error against the published value.
     pub fn error(&self) -> Option<f64> {
         statistics::relative(self.published?, self.measured)
     }
@@ -38,36 +39,36 @@ impl Cell {
 /// A table's title, for people.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Title {
-    /// Which table.
+    /// The table's number.
     pub table: String,
-    /// What it shows, with the unit.
+    /// The table's subject, with the unit.
     pub title: String,
 }
 
 /// A figure.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Figure {
-    /// Its file's name, without the ending.
+    /// The name of its file, without the ending.
     pub name: String,
-    /// What is to be seen.
+    /// A caption of the figure.
     pub caption: String,
-    /// The picture, while it has not been written.
+    /// The chart, until it is written.
     #[serde(skip)]
     pub chart: Option<Chart>,
 }
 
-/// Everything.
+/// All results of an experiment.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Finding {
-    /// Which experiment.
+    /// The experiment's name.
     pub experiment: String,
-    /// What it shows.
+    /// The experiment's subject.
     pub about: String,
-    /// The document it is held against.
+    /// The document with the published values.
     pub source: String,
-    /// Whether it is the quick form.
+    /// True for the quick form.
     pub quick: bool,
-    /// How long it took, seconds.
+    /// The length of the run, seconds.
     pub wall_s: f64,
     /// Titles of the tables.
     pub titles: Vec<Title>,
@@ -75,16 +76,16 @@ pub struct Finding {
     pub cells: Vec<Cell>,
     /// The figures.
     pub figures: Vec<Figure>,
-    /// What should be known of this run: seeds, speed, parameters.
+    /// Remarks that a reader of this run must know: seeds, speed, parameters.
     pub notes: Vec<String>,
-    /// What was to be shown and was not.
+    /// Expected results that did not appear, in words.
     pub shortfalls: Vec<String>,
-    /// Single numbers, which stand beside the cells in the line for scripts.
+    /// Single numbers, beside the cells in the line for scripts.
     #[serde(default)]
     pub values: BTreeMap<String, f64>,
 }
 
-/// The line for scripts: its names are promised.
+/// The line for scripts, with names that stay the same.
 #[derive(Serialize)]
 struct Line<'a> {
     experiment: &'a str,
@@ -95,12 +96,12 @@ struct Line<'a> {
 }
 
 impl Finding {
-    /// Says what a table shows.
+    /// Sets the title of a table.
     pub fn title(&mut self, table: &str, title: impl Into<String>) {
         self.titles.push(Title { table: table.into(), title: title.into() });
     }
 
-    /// Adds the mean over the seeds' samples as a cell; none without a sample.
+    /// Adds the mean over the seeds' samples as a cell. Without samples it adds none.
     pub fn cell(&mut self, table: &str, row: &str, column: &str, published: Option<f64>, samples: &[f64]) {
         if let Some(found) = statistics::mean(samples) {
             let (table, row, column) = (table.to_string(), row.to_string(), column.to_string());
@@ -118,7 +119,7 @@ impl Finding {
         self.figures.push(Figure { name: name.into(), caption: caption.into(), chart: Some(chart) });
     }
 
-    /// The tables' names, in order.
+    /// Returns the tables' names, in order.
     pub fn tables(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for cell in &self.cells {
@@ -129,24 +130,24 @@ impl Finding {
         names
     }
 
-    /// A table's cells.
+    /// Returns a table's cells.
     pub fn of(&self, table: &str) -> Vec<&Cell> {
         self.cells.iter().filter(|cell| cell.table == table).collect()
     }
 
-    /// What a cell measured.
+    /// Returns the measured value of a cell.
     pub fn measured(&self, table: &str, row: &str, column: &str) -> Option<f64> {
         let cell = self.cells.iter().find(|cell| cell.table == table && cell.row == row && cell.column == column);
         cell.map(|cell| cell.measured)
     }
 
-    /// How far a table is from what was published.
+    /// Returns a table's distance from the published values.
     pub fn distance(&self, table: &str) -> Option<Distance> {
         let pairs = self.of(table).into_iter().map(|cell| (cell.published.unwrap_or(0.0), cell.measured));
         statistics::distance(&pairs.collect::<Vec<_>>())
     }
 
-    /// For people: every table beside what was published, the notes, the shortfalls.
+    /// Formats the results for people: every table beside the published one, notes, shortfalls.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n{}\n", self.about, self.source);
         for table in self.tables() {
@@ -161,15 +162,15 @@ impl Finding {
         text
     }
 
-    /// The line for scripts.
+    /// Formats the line for scripts.
     pub fn json(&self) -> String {
-        // Rounded to what is meant: nobody reads the sixteenth digit of a second.
+        // Rounded to milliseconds, because further digits of a second have no use.
         let wall_s = (self.wall_s * 1e3).round() / 1e3;
         serde_json::to_string(&Line { experiment: &self.experiment, wall_s, values: &self.values, cells: &self.cells })
             .unwrap_or_else(|_| unreachable!("cells are text and numbers"))
     }
 
-    /// The cells as CSV.
+    /// Formats the cells as CSV.
     pub fn csv(&self) -> String {
         let mut text = String::from("table,row,column,published,measured,ci95\n");
         let or_empty = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
@@ -202,25 +203,25 @@ impl Finding {
         Ok(())
     }
 
-    /// Reads what an earlier run wrote into a folder; `None` if there is nothing that can be read.
+    /// Reads the results of an earlier run from a folder; `None` if there are none, or they cannot be read.
     pub fn read(folder: &Path) -> Option<Finding> {
         serde_json::from_slice(&fs::read(folder.join(FILE)).ok()?).ok()
     }
 }
 
-/// Where a finding is kept as a whole.
+/// The file that holds all results of an experiment.
 const FILE: &str = "finding.json";
 
 /// Writes a file of the folder.
 ///
 /// # Errors
-/// It cannot be written.
+/// The file cannot be written.
 pub fn put(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
     let path = folder.join(name);
     fs::write(&path, bytes).map_err(|error| SystemError::because(format!("write {}", path.display()), error).into())
 }
 
-/// A field of CSV (RFC 4180).
+/// Quotes a field of CSV where needed (RFC 4180).
 pub fn quoted(word: &str) -> String {
     if word.contains([',', '"', '\n', '\r']) { format!("\"{}\"", word.replace('"', "\"\"")) } else { word.to_string() }
 }

@@ -1,8 +1,8 @@
 //! Table 2 of the measurement paper: simple sum and measured sum, six kinds of flows, packet by packet.
 //!
-//! The paper does not say its target utilisation v; [`TARGET`] is the one that comes nearest over all rows, and the sweep
-//! over v is drawn so that anyone can choose another. Two facts of its text decide how the pool is made: there are "always
-//! connections waiting", and it could not offer more than 100.
+//! The paper does not state its target utilisation v; [`TARGET`] is the value that comes nearest over all
+//! rows, and a figure shows the sweep over v. Two facts of its text decide how the pool is made: there are
+//! "always connections waiting", and it could not offer more than 100.
 
 use super::sweep::{ExperimentSweep, RunFailed};
 use super::{Experiment, Finding, RunOptions};
@@ -13,7 +13,7 @@ use sim::mace::model::{CBR, EXP1, EXP2, Model, POO1, POO2, POO3};
 use sim::mace::{AdmissionRule, Params, run as play};
 use terms::{Rate, Span};
 
-/// It.
+/// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mace-table2",
     about: "How many flows simple sum and measured sum admit, and how much of the allocation they use",
@@ -31,8 +31,8 @@ const FAST: Rate = Rate::from_bps(154_000);
 const LARGE: Rate = Rate::from_kbps(3_900);
 const SMALL: Rate = Rate::from_kbps(2_300);
 
-/// A row: its name, the flows and what each declares, the allocation, what was published (simple sum's utilisation and
-/// flows, measured sum's), and its line's colour.
+/// A row: its name, the flows and the rate that each declares, the allocation, the published values (simple
+/// sum's utilisation and flows, then measured sum's), and its line's colour.
 struct Row {
     name: &'static str,
     models: &'static [(Model, Rate)],
@@ -89,16 +89,16 @@ const ROWS: [Row; 6] = [
 
 const COLUMNS: [&str; 4] = ["ssac_util", "ssac_flows", "mbac_util", "mbac_flows"];
 
-/// What a run yields.
+/// The results of a run.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Yield {
     utilisation: f64,
     flows: f64,
-    /// Of the samples, those above the allocation, percent.
+    /// The samples above the allocation, percent.
     above: f64,
 }
 
-/// One run: which row, by which rule, under which circumstances.
+/// One run: its row, algorithm and parameters.
 #[derive(Clone, Copy)]
 struct Job {
     row: usize,
@@ -106,14 +106,14 @@ struct Job {
     target: u32,
     window: u32,
     pool: usize,
-    /// Percent of the link.
+    /// The background load, percent of the link.
     background: u32,
     seed: u64,
 }
 
 const TABLE: Job = Job { row: 0, target: 0, window: 20, pool: 100, background: 130, seed: 0 };
 
-/// What is varied beside the table: best effort goes second whatever it sends, so these are run without it.
+/// The base of the varied runs. Best effort cannot disturb them whatever it sends, so they run without it.
 const ALONE: Job = Job { target: TARGET, background: 0, ..TABLE };
 const TARGETS: [u32; 7] = [70, 80, 90, 100, 110, 120, 130];
 const WINDOWS: [u32; 6] = [2, 5, 10, 20, 40, 80];
@@ -183,7 +183,7 @@ fn run(options: &RunOptions) -> Result<Finding, Error> {
     Ok(finding)
 }
 
-/// The cells of the table.
+/// Fills in the cells of the table.
 fn fill(finding: &mut Finding, jobs: &[Job], found: &[Yield]) {
     finding.title("2", "utilisation of the allocation in percent, and flows admitted at a time (median)");
     for (n, row) in ROWS.iter().enumerate() {
@@ -199,7 +199,7 @@ fn fill(finding: &mut Finding, jobs: &[Job], found: &[Yield]) {
     }
 }
 
-/// What must be shown: simple sum counts by floor, and measured sum admits more in every row.
+/// Checks that simple sum admits the floor of allocation by rate, and measured sum more in every row.
 fn judge(finding: &mut Finding) {
     for row in &ROWS {
         let measured = |column| finding.measured("2", row.name, column).unwrap_or(0.0);
@@ -218,7 +218,7 @@ fn judge(finding: &mut Finding) {
     }
 }
 
-/// A chart over one varied quantity, a line per row.
+/// Draws a chart over one varied quantity, a line per row.
 fn chart(title: &str, x: &str, y: &str, jobs: &[(Job, Yield)], at: fn(&Job) -> f64, read: fn(&Yield) -> f64) -> Chart {
     let lines = ROWS.iter().enumerate().map(|(n, row)| {
         let points = jobs.iter().filter(|(job, _)| job.row == n).map(|(job, found)| (at(job), read(found))).collect();

@@ -1,8 +1,9 @@
-//! Experiments on the simulator: each compares what it measures with what a document published, cell by cell.
+//! Experiments on the simulator. Each compares its measurements with a published document, cell by cell.
 //!
 //! An experiment is one file with one [`Experiment`] in it, and one line in [`ALL`]. The frame does the rest:
-//! [`finding`] holds the cells and writes them as text, CSV and JSON, [`sweep`] plays many runs on all cores and keeps
-//! what is finished, [`statistics`] has means and confidence intervals, [`report`] makes one page of it all.
+//! [`finding`] holds the cells and writes them as text, CSV and JSON, [`sweep`] plays many runs on all cores
+//! and keeps finished ones, [`statistics`] has means and confidence intervals, [`report`] makes one page of
+//! all results.
 
 pub mod finding;
 mod mace_table2;
@@ -30,61 +31,62 @@ pub const ALL: &[Experiment] = &[
     crate::gara::deadline::EXPERIMENT,
 ];
 
-/// An experiment: its name, what it is, and how it is run.
+/// An experiment: its name, a description, and the function that runs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it shows, in a line.
+    /// A description, in a line.
     pub about: &'static str,
-    /// The document whose figures it is held against.
+    /// The document with the published values.
     pub source: &'static str,
-    /// About how long it takes on two cores.
+    /// The approximate time that it takes on two cores.
     pub takes: &'static str,
-    /// Runs it. What the document published is in the cells; what was to be shown and was not, in the shortfalls.
+    /// Runs it. Published values are in the cells; expected results that did not appear are in the
+    /// shortfalls.
     pub run: fn(&RunOptions) -> Result<Finding, Error>,
 }
 
-/// How an experiment is to be run.
+/// The options of a run.
 #[derive(Debug)]
 pub struct RunOptions {
     /// Fewer points, fewer seeds: seconds.
     pub quick: bool,
-    /// Another number of seeds than the experiment's own.
+    /// The number of seeds, in place of the experiment's own.
     pub seeds: Option<u64>,
-    /// The folder of its results: figures, tables, and the runs that are finished.
+    /// The folder of its results: figures, tables, and the finished runs.
     pub out: Option<PathBuf>,
-    /// Whether finished runs are played again.
+    /// True to play finished runs again.
     pub fresh: bool,
-    /// Whether it tells how far it is.
+    /// True to show progress.
     pub progress: bool,
-    /// Whether the user wants it to stop.
+    /// The means by which the user stops the run.
     pub patience: Patience,
 }
 
 impl RunOptions {
-    /// The quick form, told to nobody, kept nowhere.
+    /// Returns the quick form, without progress and without a folder.
     pub fn quick() -> RunOptions {
         RunOptions { quick: true, seeds: None, out: None, fresh: false, progress: false, patience: Patience::endless() }
     }
 
-    /// The file that keeps finished runs, if results are kept.
+    /// Returns the file of finished runs, if results are kept.
     pub fn kept_runs(&self) -> Option<PathBuf> {
         self.out.as_ref().map(|out| out.join("runs.jsonl"))
     }
 }
 
-/// Where an experiment's results are kept by default.
+/// Returns the default folder of an experiment's results.
 pub fn folder(root: &Path, name: &str) -> PathBuf {
     root.join(name)
 }
 
-/// The experiment of that name.
+/// Returns the experiment of that name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
     ALL.iter().find(|experiment| experiment.name == name)
 }
 
-/// Runs an experiment, and writes what it found into its folder.
+/// Runs an experiment, and writes its results into its folder.
 ///
 /// # Errors
 /// As [`Experiment::run`]; or a file cannot be written.

@@ -1,4 +1,4 @@
-//! One self-contained page of everything that was found: tables beside the published ones, figures inline.
+//! One self-contained page of all results: tables beside the published ones, figures inline.
 
 use super::finding::{Cell, Finding};
 use super::tables::{order, with_interval};
@@ -7,10 +7,10 @@ use linux::error::SystemError;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Within a tenth of what was published.
+/// The relative error up to which a value counts as near the published one.
 const NEAR: f64 = 0.10;
 
-/// The page: each finding with the folder that holds its figures.
+/// Makes the page from findings, each with the folder of its figures.
 ///
 /// # Errors
 /// A figure that a finding names cannot be read.

@@ -1,15 +1,15 @@
-//! Means over independent runs, how far they can be trusted, and how far from what was published.
+//! Means over independent runs, their confidence intervals, and their distance from published values.
 
 /// A mean over independent runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Mean {
     /// The mean.
     pub mean: f64,
-    /// Half the width of its 95 % confidence interval (Student); `None` of a single run.
+    /// Half the width of its 95 % confidence interval (Student); `None` for a single run.
     pub ci95: Option<f64>,
 }
 
-/// Mean and confidence interval of independent samples; `None` of no sample.
+/// Returns mean and confidence interval of independent samples; `None` without samples.
 pub fn mean(samples: &[f64]) -> Option<Mean> {
     let n = samples.len();
     if n == 0 {
@@ -23,7 +23,7 @@ pub fn mean(samples: &[f64]) -> Option<Mean> {
     Some(Mean { mean, ci95: Some(student_95(n - 1) * (variance / n as f64).sqrt()) })
 }
 
-/// The two-sided 95 % quantile of Student's t.
+/// Returns the two-sided 95 % quantile of Student's t.
 fn student_95(degrees: usize) -> f64 {
     const EXACT: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
@@ -40,18 +40,19 @@ fn student_95(degrees: usize) -> f64 {
     }
 }
 
-/// How far measured values are from published ones.
+/// The distance of measured values from published ones.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Distance {
     /// Root of the mean of the squared relative errors.
     pub rms: f64,
     /// The relative error that is farthest from zero, with its sign.
     pub worst: f64,
-    /// Which pair that is.
+    /// The index of that pair.
     pub worst_at: usize,
 }
 
-/// The distance of pairs (published, measured); pairs published as zero have no relative error. `None` if no pair has one.
+/// Returns the distance of pairs (published, measured). Pairs published as zero have no relative error;
+/// `None` if no pair has one.
 pub fn distance(pairs: &[(f64, f64)]) -> Option<Distance> {
     let errors =
         pairs.iter().enumerate().filter_map(|(i, &(published, measured))| Some((i, relative(published, measured)?)));
@@ -61,7 +62,7 @@ pub fn distance(pairs: &[(f64, f64)]) -> Option<Distance> {
     Some(Distance { rms: (squares / errors.len() as f64).sqrt(), worst, worst_at })
 }
 
-/// The relative error; `None` where nothing was published, or zero.
+/// Returns the relative error; `None` if the published value is zero.
 pub fn relative(published: f64, measured: f64) -> Option<f64> {
     (published != 0.0).then(|| measured / published - 1.0)
 }

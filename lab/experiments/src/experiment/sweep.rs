@@ -1,8 +1,8 @@
-//! Many independent runs on all cores, with results that do not depend on which core was faster, and that survive an
+//! Many independent runs on all cores. Results do not depend on the speed of a core, and survive an
 //! interruption.
 //!
-//! Plain threads of the standard library: runs take tenths of seconds and share nothing, so that one counter is all the
-//! scheduling there is; a work-stealing pool would be a dependency without a use.
+//! Plain threads of the standard library: runs take tenths of seconds and share nothing, so one counter is
+//! enough to schedule them, and a work-stealing pool would be a dependency without a use.
 
 use crate::error::Error;
 use crate::patience::Patience;
@@ -18,23 +18,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Most runs of a sweep: at a tenth of a second each a quarter of an hour; more is a mistake in the sweep.
+/// The largest number of runs in a sweep: a quarter of an hour at a tenth of a second each. More is a
+/// mistake.
 pub const MAX_RUNS: usize = 10_000;
-/// How soon a signal, or the end, is noticed.
+/// The longest delay before a signal, or the end, is noticed.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(5);
 
-/// A sweep: what identifies it, where finished runs are kept, who is told how far it is.
+/// A sweep: its identity, the file of finished runs, and the progress display.
 #[derive(Debug)]
 pub struct ExperimentSweep<'a> {
-    /// Everything that the results depend on besides the run's own key: a file of another sweep is not continued.
+    /// All inputs of the results besides the run's own key. A file of another sweep is not continued.
     pub fingerprint: String,
-    /// The file of finished runs; none keeps nothing.
+    /// The file of finished runs; `None`: they are not kept.
     pub kept: Option<PathBuf>,
-    /// Whether progress is shown on standard error.
+    /// True to show progress on standard error.
     pub progress: bool,
-    /// Whether the user wants it to stop.
+    /// The means by which the user stops the sweep.
     pub patience: &'a Patience,
-    /// How many threads; none: one per core.
+    /// The number of threads; `None`: one per core.
     pub threads: Option<usize>,
 }
 
@@ -44,23 +45,24 @@ struct Head {
     sweep: String,
 }
 
-/// Another line of it.
+/// A later line of that file.
 #[derive(Serialize, Deserialize)]
 struct Kept<R> {
     run: String,
     result: R,
 }
 
-/// A run that has no result, and why: its key and the reason.
+/// The error of a run, with the run's key and the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunFailed(pub String);
 
 impl ExperimentSweep<'_> {
-    /// Plays every run that is not finished yet. `key` names a run: the same in every sweep that would repeat it.
-    /// Results are in the order of `runs`.
+    /// Plays every run that is not finished yet. `key` identifies a run and must be the same in every sweep
+    /// that would repeat it. Results are in the order of `runs`.
     ///
     /// # Errors
-    /// There are too many runs; a run fails; the user stops us (what is finished is kept); the file cannot be written.
+    /// There are too many runs; a run fails; the user stops the sweep (finished runs are kept); the file
+    /// cannot be written.
     pub fn play<J, R>(
         &self,
         runs: &[J],
@@ -121,7 +123,7 @@ impl ExperimentSweep<'_> {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// What is finished already, and the file to add to.
+    /// Returns the finished runs, and the file for further ones.
     #[allow(clippy::type_complexity)]
     fn open<R: Serialize + DeserializeOwned>(&self, keys: &[String]) -> Result<(Vec<Option<R>>, Option<File>), Error> {
         let mut found: Vec<Option<R>> = keys.iter().map(|_| None).collect();
@@ -146,12 +148,12 @@ impl ExperimentSweep<'_> {
     }
 }
 
-/// Whose results a file has: of this sweep, and of this very program, for a changed model is another one.
+/// Identifies the sweep and this very program, because a changed model gives other results.
 fn identity(sweep: &str, program: u64) -> String {
     format!("{sweep} by {program:016x}")
 }
 
-/// A digest of the program that runs, all models in it; if it cannot be read, a number that no other run has.
+/// Returns a digest of the running program, with all models in it. If it cannot be read, a random number.
 fn program() -> u64 {
     use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
     static DIGEST: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
@@ -161,7 +163,7 @@ fn program() -> u64 {
     })
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Shared {
     file: Option<File>,
     steps: Steps,
@@ -181,14 +183,14 @@ impl Shared {
     }
 }
 
-/// What to do about too many runs.
+/// Returns the error message for too many runs.
 pub fn too_many(count: usize) -> String {
     format!(
         "a sweep of {count} runs; at most {MAX_RUNS} are allowed: take fewer values or seeds, or split it in several files"
     )
 }
 
-/// The whole lines of a file of this sweep: how many bytes they are, and the runs in them.
+/// Reads the complete lines of a file of this sweep. Returns their length in bytes, and the runs in them.
 fn read<R: DeserializeOwned>(path: &Path, fingerprint: &str) -> (u64, BTreeMap<String, R>) {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let mut runs = BTreeMap::new();

@@ -3,7 +3,7 @@
 use super::finding::Finding;
 use rpc::table::{Align, TextTable};
 
-/// One table of a finding: title, rows, and how far it is from what was published.
+/// Formats one table of a finding: title, rows, and the distance from the published values.
 pub fn text(finding: &Finding, table: &str) -> String {
     let title = finding.titles.iter().find(|title| title.table == table).map_or("", |title| title.title.as_str());
     let worst = finding.distance(table).map(|distance| {
@@ -19,7 +19,7 @@ pub fn text(finding: &Finding, table: &str) -> String {
     text
 }
 
-/// Rows and columns in the order in which they were found.
+/// Returns rows or columns in the order of their first appearance.
 pub fn order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut seen: Vec<&str> = Vec::new();
     for name in names {
@@ -63,7 +63,7 @@ fn grid(finding: &Finding, table: &str, is_worst: impl Fn(&str, &str) -> bool) -
     grid
 }
 
-/// `2.31 ±0.05`.
+/// Formats a value with its interval: `2.31 ±0.05`.
 pub fn with_interval(value: f64, ci95: Option<f64>) -> String {
     let digits = if value.abs() >= 1000.0 {
         0

@@ -1,7 +1,7 @@
 //! The video against the flood (DeWitt, Gao and Ke, section 5.4) in simulated time: `sluice demo --sim` as an experiment.
 //!
-//! The paper prints curves, not numbers, so that nothing stands beside the cells; what must be shown is what
-//! `sluice demo` judges.
+//! The paper prints curves, not numbers, so the cells have no published values; the run is judged as in
+//! `sluice demo`.
 
 use super::{Experiment, Finding, RunOptions};
 use crate::demo;
@@ -9,7 +9,7 @@ use crate::demo::DemoPoint;
 use crate::error::Error;
 use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
 
-/// It.
+/// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "video",
     about: "A video against a flood over 10 Mb/s, without and with a reservation, in simulated time",
@@ -18,7 +18,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// A figure of the paper: its number, what it shows, and how it is read off a point.
+/// A figure of the paper: number, name, axis label, and the function that reads the value from a point.
 type Quantity = (&'static str, &'static str, &'static str, fn(&DemoPoint) -> f64);
 
 const QUANTITIES: [Quantity; 4] = [

@@ -1,9 +1,9 @@
-//! The letters: DejaVu Sans, cut down to the characters that figures use, so that a PNG looks the same everywhere.
+//! The font: DejaVu Sans, cut down to the characters of the figures, so that a PNG looks the same everywhere.
 
 use std::sync::OnceLock;
 use ttf_parser::{Face, OutlineBuilder};
 
-/// The family that an SVG asks for; the metrics are those of the first.
+/// The font family in an SVG; the metrics are those of the first.
 pub const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 
 static REGULAR: &[u8] = include_bytes!("../../font/DejaVuSans.ttf");
@@ -15,7 +15,7 @@ fn face(bold: bool) -> &'static Face<'static> {
     &FACES.get_or_init(|| [parse(REGULAR), parse(BOLD)])[usize::from(bold)]
 }
 
-/// How wide a text is at `size`.
+/// Returns the width of a text at `size`, in points.
 pub fn width(text: &str, size: f64, bold: bool) -> f64 {
     let face = face(bold);
     text.chars().map(|letter| advance(face, letter)).sum::<f64>() * size / f64::from(face.units_per_em())
@@ -24,19 +24,19 @@ pub fn width(text: &str, size: f64, bold: bool) -> f64 {
 /// A step of an outline, in points from the text's origin, y downwards.
 #[derive(Clone, Copy, Debug)]
 pub enum GlyphStep {
-    /// Begin a contour.
+    /// Begins a contour at this point.
     Move(f32, f32),
-    /// A straight line to.
+    /// A straight line to this point.
     Line(f32, f32),
-    /// By a control point to.
+    /// A curve by one control point to the last point.
     Quad(f32, f32, f32, f32),
-    /// By two control points to.
+    /// A curve by two control points to the last point.
     Cubic(f32, f32, f32, f32, f32, f32),
-    /// End the contour.
+    /// Ends the contour.
     Close,
 }
 
-/// The outlines of the letters of a text.
+/// Returns the outlines of the letters of a text.
 pub fn outline(text: &str, size: f64, bold: bool) -> Vec<GlyphStep> {
     let face = face(bold);
     let scale = size / f64::from(face.units_per_em());

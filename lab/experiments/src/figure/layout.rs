@@ -1,11 +1,11 @@
-//! Where everything of a chart goes.
+//! The layout of a chart.
 
 use super::{Anchor, Axis, Canvas, Chart, ChartLine, HEIGHT, Mark, Rgb, Type, WIDTH, font};
 
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = WIDTH - 28.0;
 const TOP: f64 = 98.0;
-/// What stays free at the right edge.
+/// The free space at the right edge.
 const MARGIN: f64 = 8.0;
 const BOTTOM: f64 = HEIGHT - 62.0;
 
@@ -34,7 +34,7 @@ pub fn draw(chart: &Chart, on: &mut impl Canvas) {
     }
 }
 
-/// Whether title, subtitle and legend have room.
+/// True if title, subtitle and legend fit.
 pub fn has_room(chart: &Chart) -> bool {
     let titles = [(&chart.title, TITLE), (&chart.subtitle, SUBTITLE)];
     let wide = |(text, look): (&String, Type)| font::width(text, look.size, look.bold) > WIDTH - LEFT - MARGIN;
@@ -43,7 +43,7 @@ pub fn has_room(chart: &Chart) -> bool {
     !titles.into_iter().any(wide) && legend - 26.0 <= WIDTH - LEFT - MARGIN
 }
 
-/// Grid, axes, ticks and labels.
+/// Draws grid, axes, ticks and labels.
 fn grid(chart: &Chart, x: &Scale, y: &Scale, on: &mut impl Canvas) {
     for (value, text) in y.ticks() {
         let at = y.at(value);
@@ -60,7 +60,7 @@ fn grid(chart: &Chart, x: &Scale, y: &Scale, on: &mut impl Canvas) {
     on.text(24.0, (TOP + BOTTOM) / 2.0, &chart.y.label, Type { upwards: true, ..LABEL });
 }
 
-/// Names of the lines in a row above the plot.
+/// Draws the names of the lines in a row above the plot.
 fn legend(lines: &[ChartLine], on: &mut impl Canvas) {
     let mut left = LEFT;
     // A line without a name belongs to the one after it.

@@ -13,15 +13,15 @@ mod svg;
 pub struct Rgb(pub u8, pub u8, pub u8);
 
 impl Rgb {
-    /// For what was protected.
+    /// The colour of protected traffic.
     pub const BLUE: Rgb = Rgb(0x1b, 0x62, 0xa8);
-    /// For what was not.
+    /// The colour of unprotected traffic.
     pub const RED: Rgb = Rgb(0xcf, 0x46, 0x1e);
-    /// For what was within its profile.
+    /// The colour of traffic within its profile.
     pub const GREEN: Rgb = Rgb(0x2e, 0x8b, 0x4f);
-    /// For what was a little above it.
+    /// The colour of traffic a little above its profile.
     pub const AMBER: Rgb = Rgb(0xd9, 0x9a, 0x0b);
-    /// For references.
+    /// The colour of references.
     pub const GREY: Rgb = Rgb(0x8a, 0x8f, 0x98);
     const INK: Rgb = Rgb(0x22, 0x26, 0x2e);
     const SOFT: Rgb = Rgb(0x5b, 0x61, 0x6b);
@@ -29,7 +29,7 @@ impl Rgb {
     const WHITE: Rgb = Rgb(0xff, 0xff, 0xff);
 }
 
-/// How the points of a line are marked.
+/// The marks at the points of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
     /// A filled circle.
@@ -38,16 +38,16 @@ pub enum Mark {
     Square,
     /// A filled square, not joined to the next.
     Alone,
-    /// Nothing but the line: so many points that marks would hide it.
+    /// No marks, only the line, because so many marks would hide it.
     Solid,
-    /// Nothing: a reference, not a measurement; its line is dashed.
+    /// No marks and a dashed line: a reference, not a measurement.
     None,
 }
 
 /// One line of a chart.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ChartLine {
-    /// What the legend says.
+    /// The name in the legend; empty: none.
     pub name: String,
     /// Its colour.
     pub color: Rgb,
@@ -60,43 +60,43 @@ pub struct ChartLine {
 /// An axis, from zero.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Axis {
-    /// What it is, with the unit: `Cross traffic sent (Mb/s)`.
+    /// The quantity with its unit: `Cross traffic sent (Mb/s)`.
     pub label: String,
-    /// The least that its end must show.
+    /// The value that the axis must reach at least.
     pub reach: f64,
 }
 
 /// A chart.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Chart {
-    /// Above it.
+    /// The title.
     pub title: String,
-    /// Below the title, smaller: how it was measured.
+    /// The subtitle, in smaller letters: the conditions of the measurement.
     pub subtitle: String,
-    /// To the right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// The vertical axis.
     pub y: Axis,
-    /// What is drawn, later lines over earlier ones.
+    /// The lines, later ones drawn over earlier ones.
     pub lines: Vec<ChartLine>,
-    /// A place on the x axis that deserves a name, with the name.
+    /// A labelled position on the x axis.
     pub landmark: Option<(f64, String)>,
 }
 
 impl Chart {
-    /// As an SVG document.
+    /// Renders an SVG document.
     pub fn svg(&self) -> String {
         let mut page = svg::Page::new();
         layout::draw(self, &mut page);
         page.finish()
     }
 
-    /// Whether title, subtitle and legend have room beside each other.
+    /// True if title, subtitle and legend fit beside each other.
     pub fn has_room(&self) -> bool {
         layout::has_room(self)
     }
 
-    /// As a PNG file, 1440 x 920 pixels.
+    /// Renders a PNG file of 1440 x 920 pixels.
     pub fn png(&self) -> Vec<u8> {
         let mut sheet = png::Sheet::new();
         layout::draw(self, &mut sheet);
@@ -104,12 +104,12 @@ impl Chart {
     }
 }
 
-/// Width of a picture.
+/// The width of a picture, in points.
 const WIDTH: f64 = 720.0;
-/// Height of a picture.
+/// The height of a picture, in points.
 const HEIGHT: f64 = 460.0;
 
-/// Where a text's anchor is.
+/// The position of a text relative to its anchor point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Anchor {
     Start,
@@ -117,18 +117,18 @@ enum Anchor {
     End,
 }
 
-/// How a text looks.
+/// The appearance of a text.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Type {
     size: f64,
     bold: bool,
     color: Rgb,
     anchor: Anchor,
-    /// Turned a quarter to the left, to run upwards.
+    /// True for text that runs upwards.
     upwards: bool,
 }
 
-/// What the layout draws on.
+/// The drawing functions that the layout uses.
 trait Canvas {
     /// A filled rectangle.
     fn area(&mut self, x: f64, y: f64, width: f64, height: f64, color: Rgb);

@@ -4,16 +4,16 @@ use super::font::{self, GlyphStep};
 use super::{Anchor, Canvas, HEIGHT, Rgb, Type, WIDTH};
 use tiny_skia::{FillRule, LineJoin, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, StrokeDash, Transform};
 
-/// Pixels to a point.
+/// Pixels per point.
 const SCALE: f64 = 2.0;
 
-/// A picture under way.
+/// A picture in progress.
 pub struct Sheet {
     pixels: Pixmap,
 }
 
 impl Sheet {
-    /// White.
+    /// Creates a white picture.
     pub fn new() -> Sheet {
         let size = |points: f64| (points * SCALE) as u32;
         let mut pixels = Pixmap::new(size(WIDTH), size(HEIGHT)).expect("a fixed size that is not zero");
@@ -21,7 +21,7 @@ impl Sheet {
         Sheet { pixels }
     }
 
-    /// The file.
+    /// Returns the PNG file.
     pub fn finish(self) -> Vec<u8> {
         self.pixels.encode_png().expect("a picture in memory can always be encoded")
     }

@@ -3,18 +3,18 @@
 use super::{Anchor, Canvas, HEIGHT, Rgb, Type, WIDTH, font};
 use std::fmt::Write;
 
-/// An SVG document under way.
+/// An SVG document in progress.
 pub struct Page {
     body: String,
 }
 
 impl Page {
-    /// White.
+    /// Creates an empty document.
     pub fn new() -> Page {
         Page { body: String::new() }
     }
 
-    /// The document.
+    /// Returns the document.
     pub fn finish(self) -> String {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" \
@@ -81,7 +81,7 @@ impl Canvas for Page {
     }
 }
 
-/// A number as short as a hundredth of a point allows.
+/// Formats a number with at most two decimals.
 fn n(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()

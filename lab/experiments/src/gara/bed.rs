@@ -1,4 +1,4 @@
-//! The testbed of seed 002 and what runs on it: the bulk transfer, foreground flows, the flood.
+//! The testbed of seed 002 with its programs: the bulk transfer, foreground flows, the flood.
 
 use super::booking::Book;
 use super::meter::ClassMeter;
@@ -18,23 +18,23 @@ use terms::Rate;
 
 /// The topology.
 const TOPOLOGY: &str = include_str!("../../../../examples/garnet.toml");
-/// Where the premium flows come from and go to.
+/// The source and the sink of the premium flows.
 pub const PREMIUM: [&str; 2] = ["alpha", "bravo"];
-/// And the competing ones.
+/// The source and the sink of the competing flows.
 pub const OTHERS: [&str; 2] = ["charlie", "delta"];
-/// The router whose agent keeps the book.
+/// The router whose agent keeps the bookings.
 pub const EDGE: &str = "edge";
-/// The one behind the premium interface.
+/// The router behind the premium interface.
 pub const CORE: &str = "core";
 /// Length of the flood's packets, IP header included (seed 002 section 5.2: 1,000 bytes each 100 microseconds).
 const FLOOD_PACKET: u32 = 1_000;
 const FLOOD_PORT: u16 = 9_000;
 const COPY_PORT: u16 = 5_300;
 const SIGINT: i32 = 2;
-/// How long a program may take to end when it is told to.
+/// The time limit for a program to end after SIGINT.
 const END: Duration = Duration::from_secs(10);
 
-/// The testbed, up.
+/// The running testbed.
 pub struct Garnet {
     bed: Bed,
     scratch: Scratch,
@@ -45,10 +45,10 @@ pub struct Garnet {
 }
 
 impl Garnet {
-    /// Brings it up under a name of its own.
+    /// Brings the testbed up under its own name.
     ///
     /// # Errors
-    /// No privileges, or a node does not start.
+    /// Missing privileges, or a node does not start.
     pub fn up() -> Result<Garnet, Error> {
         let options = UpOptions::usual()?;
         // Without the right to it the machine's other work may hold senders up.
@@ -60,12 +60,12 @@ impl Garnet {
         Ok(Garnet { bed, scratch, program: options.program, interface, clock: Clock::start() })
     }
 
-    /// What its agent calls the premium interface.
+    /// Returns the agent's name for the premium interface.
     pub fn resource(&self) -> String {
         format!("net/{}", self.interface)
     }
 
-    /// A connection to the edge's book.
+    /// Connects to the bookings of the edge's agent.
     ///
     /// # Errors
     /// The agent does not answer.
@@ -73,15 +73,15 @@ impl Garnet {
         Book::open(&self.bed.node(EDGE)?.socket)
     }
 
-    /// What is measured at the premium interface.
+    /// Opens the meter of the premium interface.
     ///
     /// # Errors
-    /// It is not there.
+    /// The interface does not exist.
     pub fn meter(&self) -> Result<ClassMeter, Error> {
         ClassMeter::open(&linux::netns::Namespace::open(&self.bed.node(EDGE)?.namespace)?, &self.interface)
     }
 
-    /// A premium flow of so long packets, silent yet, and the hosts' addresses.
+    /// Prepares a premium flow with packets of this length. It sends nothing yet.
     ///
     /// # Errors
     /// A socket cannot be made.
@@ -90,16 +90,16 @@ impl Garnet {
         Ok(Cbr::start_of(packet, &from?, &to?, port, self.clock)?)
     }
 
-    /// The hosts' addresses.
+    /// Returns the addresses of the premium source and sink.
     ///
     /// # Errors
-    /// There are none.
+    /// A host does not exist.
     pub fn addresses(&self) -> Result<[std::net::IpAddr; 2], Error> {
         let [from, to] = PREMIUM.map(|name| self.bed.host(name));
         Ok([from?.address.into(), to?.address.into()])
     }
 
-    /// The flood, at this rate.
+    /// Starts the flood at this rate.
     ///
     /// # Errors
     /// A socket cannot be made.
@@ -110,10 +110,10 @@ impl Garnet {
         Ok(flood)
     }
 
-    /// A file of so many bytes, which takes no room.
+    /// Makes a file of `bytes` bytes that takes no space on the disk.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The file cannot be made.
     pub fn file(&self, name: &str, bytes: u64) -> Result<PathBuf, Error> {
         let path = self.scratch.path().join(name);
         let wrong = |error| linux::error::SystemError::because(format!("make {}", path.display()), error);
@@ -121,10 +121,10 @@ impl Garnet {
         Ok(path)
     }
 
-    /// `sluice copy --receive` at the premium sink, which writes nothing.
+    /// Starts `sluice copy --receive` at the premium sink. It stores nothing.
     ///
     /// # Errors
-    /// It does not start.
+    /// The program does not start.
     pub fn receiver(&self) -> Result<RunningProgram, Error> {
         let host = self.bed.host(PREMIUM[1])?;
         let mut command = Command::new(&self.program);
@@ -135,10 +135,10 @@ impl Garnet {
         program::start(&mut command)
     }
 
-    /// `sluice copy` of a file at the premium source, with these options more.
+    /// Starts `sluice copy` of a file at the premium source, with additional options.
     ///
     /// # Errors
-    /// It does not start.
+    /// The program does not start.
     pub fn copy(&self, file: &std::path::Path, options: &[&str]) -> Result<RunningProgram, Error> {
         let (from, to) = (self.bed.host(PREMIUM[0])?, self.bed.host(PREMIUM[1])?);
         let mut command = Command::new(&self.program);
@@ -151,10 +151,10 @@ impl Garnet {
     }
 }
 
-/// Tells a program to end as Ctrl-C would, and waits until it has.
+/// Sends a program SIGINT, as Ctrl-C does, and waits until it has ended.
 ///
 /// # Errors
-/// It does not.
+/// The program does not end.
 pub fn interrupt(running: &mut RunningProgram) -> Result<(), Error> {
     if let Some(id) = ProcessId::of(running.id()) {
         id.signal(SIGINT)?;

@@ -1,4 +1,4 @@
-//! An application's side of the book: reserve, hear what changes, give back.
+//! An application's access to the bookings: reserve, show, cancel.
 
 use crate::error::Error;
 use rpc::agent::{Answer, Request};
@@ -7,17 +7,17 @@ use rpc::client::Client;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long an edge may take until a reservation is in force.
+/// The time limit for a reservation to be in force.
 const IN_FORCE: Duration = Duration::from_secs(5);
 
-/// A connection to an agent's book.
+/// A connection to the bookings of an agent.
 #[derive(Debug)]
 pub struct Book {
     client: Client,
 }
 
 impl Book {
-    /// Connects.
+    /// Connects to an agent.
     ///
     /// # Errors
     /// No agent answers.
@@ -28,7 +28,7 @@ impl Book {
     /// Reserves a part at once and waits until it is in force.
     ///
     /// # Errors
-    /// The book refuses; it does not come into force.
+    /// The agent refuses, or the reservation does not come into force.
     pub fn reserve(&mut self, part: PartDoc, label: &str) -> Result<ReservationDoc, Error> {
         let end = Some(rpc::book::Instant(terms::Time::FOREVER));
         let ask = AskDoc { parts: vec![part], label: label.to_owned(), end, ..AskDoc::default() };
@@ -50,16 +50,16 @@ impl Book {
         }
     }
 
-    /// One reservation.
+    /// Returns one reservation.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such reservation.
     pub fn show(&mut self, handle: &str) -> Result<ReservationDoc, Error> {
         let request = Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() };
         reservation(self.client.call(request)?)
     }
 
-    /// All that are not over.
+    /// Returns all reservations that are not over.
     ///
     /// # Errors
     /// The agent does not answer.
@@ -70,10 +70,10 @@ impl Book {
         }
     }
 
-    /// Gives it back.
+    /// Cancels a reservation.
     ///
     /// # Errors
-    /// It is not there.
+    /// There is no such reservation.
     pub fn cancel(&mut self, handle: &str) -> Result<(), Error> {
         self.client.call(Request::BookCancel { handle: handle.to_owned() })?;
         Ok(())

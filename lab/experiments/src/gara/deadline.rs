@@ -1,5 +1,5 @@
-//! Data delivered by a deadline (seed 002, section 2.1): a file over a flood that has to be there in time, and one that
-//! cannot be and is refused before a byte is sent, with the earliest time that is possible.
+//! Data delivered by a deadline (seed 002, section 2.1): a file that must arrive in time under a flood, and
+//! one that cannot and is refused before a byte is sent, with the earliest possible time.
 
 use super::bed::Garnet;
 use super::meter::{ClassMeter, Second};
@@ -9,7 +9,7 @@ use crate::program::{ExitReport, RunningProgram};
 use std::time::{Duration, Instant};
 use terms::Rate;
 
-/// It.
+/// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "deadline",
     about: "A file by a deadline under a flood: one that is there in time, one that is refused up front",
@@ -19,16 +19,17 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const TABLE: &str = "deadline";
-/// The flood, Mb/s.
+/// The rate of the flood, Mb/s.
 const FLOOD: u64 = 95;
-/// The file and its deadline: 2 GB at 36 Mb/s take 7 minutes 25 seconds; of the quick form, 24 MB take 5.3 seconds.
+/// The file in bytes and its deadline in seconds: 2 GB at 36 Mb/s take 7 minutes 25 seconds; in the quick
+/// form 24 MB take 5.3 seconds.
 const WHOLE: (u64, u64) = (2_000_000_000, 480);
 const QUICK: (u64, u64) = (24_000_000, 8);
-/// The most that premium carries, Mb/s.
+/// The largest rate of premium, Mb/s.
 const MOST: f64 = 45.0;
-/// How often the classes are read.
+/// The interval between two readings of the classes.
 const READ: Duration = Duration::from_millis(200);
-/// How much later than its deadline a transfer may be ended.
+/// The longest delay after the deadline before a transfer is given up.
 const LATE: Duration = Duration::from_secs(60);
 
 fn run(options: &RunOptions) -> Result<Finding, Error> {
@@ -72,17 +73,18 @@ fn run(options: &RunOptions) -> Result<Finding, Error> {
     Ok(finding)
 }
 
-/// How a program ended, and after how long.
+/// The exit of a program, and the time that it took.
 struct Done {
     code: Option<i32>,
     errors: String,
     took: Duration,
-    /// What left meanwhile, Mbit of IP bytes.
+    /// The traffic that left meanwhile, Mbit of IP bytes.
     premium: f64,
     best_effort: f64,
 }
 
-/// Waits for a program's end, and counts what leaves meanwhile: the class goes with the reservation.
+/// Waits for a program's end, and counts the traffic meanwhile, because the class disappears with the
+/// reservation.
 fn ended(
     mut running: RunningProgram,
     meter: &mut ClassMeter,

@@ -1,7 +1,7 @@
 //! Figure 4 of seed 002: a bulk transfer in the background, a flood, and three foreground flows that come and go.
 //!
-//! Everything books through the edge's socket; the bulk transfer is `sluice copy`, which follows the book's callbacks.
-//! Every second the classes of the premium interface are read, and what the foreground's sender has sent by then.
+//! All bookings go through the edge's socket; the bulk transfer is `sluice copy`, which follows the agent's
+//! callbacks. Once a second the classes of the premium interface and the foreground sender's count are read.
 
 use super::bed::{Garnet, interrupt};
 use super::booking::Book;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use terms::Rate;
 
-/// It.
+/// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "gara-fig4",
     about: "A bulk transfer uses what foreground reservations leave of a premium channel, under a flood",
@@ -26,28 +26,28 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The table.
+/// The table's number.
 const TABLE: &str = "4";
 /// Length of the foreground's packets, IP header included.
 const PACKET: u32 = 1_400;
 const PORT: u16 = 7_000;
 const UDP: u8 = 17;
-/// The longest round trip that is stated, milliseconds. The bed's is below one; what a sender misses while the machine
-/// does other things it makes good, and the edge must not take that for too much.
+/// The longest round trip that is stated, milliseconds. The bed's is below one, but a sender that the machine
+/// held up catches up, and the edge must not count that as excess.
 const RTT_MS: f64 = 250.0;
-/// The bulk file: more than can pass.
+/// The size of the bulk file, bytes: more than can pass.
 const FILE: u64 = 8 << 30;
-/// How long the bulk transfer may take to begin.
+/// The time limit for the bulk transfer to begin.
 const BEGIN: Duration = Duration::from_secs(15);
-/// What must be shown.
+/// The criteria: the least shares of foreground and background.
 const FOREGROUND_SHARE: f64 = 0.99;
 const BACKGROUND_SHARE: f64 = 0.95;
 
-/// What happened.
+/// The measurements of a run.
 struct Run {
     timeline: Timeline,
     seconds: Vec<Second>,
-    /// What the book granted the bulk transfer, Mb/s, at the end of each second; 0: nothing.
+    /// The rate granted to the bulk transfer at the end of each second, Mb/s; 0: none.
     granted: Vec<f64>,
 }
 
@@ -58,7 +58,7 @@ fn run(options: &RunOptions) -> Result<Finding, Error> {
     Ok(judge(&played))
 }
 
-/// A foreground flow at work.
+/// A foreground flow in progress.
 struct Active {
     handle: String,
     flow: usize,
@@ -102,7 +102,7 @@ fn play(garnet: &Garnet, timeline: Timeline, options: &RunOptions) -> Result<Run
     Ok(Run { timeline, seconds: meter::seconds(&readings), granted })
 }
 
-/// Ends the foreground flow whose time is over, and begins the one whose time has come.
+/// Ends a foreground flow when its time is over, and begins the next at its start.
 fn change(
     garnet: &Garnet,
     book: &mut Book,
@@ -138,7 +138,7 @@ fn part(garnet: &Garnet, wanted: &Foreground) -> Result<PartDoc, Error> {
     })
 }
 
-/// Waits until the bulk transfer has its reservation and it is in force.
+/// Waits until the bulk transfer has a reservation in force.
 fn begun(book: &mut Book, bulk: &mut RunningProgram, options: &RunOptions) -> Result<String, Error> {
     let limit = Instant::now() + BEGIN;
     loop {
@@ -153,7 +153,7 @@ fn begun(book: &mut Book, bulk: &mut RunningProgram, options: &RunOptions) -> Re
     }
 }
 
-/// What a program wrote last.
+/// Returns the text that a program wrote on standard error.
 fn last_words(running: &mut RunningProgram) -> String {
     running.stop();
     running.ended().errors.trim().to_owned()
@@ -193,19 +193,19 @@ fn judge(run: &Run) -> Finding {
     finding
 }
 
-/// Whether the grant that was seen at the end of a second is one of that second.
+/// True if the grant at the end of a second also holds in the next, so that it can be checked.
 fn counts_grant(run: &Run, n: usize) -> bool {
     let second = n as u32;
     run.timeline.grant(second) > 0.0 && run.timeline.grant(second) == run.timeline.grant(second + 1)
 }
 
-/// The shares that must be shown.
+/// The measured shares.
 struct Shares {
-    /// The least of a counted second.
+    /// The least share in a counted second.
     foreground: f64,
-    /// The least of a phase, over its counted seconds.
+    /// The least share of a phase, over its counted seconds.
     background: f64,
-    /// The least of a counted second.
+    /// The least share in a counted second.
     background_least: f64,
 }
 

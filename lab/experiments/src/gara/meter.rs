@@ -1,4 +1,4 @@
-//! What leaves the premium interface, second by second: per class, IP bytes, header included.
+//! The traffic that leaves the premium interface, second by second: per class, IP bytes, header included.
 
 use crate::error::Error;
 use linux::netlink::Socket;
@@ -9,44 +9,44 @@ use traffic::plan::ClassId;
 
 /// Bytes of link header that the kernel counts with each packet.
 const ETHERNET: u64 = 14;
-/// A reading is of one moment if it took no longer, and is tried so often to be one.
+/// The longest time in which a reading counts as instantaneous, and the number of attempts.
 const AT_ONCE: Duration = Duration::from_micros(400);
 const TRIES: usize = 25;
-/// A second that is shorter than this began late.
+/// The length below which a second began late.
 const SHORT: Duration = Duration::from_millis(750);
 
-/// What had left by a moment.
+/// The counters at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct MeterReading {
-    /// When it was read.
+    /// The time of the reading.
     pub at: Instant,
     /// IP bytes of the foreground class.
     pub foreground: u64,
-    /// Of the background class.
+    /// IP bytes of the background class.
     pub background: u64,
-    /// Of best effort.
+    /// IP bytes of best effort.
     pub best_effort: u64,
-    /// IP bytes that the foreground's sender had sent.
+    /// IP bytes that the foreground's sender has sent.
     pub offered: u64,
 }
 
-/// What left in a second.
+/// The rates in one second.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Second {
     /// Foreground, Mb/s of IP bytes.
     pub foreground: f64,
-    /// Background.
+    /// Background, Mb/s of IP bytes.
     pub background: f64,
-    /// Best effort.
+    /// Best effort, Mb/s of IP bytes.
     pub best_effort: f64,
-    /// What the foreground's sender sent.
+    /// The foreground sender's rate, Mb/s of IP bytes.
     pub offered: f64,
-    /// How long it was, seconds.
+    /// The length of the interval, seconds.
     pub length: f64,
 }
 
 impl Second {
-    /// Between two readings.
+    /// Computes the rates between two readings.
     pub fn between(before: &MeterReading, after: &MeterReading) -> Second {
         let length = after.at.duration_since(before.at).as_secs_f64().max(1e-9);
         // A class that came anew has counted from zero.
@@ -63,8 +63,8 @@ impl Second {
     }
 }
 
-/// What left in each second. A reading that came late, because the machine did something else, would part two seconds
-/// wrongly, the second of them with next to nothing in it: such seconds are taken together, as one rate.
+/// Computes the rates of each second. A late reading, on a busy machine, would leave almost nothing for the
+/// second that follows; such seconds are merged into one rate.
 pub fn seconds(readings: &[MeterReading]) -> Vec<Second> {
     let mut all: Vec<Second> = readings.windows(2).map(|pair| Second::between(&pair[0], &pair[1])).collect();
     for n in 0..all.len() {
@@ -81,14 +81,14 @@ pub fn seconds(readings: &[MeterReading]) -> Vec<Second> {
     all
 }
 
-/// Reads an interface's classes.
+/// A reader of an interface's classes.
 pub struct ClassMeter {
     socket: Socket,
     oif: IfIndex,
 }
 
 impl ClassMeter {
-    /// Of that interface of a namespace.
+    /// Opens the meter of an interface in a namespace.
     ///
     /// # Errors
     /// There is no such interface.
@@ -101,8 +101,8 @@ impl ClassMeter {
         opened.map_err(|error| Error::Void(format!("cannot read the classes of {interface}: {error}")))
     }
 
-    /// What has left until now; `offered` is asked at the same moment. A reading in the middle of which the machine did
-    /// something else would count one of the two later than the other: it is made again.
+    /// Reads the counters, and `offered` at the same moment. Repeats a reading that the machine interrupted,
+    /// because one of the two would be later than the other.
     ///
     /// # Errors
     /// The kernel does not answer.
@@ -134,7 +134,7 @@ impl ClassMeter {
     }
 }
 
-/// How long until that second of the run begins.
+/// Returns the time until that second of the run begins.
 pub fn until(begin: Instant, second: u32) -> Duration {
     (begin + Duration::from_secs(second.into())).saturating_duration_since(Instant::now())
 }

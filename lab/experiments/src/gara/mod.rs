@@ -1,8 +1,10 @@
-//! The experiments of seed 002 (GARA, section 5) on real packets: a premium channel of 45 Mb/s in a network of 100 Mb/s,
-//! an edge that polices and marks, a core that knows code points, and applications that book through the agent's socket.
+//! The experiments of seed 002 (GARA, section 5) on real packets: a premium channel of 45 Mb/s in a network
+//! of 100 Mb/s, an edge that polices and marks, a core that knows code points, and applications that book
+//! through the agent's socket.
 //!
-//! [`fig4`] is its Figure 4, [`fig6`] its Figure 6, [`deadline`] the transfer by a deadline of its section 2.1; [`bed`] the testbed and what
-//! runs on it, [`meter`] what is measured at the premium interface, [`booking`] the applications' side of the book.
+//! [`fig4`] is its Figure 4, [`fig6`] its Figure 6, [`deadline`] the transfer by a deadline of its section
+//! 2.1; [`bed`] is the testbed with its programs, [`meter`] measures the premium interface, [`booking`] is
+//! the applications' access to the bookings.
 
 pub mod bed;
 pub mod booking;

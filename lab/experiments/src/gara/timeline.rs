@@ -1,55 +1,55 @@
-//! What Figure 4 of seed 002 does when, in the seed's seconds, and what is due in each of them.
+//! The timeline of Figure 4 of seed 002, in the seed's seconds, and the expected rates in each second.
 
-/// A foreground flow: its reservation and what it sends, Mb/s, and when.
+/// A foreground flow: its reservation, its rate and its time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Foreground {
-    /// What it reserves, Mb/s.
+    /// The reserved rate, Mb/s.
     pub reserved: u64,
-    /// What it sends, Mb/s.
+    /// The sending rate, Mb/s.
     pub sent: u64,
-    /// From which second.
+    /// The second in which it begins.
     pub from: u32,
-    /// To which.
+    /// The second in which it ends.
     pub until: u32,
 }
 
-/// The seed's three (section 5.2).
+/// The seed's three foreground flows (section 5.2).
 pub const FLOWS: [Foreground; 3] = [
     Foreground { reserved: 36, sent: 32, from: 25, until: 48 },
     Foreground { reserved: 9, sent: 8, from: 75, until: 105 },
     Foreground { reserved: 18, sent: 16, from: 130, until: 160 },
 ];
-/// The competing flow, Mb/s of 1,000-byte packets, and from which second.
+/// The competing flow: rate in Mb/s, of 1,000-byte packets, and the second in which it begins.
 pub const FLOOD: (u64, u32) = (80, 5);
-/// When the bulk transfer ends, and when the experiment does.
+/// The second in which the bulk transfer ends.
 pub const BULK_UNTIL: u32 = 185;
-/// The end.
+/// The last second of the experiment.
 pub const END: u32 = 200;
-/// The premium channel, Mb/s.
+/// The rate of the premium channel, Mb/s.
 pub const PREMIUM: f64 = 45.0;
-/// Of it, what background and foreground have together.
+/// The share of the premium channel for background and foreground together.
 pub const FACTOR: f64 = 0.9;
 
 /// The timeline, whole or with every stretch a third as long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeline {
-    /// Through how much every second is divided.
+    /// The divisor of every time.
     pub by: u32,
 }
 
 impl Timeline {
-    /// A second of the seed's, here.
+    /// Converts a second of the seed into one of this run.
     pub fn at(&self, second: u32) -> u32 {
         second / self.by
     }
 
-    /// The foreground flow that sends during the whole of this second, if one does.
+    /// Returns the foreground flow that sends during the whole of this second, if there is one.
     pub fn foreground(&self, second: u32) -> Option<(usize, Foreground)> {
         let on = |flow: &Foreground| (self.at(flow.from)..self.at(flow.until)).contains(&second);
         FLOWS.into_iter().enumerate().find(|(_, flow)| on(flow))
     }
 
-    /// The background's grant in this second, Mb/s.
+    /// Returns the background's grant in this second, Mb/s.
     pub fn grant(&self, second: u32) -> f64 {
         if second >= self.at(BULK_UNTIL) {
             return 0.0;
@@ -57,19 +57,19 @@ impl Timeline {
         PREMIUM * FACTOR - self.foreground(second).map_or(0.0, |(_, flow)| flow.reserved as f64)
     }
 
-    /// Whether a foreground flow's second counts: from the second after its first.
+    /// True if a foreground flow's second counts: from the second after its first.
     pub fn counts_foreground(&self, second: u32) -> bool {
         self.foreground(second).is_some_and(|(_, flow)| second > self.at(flow.from))
     }
 
-    /// Whether a second counts for the background: it runs, and neither this second nor the one before began with a
-    /// change of its grant.
+    /// True if a second counts for the background: it runs, and its grant is the same as in the second
+    /// before.
     pub fn counts_background(&self, second: u32) -> bool {
         let changed = |second: u32| second == 0 || self.grant(second) != self.grant(second - 1);
         self.grant(second) > 0.0 && !changed(second)
     }
 
-    /// The stretches between changes: name, from, until, with the grant and the foreground's rates.
+    /// Returns begin and end of the stretches between changes.
     pub fn phases(&self) -> Vec<(u32, u32)> {
         let mut edges: Vec<u32> = vec![0, self.at(BULK_UNTIL), self.at(END)];
         edges.extend(FLOWS.iter().flat_map(|flow| [self.at(flow.from), self.at(flow.until)]));

@@ -1,4 +1,5 @@
-//! What goes on around a flood: calls on fifty connections, routes that come and go, and what the machine itself does.
+//! The load beside a flood: calls on fifty connections, routes that come and go, and a probe of scheduling
+//! delays.
 
 use linux::netlink::Socket;
 use linux::netlink::route::RouteEntry;
@@ -11,13 +12,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Connections with calls.
+/// The number of connections with calls.
 pub const CONNECTIONS: usize = 50;
-/// Calls that are sent before the first answer is read.
+/// The calls sent before the first answer is read.
 const PIPELINED: usize = 16;
 const CALLS: [&str; 6] = ["status", "sessions", "senders", "reservations", "counters", "hello"];
 
-/// Threads that go on until they are told to stop.
+/// Threads that run until the end of the flood.
 pub struct Around {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -27,7 +28,8 @@ pub struct Around {
 }
 
 impl Around {
-    /// Begins: calls at a socket, routes in a namespace, and a thread that does nothing but see how late it is woken.
+    /// Starts calls at a socket, route changes in a namespace, and an idle thread that measures how late it
+    /// is woken.
     pub fn begin(socket: &Path, namespace: Namespace) -> Around {
         let (stop, answers, routes) = (Arc::new(AtomicBool::new(false)), Arc::default(), Arc::default());
         let stalls: Arc<std::sync::Mutex<Vec<u64>>> = Arc::default();
@@ -59,17 +61,18 @@ impl Around {
         Around { stop, threads, answers, routes, stalls }
     }
 
-    /// Answers so far.
+    /// Returns the number of answers so far.
     pub fn count(&self) -> u64 {
         self.answers.load(Ordering::Relaxed)
     }
 
-    /// Routes that came or went so far.
+    /// Returns the number of route changes so far.
     pub fn changes(&self) -> u64 {
         self.routes.load(Ordering::Relaxed)
     }
 
-    /// Ends all; how late an idle thread was woken, microseconds: 999 of 1,000 times at most, and at worst.
+    /// Ends all threads. Returns how late the idle thread was woken, microseconds: the 99.9th percentile and
+    /// the maximum.
     pub fn end(mut self) -> (u64, u64) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -113,7 +116,7 @@ fn calls(socket: &Path, n: usize, stop: &AtomicBool, answers: &AtomicU64) -> std
     Ok(())
 }
 
-/// A route that has nothing to do with anything, on and off.
+/// Adds and removes a route that no other part of the test uses.
 fn churn(stop: &AtomicBool, changed: &AtomicU64) {
     let Ok(mut socket) = Socket::open() else { return };
     let Ok(lo) = socket.link_by_name("lo") else { return };

@@ -1,20 +1,20 @@
-//! Where messages went that nobody served: in the kernel's queue before an agent, in its classes, on the way out. At every node of
-//! the path, because a flood of one is passed on to the next.
+//! Counts of the messages that no agent served: dropped in the kernel's queue before an agent, in its
+//! classes, or on the way out. All nodes of the path are read, because a node passes a flood on to the next.
 
 use crate::bed::{Bed, FAR, NEAR, RECEIVER, SENDER};
 use crate::error::Error;
 use rpc::agent::{Answer, Request};
 use std::collections::BTreeMap;
 
-/// What was counted at each node, by name.
+/// The counters of each node, by name.
 #[derive(Debug)]
 pub struct NodeCounts(Vec<(&'static str, BTreeMap<String, u64>)>);
 
-/// What is of interest here, by the beginning of its name.
+/// The beginnings of the counter names that are of interest.
 const WANTED: [&str; 4] = ["dropped", "shed", "not sent", "refused"];
 
 impl NodeCounts {
-    /// What was counted so far.
+    /// Reads the counters of all nodes.
     ///
     /// # Errors
     /// An agent does not answer.
@@ -36,7 +36,7 @@ impl NodeCounts {
         Ok(NodeCounts(all))
     }
 
-    /// What was counted since `earlier`, a line for each node at which anything was.
+    /// Returns the growth since `earlier`, a line for each node with any.
     pub fn since(&self, earlier: &NodeCounts) -> Vec<String> {
         let mut lines = Vec::new();
         for ((node, now), (_, before)) in self.0.iter().zip(&earlier.0) {

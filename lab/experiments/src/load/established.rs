@@ -1,5 +1,5 @@
-//! What must not be lost: reservations between applications, and bookings that a broker has acknowledged. And applications
-//! that come and go, whose messages are signed.
+//! The state that must survive a flood: reservations between applications, and bookings that a broker has
+//! acknowledged. Also applications that come and go, with signed messages.
 
 use super::carriers;
 use super::slow::Slow;
@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use terms::{Rate, SenderTemplate, Session};
 
-/// How many reservations, and how large each is.
+/// The number of reservations, and the rate of each.
 const FLOWS: u16 = 20;
 const RATE: Rate = Rate::from_kbps(100);
 const FIRST_PORT: u16 = 7_000;
@@ -38,7 +38,7 @@ struct One {
 }
 
 impl Established {
-    /// Sets them up, and waits until the last one is confirmed.
+    /// Makes the reservations, and waits until the last is confirmed.
     pub fn set_up(bed: &Bed, patience: &Patience) -> Result<Established, Error> {
         let mut all = Vec::new();
         for n in 0..FLOWS {
@@ -63,12 +63,12 @@ impl Established {
         Ok(Established { all })
     }
 
-    /// How many.
+    /// Returns the number of reservations.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Their sessions and senders.
+    /// Returns the session and sender of each reservation.
     pub fn flows(&self) -> Vec<(Session, SenderTemplate)> {
         let of = |ReservedFlow { session, sender }: ReservedFlow| {
             let SessionId { dst, protocol, dst_port } = session;
@@ -77,14 +77,14 @@ impl Established {
         self.all.iter().map(|one| of(one.flow)).collect()
     }
 
-    /// Ends one, for the check to find.
+    /// Ends one reservation, which the check must find.
     pub fn end_one(&mut self) {
         if let Some(one) = self.all.first_mut() {
             one.receiver = None;
         }
     }
 
-    /// Those that went at any time, by what their applications were told, or that a node has not, or not in its kernel.
+    /// Returns the lost reservations: an application was told so, or a node or its kernel lacks one.
     pub fn lost(&mut self, bed: &Bed) -> Result<Vec<String>, Error> {
         let mut lost = Vec::new();
         let mut carriers = carriers(bed)?;
@@ -128,7 +128,7 @@ fn until(client: &mut Client, wanted: impl Fn(&EventDoc) -> bool) -> Result<(), 
     Err(Error::Void("a reservation was not set up before the load began".to_owned()))
 }
 
-/// A broker, and what it has acknowledged.
+/// A broker, and the bookings that it acknowledged.
 pub struct Bookings {
     program: PathBuf,
     place: String,
@@ -136,7 +136,7 @@ pub struct Bookings {
     broker: Broker,
 }
 
-/// On a disk as it is, or a slow one.
+/// The broker, on a normal disk or a slow one.
 enum Broker {
     Plain { _running: RunningProgram },
     Slow(Slow),
@@ -169,7 +169,7 @@ impl Bookings {
         Ok(Bookings { program: program.to_owned(), place, acknowledged: Vec::new(), broker })
     }
 
-    /// What a slow disk did to the broker.
+    /// Describes the slow disk's effect on the broker.
     pub fn slowed(&self) -> Option<String> {
         match &self.broker {
             Broker::Slow(slow) => Some(slow.words()),
@@ -177,12 +177,12 @@ impl Bookings {
         }
     }
 
-    /// How many were acknowledged.
+    /// Returns the number of acknowledged bookings.
     pub fn len(&self) -> usize {
         self.acknowledged.len()
     }
 
-    /// Books once more; what is refused or not answered was not acknowledged.
+    /// Makes one more booking. One that is refused or not answered does not count as acknowledged.
     pub fn one_more(&mut self, patience: &Patience) -> Result<(), Error> {
         let words = ["--from", "10.0.0.1", "--to", "10.0.2.2", "--forward", "10kbit", "--for", "2h", "--json"];
         let mut command = Command::new(&self.program);
@@ -195,7 +195,7 @@ impl Bookings {
         Ok(())
     }
 
-    /// Cancels one behind the check's back.
+    /// Cancels a booking, unknown to the check, which must find it.
     pub fn cancel_one(&mut self) -> Result<(), Error> {
         if let Some(handle) = self.acknowledged.first() {
             let mut command = Command::new(&self.program);
@@ -205,7 +205,7 @@ impl Bookings {
         Ok(())
     }
 
-    /// Those that are not there any more.
+    /// Returns the acknowledged bookings that are gone.
     pub fn missing(&self) -> Result<Vec<String>, Error> {
         if self.acknowledged.is_empty() {
             return Err(Error::Void("the broker acknowledged no booking at all".to_owned()));
@@ -229,14 +229,15 @@ fn handle(text: &str) -> Option<String> {
     ["handle", "id"].into_iter().find_map(|name| found.get(name)?.as_str().map(str::to_owned))
 }
 
-/// Applications at the neighbour that come and go as fast as they are answered: its agent signs a Path for each, and a tear.
+/// Applications at the neighbour that come and go as fast as they get answers. For each its agent signs a
+/// Path and a PathTear.
 pub struct Comers {
     stop: Arc<AtomicBool>,
     count: Arc<AtomicU64>,
     thread: JoinHandle<()>,
 }
 
-/// Begins.
+/// Starts the applications.
 pub fn comers(bed: &Bed) -> Result<Comers, Error> {
     let (mut client, flow) = (bed.client(SENDER)?, udp_flow(bed, 9_000)?);
     let (stop, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
@@ -259,7 +260,7 @@ pub fn comers(bed: &Bed) -> Result<Comers, Error> {
 }
 
 impl Comers {
-    /// Ends; how many came and went.
+    /// Ends them. Returns how many came and went.
     pub fn end(self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.thread.join();

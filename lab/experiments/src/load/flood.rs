@@ -1,4 +1,4 @@
-//! Floods of messages: so many a second, whether they are served or not.
+//! Floods of messages at a given rate, whether or not they are served.
 
 use super::messages::{self, About, END, NEIGHBOUR, NODE};
 use super::neighbour::{Neighbour, Seal};
@@ -9,24 +9,24 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use wire::MessageType;
 
-/// Somebody on the link who has no business here.
+/// An address on the link that no node of the testbed uses.
 const STRANGER: [u8; 4] = [10, 0, 0, 77];
-/// Messages that are sent before the kernel has them, and before a neighbour listens.
+/// The messages sent before the kernel gets them and the neighbour reads its answers.
 const AT_ONCE: u64 = 256;
 
-/// Who sends a flood, and how.
+/// The sender of a flood, and the kind of its signatures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Manner {
-    /// Unsigned, from an address that nobody has.
+    /// Unsigned, from an address that no node has.
     Stranger,
     /// Unsigned, from the address of a neighbour.
     Spoofed,
-    /// By a neighbour who has the key of the link, if its interface has keys.
+    /// By a neighbour with the key of the link, if its interface has keys.
     Sealed(Seal),
 }
 
 impl Manner {
-    /// All where there are keys.
+    /// All manners, for links with keys.
     pub const ALL: [Manner; 5] = [
         Manner::Stranger,
         Manner::Spoofed,
@@ -34,10 +34,10 @@ impl Manner {
         Manner::Sealed(Seal::Again),
         Manner::Sealed(Seal::Wrong),
     ];
-    /// Those that need no key.
+    /// The manners that need no key.
     pub const UNSIGNED: [Manner; 2] = [Manner::Stranger, Manner::Spoofed];
 
-    /// Whether it is signed at all.
+    /// True if the messages are signed.
     pub fn is_sealed(self) -> bool {
         match self {
             Manner::Stranger | Manner::Spoofed => false,
@@ -46,26 +46,26 @@ impl Manner {
     }
 }
 
-/// Who floods, from a namespace, and with it a neighbour who has the key.
+/// A generator of floods in a namespace, with a neighbour that has the key.
 pub struct Flood {
     sender: MessageSender,
     serial: u32,
-    /// None where there are no keys.
+    /// `None` on links without keys.
     pub neighbour: Option<Neighbour>,
     lih: u32,
 }
 
-/// What one did.
+/// The extent of one flood.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Flooded {
-    /// Messages that were given to the kernel.
+    /// Messages given to the kernel.
     pub sent: u64,
-    /// Over so long.
+    /// The length of the flood.
     pub took: Duration,
 }
 
 impl Flooded {
-    /// Messages a second.
+    /// Returns messages per second.
     pub fn rate(&self) -> f64 {
         self.sent as f64 / self.took.as_secs_f64().max(1e-9)
     }
@@ -79,17 +79,18 @@ impl std::ops::AddAssign for Flooded {
 }
 
 impl Flood {
-    /// From here.
+    /// Opens a generator in this namespace.
     ///
     /// # Errors
-    /// The namespace is gone, or has no sockets for us.
+    /// The namespace is gone, or no socket can be made in it.
     pub fn open(from: &Namespace, neighbour: Option<Neighbour>) -> Result<Flood, Error> {
-        // Without keys what brings no handle of the node's is dropped early: nobody has told a stranger what it is.
+        // Without keys, messages that lack the node's handle are dropped early: a stranger does not know it.
         let lih = neighbour.as_ref().map_or(1, Neighbour::lih);
         Ok(Flood { sender: from.run(MessageSender::open)??, serial: 0, neighbour, lih })
     }
 
-    /// Sends messages of a type for so long, `rate` a second or, without one, as many as go. A slow receiver slows nothing down.
+    /// Sends messages of a type for `length`, `rate` per second, or without one as many as possible. A slow
+    /// receiver does not slow it.
     pub fn run(&mut self, kind: MessageType, manner: Manner, rate: Option<f64>, length: Duration) -> Flooded {
         if let (Manner::Sealed(Seal::Right), Some(neighbour)) = (manner, &mut self.neighbour) {
             neighbour.forget();

@@ -1,57 +1,58 @@
-//! What the floods say: a message of every type, about a session of its own number.
+//! The messages of the floods: one of every type, each about its own session.
 
 use std::net::IpAddr;
 use terms::{Bytes, FlowSpec, Rate, SenderTemplate, Session, Span, Style, Tspec};
 use wire::objects::{ErrorSpec, HelloObject, MessageIdAck};
 use wire::{Builder, Challenge, MessageType, RsvpHop};
 
-/// A neighbour of the node that is flooded, which is imitated.
+/// The address of the flooded node's neighbour, which a flood imitates.
 pub const NEIGHBOUR: [u8; 4] = [10, 0, 0, 1];
-/// The node itself.
+/// The address of the flooded node.
 pub const NODE: [u8; 4] = [10, 0, 0, 2];
-/// The end of the path through it.
+/// The address at the end of the path through it.
 pub const END: [u8; 4] = [10, 0, 2, 2];
 
-/// How far a message goes that is for the next hop alone.
+/// The TTL of messages to the next hop, and of those along the path.
 const HOP_TTL: u8 = 255;
 const PATH_TTL: u8 = 63;
-/// Of the names of messages of a neighbour.
+/// The epoch of a neighbour's message identifiers.
 const EPOCH: u32 = 0x00ab_cdef;
-/// Error of a PathErr or ResvErr: admission control failed, the bandwidth is not there (RFC 2205 appendix B).
+/// The error of a PathErr or ResvErr: admission control failed, the bandwidth is not available (RFC 2205
+/// appendix B).
 const ADMISSION: (u8, u16) = (1, 2);
 
-/// Every type that there is.
+/// Returns every message type.
 pub fn kinds() -> Vec<MessageType> {
     (0..=u8::MAX).filter_map(MessageType::from_number).collect()
 }
 
-/// Whether a message goes the way of the data, past nodes that look into it.
+/// True if a message follows the data's path, past nodes that intercept it.
 pub fn goes_through(kind: MessageType) -> bool {
     matches!(kind, MessageType::Path | MessageType::PathTear)
 }
 
-/// The TTL that a message leaves with.
+/// Returns the initial TTL of a message.
 pub fn ttl(kind: MessageType) -> u8 {
     if goes_through(kind) { PATH_TTL } else { HOP_TTL }
 }
 
-/// What a message is about, and whose it is.
+/// The subject of a message, and its origin.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     /// Its session.
     pub session: Session,
     /// The sender in it.
     pub template: SenderTemplate,
-    /// Who says it.
+    /// The address of the hop that sends it.
     pub hop: IpAddr,
-    /// The handle of the interface that it comes in on: what a Resv has to bring back.
+    /// The logical handle of the incoming interface, which a Resv has to return.
     pub lih: u32,
-    /// The how manyth it is.
+    /// The serial number of the message.
     pub serial: u32,
 }
 
 impl About {
-    /// A session that nobody has: what is said of it must not be believed of those that are there.
+    /// Describes a session that does not exist, so that the message must not affect existing ones.
     pub fn nobody(hop: IpAddr, lih: u32, src: IpAddr, serial: u32) -> About {
         let session = Session { dst: END.into(), protocol: 17, dst_port: 20_000 + (serial % 20_000) as u16 };
         let template = SenderTemplate { src, src_port: 1 + serial / 20_000 % 60_000 };
@@ -59,8 +60,8 @@ impl About {
     }
 }
 
-/// A message of a type as somebody says it whom there is no reason to believe. Those that speak of no session but of a neighbour
-/// itself are no more than their header: where there are no keys a whole one would be as good as the neighbour's own.
+/// Builds a message as an untrusted sender would. A type that concerns a neighbour and no session is only a
+/// header, because on a link without keys a whole one would be as good as the neighbour's own.
 pub fn bare(kind: MessageType, about: &About) -> Option<Vec<u8>> {
     match kind {
         MessageType::Path
@@ -79,7 +80,7 @@ pub fn bare(kind: MessageType, about: &About) -> Option<Vec<u8>> {
     }
 }
 
-/// A message of a type as a neighbour would say it, to be read to its end. A Bundle holds two, neither of them signed.
+/// Builds a complete message as a neighbour would send it. A Bundle holds two, neither of them signed.
 pub fn whole(kind: MessageType, about: &About) -> Option<Vec<u8>> {
     let About { session, template, hop, lih, serial } = *about;
     let tspec = Tspec { r: Rate::from_kbps(1), b: Bytes::new(2_000), p: Rate::INFINITE, m: 64, M: 1_500 };
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
     use wire::Message;
 
-    /// What does not say where it would be signed is read to its end: floods of nonsense would show less.
+    /// Every message parses to its end, because a flood of invalid ones would cost the agent less.
     #[test]
     fn each_type_is_read_whole() {
         for kind in kinds().into_iter().filter(|kind| *kind != MessageType::IntegrityResponse) {

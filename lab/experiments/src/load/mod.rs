@@ -1,12 +1,14 @@
-//! `sluice torture load`: a real path of four agents and a real broker, and floods of every kind of message at multiples of what an
-//! agent can take, beside calls on fifty connections, routes that come and go, and a stop. Nothing that is established or
-//! acknowledged is lost; how long the agent's turns took, and whether its memory grows, is told.
+//! `sluice torture load`: a real path of four agents and a real broker under floods of every kind of message,
+//! at multiples of an agent's capacity, beside calls on fifty connections, routes that come and go, and a
+//! stop. No established reservation and no acknowledged booking may be lost. The report has the length of the
+//! agent's turns and the growth of its memory.
 //!
-//! The floods are *open-loop*: they do not wait for whom they hit. They are unsigned, once from a stranger's address and once from
-//! a neighbour's. With keys on the links one more neighbour on the first link has its key: what it says is signed, then said
-//! again as it was, then signed wrongly; and the first host's own applications come and go as fast as they are answered.
-//! What floods say is about sessions that nobody has: where there are no keys a forged tear of a session that *is* there is a
-//! tear. The neighbour with a key tears what is there, too, which is not its to tear.
+//! The floods are *open-loop*: they do not wait for the receiver. They are unsigned, once from a stranger's
+//! address and once from a neighbour's. On links with keys one more neighbour on the first link has the key:
+//! its messages are signed, then replayed, then signed wrongly; and the first host's own applications come
+//! and go as fast as they get answers. Floods concern sessions that do not exist, because without keys a
+//! forged tear of an existing session is valid. The neighbour with the key also tears existing sessions,
+//! which it may not.
 
 mod around;
 mod counted;
@@ -38,66 +40,67 @@ use std::time::{Duration, Instant};
 use terms::Span;
 use wire::MessageType;
 
-/// R on every node: what is not refreshed is gone after three and a half times one and a half of it, 5.25 s.
+/// R on every node: state without a refresh is gone after three and a half times 1.5 R, 5.25 s.
 const REFRESH: Span = Span::from_secs(1);
-/// The multiples of what an agent can take.
+/// The multiples of an agent's capacity.
 const MULTIPLES: [f64; 4] = [0.5, 1.0, 3.0, 10.0];
-/// Types of messages between two bookings.
+/// The number of message types between two bookings.
 const BOOK_EVERY: usize = 4;
-/// How the counter ends of what came unsigned where keys are.
+/// The end of the counter's name for unsigned messages on links with keys.
 const UNSIGNED: &str = "no INTEGRITY where it is required";
-/// How long the agent is stopped: shorter than a lifetime.
+/// The length of the agent's stop, shorter than a lifetime.
 const STOPPED: Duration = Duration::from_secs(2);
 
 const SIGSTOP: i32 = 19;
 const SIGCONT: i32 = 18;
 
-/// What to do.
+/// The options of the test.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// How long the floods last in all.
+    /// The total length of the floods.
     pub length: Duration,
-    /// The program that is the agents and the broker.
+    /// The program file of the agents and the broker.
     pub program: PathBuf,
-    /// Whether progress is shown.
+    /// True to show progress.
     pub progress: bool,
-    /// Ends an established reservation and cancels an acknowledged booking in the middle: the check must find both.
+    /// True to end an established reservation and cancel an acknowledged booking; the check must find both.
     pub plant: bool,
-    /// Every fsync of the flooded agent and of the broker is slow.
+    /// True to make every fsync of the flooded agent and of the broker slow.
     pub slow_disk: bool,
-    /// How often all multiples are played: twice, so that memory which is taken the first time and used again does not grow.
+    /// The rounds over all multiples: two, so that memory that is taken once and reused does not count as
+    /// growth.
     pub rounds: usize,
 }
 
-/// What was found; the last line, for scripts.
+/// The results, and the last line of output, for scripts.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct LoadReport {
-    /// Established reservations that went at any node.
+    /// Established reservations that were lost at any node.
     pub established_lost: u64,
-    /// Acknowledged bookings that were not there afterwards.
+    /// Acknowledged bookings that were missing afterwards.
     pub acknowledged_lost: u64,
-    /// 999 of 1,000 turns of the flooded agent's loop took at most so much processor time, milliseconds.
+    /// The 99.9th percentile of the processor time of the flooded agent's turns, milliseconds.
     pub turn_p999_ms: f64,
-    /// By how much its memory grew in the last half, MB; less than nothing is nothing.
+    /// The growth of its memory in the last half, MB, at least 0.
     pub rss_growth_mb: f64,
 }
 
 impl LoadReport {
-    /// Whether nothing was lost.
+    /// True if no reservation and no booking was lost.
     pub fn is_lossless(&self) -> bool {
         (self.established_lost, self.acknowledged_lost) == (0, 0)
     }
 
-    /// Whether turns were short enough and the memory stayed: only where the machine is not busy with other things.
+    /// True if turns were short and memory did not grow. Only meaningful on a machine that is not busy.
     pub fn is_steady(&self) -> bool {
         self.turn_p999_ms < 10.0 && self.rss_growth_mb <= 5.0
     }
 }
 
-/// Runs it.
+/// Runs the test with and without keys.
 ///
 /// # Errors
-/// It cannot be run here, or the user stops it. What was found is no error.
+/// The test cannot run here, or the user stops it. Findings are no error.
 pub fn run(options: &LoadOptions, patience: &Patience) -> Result<(LoadReport, Vec<String>), Error> {
     let (mut report, mut told) = (LoadReport::default(), Vec::new());
     // A planted loss needs no second testbed to be found.
@@ -112,7 +115,7 @@ pub fn run(options: &LoadOptions, patience: &Patience) -> Result<(LoadReport, Ve
     Ok((report, told))
 }
 
-/// One testbed, with or without keys on its links.
+/// Runs one testbed, with or without keys on its links.
 fn on_links(keys: bool, options: &LoadOptions, patience: &Patience) -> Result<(LoadReport, Vec<String>), Error> {
     let scratch = Scratch::create()?;
     let up = UpOptions { program: options.program.clone(), testbeds: scratch.path().to_owned() };
@@ -187,7 +190,7 @@ struct Run<'a> {
     options: &'a LoadOptions,
     patience: &'a Patience,
     which: &'static str,
-    /// The flooded agent.
+    /// The process number of the flooded agent.
     pid: u32,
     told: Vec<String>,
 }
@@ -201,7 +204,8 @@ impl Run<'_> {
         self.told.push(line);
     }
 
-    /// All floods, and a stop in the middle; by how much the agent's memory grew in the last half, MB.
+    /// Runs all floods, with a stop in the middle. Returns the growth of the agent's memory in the last half,
+    /// MB.
     fn floods(
         &mut self,
         established: &mut Established,
@@ -255,9 +259,9 @@ impl Run<'_> {
         ));
     }
 
-    /// How many messages a second the agent looks into of a flood, and how many the generator can send.
+    /// Measures how many flood messages per second the agent processes, and how many the generator can send.
     fn capacity(&mut self, flood: &mut Flood, manner: Manner) -> Result<(f64, f64), Error> {
-        // Types of messages that were understood, and what was refused unsigned; not what nobody looked into.
+        // Counts messages that were parsed or refused as unsigned, but none that were dropped unread.
         let looked = |row: &&CounterRow| !row.name.contains(' ') || row.name.ends_with(UNSIGNED);
         let taken = |bed: &Bed| -> Result<u64, Error> {
             let Answer::Counters(rows) = bed.client(NEAR)?.call(Request::Counters)? else { return Ok(0) };
@@ -275,7 +279,7 @@ impl Run<'_> {
         Ok((served.max(100.0), flooded.rate()))
     }
 
-    /// The agent stands still for a while, which costs nothing that is established.
+    /// Stops the agent for a while, which must cost no established reservation.
     fn stop(&mut self, pid: u32) -> Result<(), Error> {
         let Some(agent) = ProcessId::of(pid) else { return Err(Error::Void("the agent is gone".to_owned())) };
         agent.signal(SIGSTOP)?;
@@ -290,7 +294,7 @@ fn turns(bed: &Bed) -> Result<TurnsDoc, Error> {
     Ok(bed.status(NEAR)?.turns)
 }
 
-/// Resident memory of a process, MB; 0 of one that is gone.
+/// Returns a process's resident memory, MB; 0 if it is gone.
 fn rss(pid: u32) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -298,7 +302,7 @@ fn rss(pid: u32) -> f64 {
     kb.unwrap_or(0.0) / 1e3
 }
 
-/// The nodes whose ledgers and kernels have the reservations.
+/// Connects to the nodes whose ledgers and kernels have the reservations.
 fn carriers(bed: &Bed) -> Result<Vec<(&'static str, Client)>, Error> {
     CARRIERS.into_iter().map(|name| Ok((name, bed.client(name)?))).collect()
 }

@@ -1,6 +1,7 @@
-//! One more neighbour on the link, who has its key: what it says is signed (RFC 2747), and it answers challenges as agents do.
+//! A further neighbour on the link with its key: it signs messages (RFC 2747), and answers challenges as
+//! agents do.
 //!
-//! It is a station of its own on the link of the first host, in a namespace that has no name.
+//! It is a station of its own on the link of the first host, in a namespace without a name.
 
 use super::messages::{self, About, NODE};
 use crate::bed::{Bed, NEAR, SENDER};
@@ -21,33 +22,33 @@ use std::time::Duration;
 use terms::{SenderTemplate, Session, Time};
 use wire::{Builder, Challenge, Message, MessageType};
 
-/// Its address, and its interface. The link's prefix has room for its two ends alone, so both sides have a route.
+/// Its address and interface. The link's prefix covers its two ends only, so both sides get a route.
 const ADDRESS: [u8; 4] = [10, 0, 0, 5];
 const WHOLE: u8 = 32;
 const INTERFACE: &str = "station0";
-/// How many of the last messages are kept to be sent again.
+/// The number of recent messages that are kept for a replay.
 const MOST_SAID: usize = 1 << 10;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How what it says is signed.
+/// The signature of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seal {
-    /// As it should be.
+    /// A correct signature.
     Right,
-    /// As it should be, but it was heard before.
+    /// A correct signature on a message that was sent before.
     Again,
-    /// With another secret.
+    /// A signature with another secret.
     Wrong,
 }
 
 /// A neighbour with the key.
 pub struct Neighbour {
     sockets: RsvpSockets,
-    /// The node's handle of the link.
+    /// The node's logical handle of the link.
     lih: u32,
     signer: Signer,
     forger: Signer,
-    /// Sessions that are there, and their senders.
+    /// Existing sessions and their senders.
     others: Vec<(Session, SenderTemplate)>,
     said: VecDeque<Vec<u8>>,
     answered: u64,
@@ -55,11 +56,11 @@ pub struct Neighbour {
 }
 
 impl Neighbour {
-    /// Comes to the link, and is heard: once it has answered a challenge, a Path of its own is taken. `others`: the sessions that it
-    /// will try to tear.
+    /// Joins the link. Returns once it has answered a challenge and the node accepts a Path of its own.
+    /// `others` are the sessions that it will try to tear.
     ///
     /// # Errors
-    /// This kernel has no macvlan, or the agent does not take what it says.
+    /// This kernel has no macvlan, or the agent does not accept its messages.
     pub fn come(
         bed: &Bed,
         name: &str,
@@ -101,7 +102,7 @@ impl Neighbour {
         }
     }
 
-    /// Says a message of a type that has this number; it waits for [`Neighbour::flush`].
+    /// Queues a message of a type with this serial number until [`Neighbour::flush`].
     pub fn one(&mut self, kind: MessageType, seal: Seal, serial: u32) {
         let mut about = About::nobody(ADDRESS.into(), self.lih, ADDRESS.into(), serial);
         // Every other tear is of a session that is there: it is not this neighbour's to tear.
@@ -114,7 +115,7 @@ impl Neighbour {
         self.say(kind, seal, &about);
     }
 
-    /// What was said is not said again any more: another type begins.
+    /// Forgets sent messages, because a flood of another type begins.
     pub fn forget(&mut self) {
         self.said.clear();
     }
@@ -144,12 +145,12 @@ impl Neighbour {
         self.sockets.sender.push(&Outgoing { oif: None, src, dst, ttl, router_alert: through, bytes }, |_| ());
     }
 
-    /// Gives what waits to the kernel.
+    /// Gives the queued messages to the kernel.
     pub fn flush(&mut self) {
         self.sockets.sender.flush(|_| ());
     }
 
-    /// Takes in what came, and answers challenges.
+    /// Reads incoming messages, and answers challenges.
     pub fn listen(&mut self) {
         let mut cookies: Vec<(u64, Vec<u8>)> = Vec::new();
         loop {
@@ -173,18 +174,18 @@ impl Neighbour {
         self.flush();
     }
 
-    /// The node's handle of the link that both are on.
+    /// Returns the node's logical handle of the link.
     pub fn lih(&self) -> u32 {
         self.lih
     }
 
-    /// Challenges that it answered.
+    /// Returns the number of challenges that it answered.
     pub fn answered(&self) -> u64 {
         self.answered
     }
 }
 
-/// A message, signed; of a Bundle each message in it.
+/// Signs a message, or each message in a Bundle.
 fn signed(signer: &mut Signer, kind: MessageType, about: &About) -> Option<Vec<u8>> {
     let plain = messages::whole(kind, about)?;
     let Ok(Message::Bundle(bundle)) = Message::parse(&plain) else { return signer.sign(&plain) };
@@ -195,7 +196,8 @@ fn signed(signer: &mut Signer, kind: MessageType, about: &About) -> Option<Vec<u
     build.finish().ok()
 }
 
-/// A namespace with a station on the first link, and the node's handle of that link. Its name goes at once, and it with who holds it.
+/// Makes a namespace with a station on the first link, and returns the node's handle of that link. The
+/// namespace has no name, so it disappears with its last user.
 fn station(bed: &Bed, name: &str) -> Result<(Namespace, u32), Error> {
     let name = format!("{name}-station");
     let namespace = Namespace::create(&name)?;

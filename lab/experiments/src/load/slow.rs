@@ -1,4 +1,4 @@
-//! A slow disk under the flooded agent and the broker: each of their fsyncs takes long.
+//! A slow disk under the flooded agent and the broker: each fsync takes a fixed time.
 
 use crate::bed::{Bed, NEAR};
 use crate::error::Error;
@@ -9,15 +9,15 @@ use linux::process::ProcessId;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// How long an fsync takes.
+/// The time of an fsync.
 const SYNC: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(30);
 const SIGTERM: i32 = 15;
 
-/// A program on a slow disk; it ends with this.
+/// A program on a slow disk. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Slow {
-    // In this order: the program ends before nobody watches it any more.
+    // In this order: the program ends before its supervision does.
     running: RunningProgram,
     watch: WatchedProgram,
 }
@@ -26,7 +26,7 @@ impl Slow {
     /// Starts a program whose every fsync is slow.
     ///
     /// # Errors
-    /// It cannot be started, or this kernel watches nobody.
+    /// The program cannot be started, or this kernel cannot supervise system calls.
     pub fn start(command: &mut Command) -> Result<Slow, Error> {
         watch_syncs_at_exec(command);
         let running = start(command.stdout(Stdio::null()).stderr(Stdio::null()))?;
@@ -35,10 +35,10 @@ impl Slow {
         Ok(Slow { running, watch })
     }
 
-    /// Ends the agent that is to be flooded and starts it again on a slow disk.
+    /// Ends the agent that will be flooded, and restarts it on a slow disk.
     ///
     /// # Errors
-    /// As [`Slow::start`], or it does not answer.
+    /// As [`Slow::start`], or the agent does not answer.
     pub fn agent(bed: &Bed, patience: &Patience) -> Result<Slow, Error> {
         if let Some(agent) = ProcessId::of(bed.node(NEAR)?.agent.pid) {
             agent.signal(SIGTERM)?;
@@ -53,12 +53,12 @@ impl Slow {
         }
     }
 
-    /// Its process number.
+    /// Returns the process number.
     pub fn id(&self) -> u32 {
         self.running.id()
     }
 
-    /// How many fsyncs there were, and how long each took.
+    /// Describes the number of fsyncs, and the time of each.
     pub fn words(&self) -> String {
         format!("{} fsyncs of {SYNC:?} each", self.watch.count(CallKind::Sync))
     }

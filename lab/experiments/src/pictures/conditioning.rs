@@ -1,4 +1,4 @@
-//! Bucket, meter, dropper, shaper: what happens to packets before they are queued for the link.
+//! Bucket, meter, dropper and shaper: the treatment of packets before the queue of a link.
 
 use super::{chart, in_ms, line, ms};
 use crate::figure::{Chart, Mark, Rgb};
@@ -9,7 +9,7 @@ use traffic::meter::{self, TrTcm};
 use traffic::plan::BucketSpec;
 use traffic::shaper::RateCurve;
 
-/// The tokens while bursts come, and the packets that found too few.
+/// Draws the tokens during bursts, and the packets that found too few.
 pub fn bucket() -> Chart {
     let spec = BucketSpec { rate: Rate::from_mbps(1), depth: Bytes::new(6000), min_unit: 64 };
     let mut bucket = TokenBucket::new(&spec, Time::ZERO);
@@ -41,7 +41,7 @@ pub fn bucket() -> Chart {
     )
 }
 
-/// What becomes of twice the peak rate.
+/// Draws the colours of traffic at twice the peak rate.
 pub fn meters() -> Chart {
     let (cir, pir, burst) = (Rate::from_mbps(2), Rate::from_mbps(4), Bytes::new(10_000));
     let meter = TrTcm::new(cir, burst, pir, burst).expect("PIR is above CIR and the bursts are small");
@@ -74,7 +74,7 @@ pub fn meters() -> Chart {
     )
 }
 
-/// Which share of packets each colour loses, counted.
+/// Draws the share of packets that each colour loses, by count.
 pub fn rio() -> Chart {
     const DRAWS: u32 = 10_000;
     let curve = |min, max, percent: u32| RedCurve { min, max, max_p: percent * 65_536 / 100, gentle: true };
@@ -105,7 +105,7 @@ pub fn rio() -> Chart {
     )
 }
 
-/// SplitMix64 (Steele, Lea and Flood 2014), its upper half.
+/// Returns the upper half of SplitMix64 (Steele, Lea and Flood 2014).
 fn draw(state: &mut u64) -> u32 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -113,7 +113,7 @@ fn draw(state: &mut u64) -> u32 {
     ((z ^ (z >> 31)) >> 32) as u32
 }
 
-/// The shaping rate against what waits.
+/// Draws the shaping rate against the queue's length.
 pub fn ras() -> Chart {
     let [cir, average, pir, mir] = [1000, 1500, 2000, 8000].map(Rate::from_kbps);
     let [low, middle, high, buffer] = [2000, 4000, 8000, 10_000].map(Bytes::new);

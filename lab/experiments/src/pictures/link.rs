@@ -1,4 +1,4 @@
-//! A link behind a scheduler: packets come at given times, one at a time goes out.
+//! A link behind a scheduler: packets arrive at given times and leave one at a time.
 
 use super::in_ms;
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use traffic::scheduler::{Scheduler, SchedulerClass};
 /// The rate of every link here: 1,250 bytes take 1 ms.
 pub const RATE: Rate = Rate::from_mbps(10);
 
-/// A packet that comes.
+/// An arriving packet.
 #[derive(Clone, Copy)]
 pub struct Arrival {
     at: Time,
@@ -16,30 +16,30 @@ pub struct Arrival {
     len: u32,
 }
 
-/// A packet that went.
+/// A packet that was sent.
 pub struct SentPacket {
-    /// Whose.
+    /// Its class.
     pub node: SchedulerClass,
-    /// Its bytes.
+    /// Its length, bytes.
     pub len: u32,
-    /// When it begins to go.
+    /// The time at which its transmission begins.
     pub start: Time,
-    /// When it has gone.
+    /// The time at which its transmission ends.
     pub end: Time,
 }
 
-/// `count` packets of `len` bytes at once.
+/// Returns `count` packets of `len` bytes that arrive together.
 pub fn burst(node: SchedulerClass, len: u32, count: usize, at: Time) -> Vec<Arrival> {
     vec![Arrival { at, node, len }; count]
 }
 
-/// `count` packets of `len` bytes, one each `gap` from 0 on.
+/// Returns `count` packets of `len` bytes, one every `gap` from 0 on.
 pub fn steady(node: SchedulerClass, len: u32, count: u64, gap: Span) -> Vec<Arrival> {
     let at = |i| Time::from_nanos(gap.as_nanos() * i);
     (0..count).map(|i| Arrival { at: at(i), node, len }).collect()
 }
 
-/// What goes out by `until` of what comes in; a packet that comes when the link becomes free can be chosen.
+/// Returns the packets sent by `until`. A packet that arrives when the link becomes free can be chosen.
 pub fn run(mut scheduler: impl Scheduler, sources: &[Vec<Arrival>], until: Time) -> Vec<SentPacket> {
     let mut arrivals = sources.concat();
     arrivals.sort_by_key(|arrival| arrival.at);
@@ -72,7 +72,8 @@ pub fn run(mut scheduler: impl Scheduler, sources: &[Vec<Arrival>], until: Time)
     out
 }
 
-/// Kilobytes of a class that had gone by `until`, against ms; a packet goes evenly while it goes.
+/// Returns a class's kilobytes sent by `until`, against ms. During transmission a packet counts
+/// proportionally.
 pub fn service(sent: &[SentPacket], node: SchedulerClass, until: Time) -> Vec<(f64, f64)> {
     let mut points = vec![(0.0, 0.0)];
     let mut total = 0.0;

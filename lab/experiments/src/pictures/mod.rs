@@ -1,7 +1,8 @@
-//! The pictures in `docs/traffic`: each algorithm of `engine/traffic` and `engine/wheel` itself, run on a small input, drawn.
+//! The pictures in `docs/traffic`: each shows an algorithm of `engine/traffic` or `engine/wheel` itself, on a
+//! small input.
 //!
-//! Nothing here is random and nothing is timed, so that a picture changes only when its algorithm does: the test
-//! `pictures` holds the committed files against these.
+//! No input is random or timed, so a picture changes only when its algorithm does: the test `pictures`
+//! compares the committed files with these.
 
 mod conditioning;
 mod link;
@@ -11,7 +12,7 @@ mod whole;
 use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
 use terms::Time;
 
-/// All of them: the file's name without its ending, and the SVG.
+/// Returns every picture: the file's name without its ending, and the SVG.
 pub fn all() -> Vec<(&'static str, String)> {
     let charts = [
         ("bucket", conditioning::bucket()),

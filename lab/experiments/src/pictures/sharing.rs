@@ -1,4 +1,4 @@
-//! The schedulers: what each class got of a link, added up over time.
+//! The schedulers: each class's share of a link, added up over time.
 
 use super::link::{RATE, burst, run, service, steady};
 use super::{chart, line, ms};
@@ -14,7 +14,7 @@ use traffic::scheduler::{Scheduler, SchedulerClass};
 const TIME: &str = "Time (ms)";
 const GONE: &str = "Sent (kB)";
 
-/// Voice always, video for a while, the rest when neither has anything.
+/// Draws voice with priority, video for a while, and the rest in the gaps.
 pub fn priority() -> Chart {
     let end = ms(120);
     let mut scheduler = Priority::new();
@@ -35,7 +35,7 @@ pub fn priority() -> Chart {
     )
 }
 
-/// Quanta 1, 1 and 2, packets of different sizes, the third idle for a while.
+/// Draws quanta 1, 1 and 2, packets of different sizes, the third class idle for a while.
 pub fn drr() -> Chart {
     let end = ms(120);
     let mut scheduler = Drr::new();
@@ -59,7 +59,7 @@ pub fn drr() -> Chart {
     )
 }
 
-/// One class of half the link among ten of a twentieth each, by WF2Q+ and by DRR.
+/// Draws one class of half the link among ten of a twentieth each, by WF2Q+ and by DRR.
 pub fn wf2q() -> Chart {
     fn half(scheduler: impl Scheduler, a: SchedulerClass, others: &[SchedulerClass]) -> Vec<(f64, f64)> {
         let mut load = vec![burst(a, 1250, 60, ms(0))];
@@ -87,7 +87,7 @@ pub fn wf2q() -> Chart {
     )
 }
 
-/// Audio whose delay is decoupled from its rate, data, and a class with an upper limit.
+/// Draws audio whose delay is decoupled from its rate, data, and a class with an upper limit.
 pub fn hfsc() -> Chart {
     const END: Time = ms(130);
     const BURST: u32 = 15_000;
@@ -129,7 +129,7 @@ pub fn hfsc() -> Chart {
     )
 }
 
-/// Three classes, of which the first lends its rate while it is idle.
+/// Draws three classes, of which the first lends its rate while it is idle.
 pub fn htb() -> Chart {
     let end = ms(150);
     let packet = Bytes::new(1500);

@@ -14,7 +14,8 @@ use traffic::tree::{
 };
 use wheel::Wheel;
 
-/// Voice before data in a group, beside it one that sends and one that is shaped; half-way the group's share is halved.
+/// Draws voice before data in a group, beside it one class that sends and one that is shaped. Half-way the
+/// group's share is halved.
 pub fn tree() -> Chart {
     const END: Time = ms(200);
     let rate = |mbps| TreeShare::Rate(Rate::from_mbps(mbps));
@@ -81,7 +82,7 @@ fn packet(port: u16, at: Time) -> PacketMeta {
     PacketMeta { flow, len: 1250, dscp: Dscp(0), arrival: at, id: 0 }
 }
 
-/// What went out.
+/// The sent packets.
 struct Sent(Vec<SentPacket>);
 
 impl TreeEgress for Sent {
@@ -94,7 +95,7 @@ impl TreeEgress for Sent {
     }
 }
 
-/// Two bursts of timers and a silence, and how often the wheel asks to be woken.
+/// Draws two bursts of timers and a silence, and the wake-ups that the wheel asks for.
 pub fn wheel() -> Chart {
     const TIMERS: u32 = 300;
     let mut wheel = Wheel::new(24, Time::ZERO, TIMERS as usize);

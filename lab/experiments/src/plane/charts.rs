@@ -1,16 +1,16 @@
-//! Pictures: what came and what went per class over time, and how long it waited.
+//! The figures: arrivals and departures per class over time, and delays.
 
 use super::report::{Passage, PlaneReport};
 use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
 
 /// Points along the time axis.
 const STEPS: usize = 40;
-/// Classes in a picture: the busiest.
+/// The number of classes in a figure: the busiest.
 const MOST: usize = 5;
 
 const COLORS: [Rgb; MOST] = [Rgb::BLUE, Rgb::RED, Rgb(0x2e, 0x8b, 0x57), Rgb(0x8e, 0x44, 0xad), Rgb(0xc0, 0x8a, 0x00)];
 
-/// The pictures, each with a name for its files.
+/// Returns the figures, each with a name for its files.
 pub fn all(report: &PlaneReport) -> Vec<(&'static str, Chart)> {
     vec![
         ("arrivals", over_time(report, "Arrivals per class", "Arrived (Mb/s of IP bytes)", &report.arrivals)),
@@ -24,7 +24,7 @@ fn subtitle(report: &PlaneReport) -> String {
     format!("{}: link of {mbps:.3} Mb/s, {} bytes of overhead a packet", report.name, report.overhead)
 }
 
-/// The classes that sent or got most, by index, in the tree's order.
+/// Returns the indexes of the classes with the most arrivals, in the tree's order.
 fn busiest(report: &PlaneReport) -> Vec<usize> {
     let mut classes: Vec<usize> = (0..report.classes.len()).collect();
     classes.sort_by_key(|&class| std::cmp::Reverse(report.classes[class].arrived.bytes));
@@ -63,7 +63,7 @@ fn over_time(report: &PlaneReport, title: &str, y: &str, passages: &[Passage]) -
     }
 }
 
-/// How many percent of a class's packets waited at most so long.
+/// Draws the cumulative distribution of each class's delays, in percent.
 fn delay(report: &PlaneReport) -> Chart {
     let longest = report.classes.iter().filter_map(|c| Some(c.delay.as_ref()?.max_ms)).fold(0.0, f64::max);
     let points = |class: usize| {

@@ -1,4 +1,4 @@
-//! A tree file: TOML to [`TreeSpec`]. The format is that of `examples/tree.toml`.
+//! Reads a tree file: TOML to [`TreeSpec`]. The format is that of `examples/tree.toml`.
 
 use super::leaf_text::{DropperText, MarkerText, MeterText, QueueText, RuleText, ShaperText};
 use super::words::Word;
@@ -10,12 +10,12 @@ use toml::Spanned;
 use traffic::scheduler::hfsc::Curves;
 use traffic::tree::{LeafSpec, LinkShape, NodeKind, Sharing, TreeNodeSpec, TreeShare, TreeSpec, Unworkable, check};
 
-/// A tree that can work, and the seed for what it decides by chance.
+/// A valid tree, and the seed for its random decisions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TreeFile {
-    /// What it is about.
+    /// The tree's name.
     pub name: String,
-    /// For droppers and TSWTCM.
+    /// The seed of droppers and TSWTCM.
     pub seed: u64,
     /// The tree.
     pub spec: TreeSpec,
@@ -171,7 +171,7 @@ impl NodeText {
         })
     }
 
-    /// Where in the file the refused part is.
+    /// Returns the place of the refused part in the file.
     fn place(&self, refused: &Unworkable) -> std::ops::Range<usize> {
         let part = match refused.part {
             "rules" => self.rule.first().map(Spanned::span),
@@ -186,7 +186,7 @@ impl NodeText {
     }
 }
 
-/// A part of a leaf, its mistakes told at its place.
+/// Converts a part of a leaf. A mistake names its place.
 fn part<T, S>(
     document: &Document<'_>,
     text: &Option<Spanned<T>>,

@@ -1,4 +1,5 @@
-//! The parts of a leaf as they stand in a tree file. Each kind of shaper and meter takes exactly its own parameters.
+//! The parts of a leaf as a tree file states them. Each kind of shaper and meter takes exactly its own
+//! parameters.
 
 use super::words::{Ports, Prefix, Protocol, Word};
 use serde::Deserialize;
@@ -8,10 +9,10 @@ use traffic::meter::{AfClass, Marker};
 use traffic::plan::QueueSpec;
 use traffic::tree::{DropperSpec, LinkShape, MeterKind, MeterSpec, MultiFieldRule, QueueUnit, RasSpec, ShaperSpec};
 
-/// A stated or missing parameter, by name, for messages.
+/// A parameter's name, and true if it is stated.
 type Stated = (&'static str, bool);
 
-/// Exactly these parameters are stated.
+/// Checks that exactly these parameters are stated.
 fn exactly(kind: &str, needed: &[&str], optional: &[&str], stated: &[Stated]) -> Result<(), String> {
     for (name, is) in stated {
         match (is, needed.contains(name), optional.contains(name)) {
@@ -35,7 +36,7 @@ pub(crate) struct RuleText {
 }
 
 impl RuleText {
-    /// `None`: nothing is stated.
+    /// `None`: no field is stated.
     pub(crate) fn spec(&self) -> Option<MultiFieldRule> {
         let prefix = |p: Word<Prefix>| (p.0.0, p.0.1);
         let ports = |p: Word<Ports>| (p.0.0, p.0.1);
@@ -76,7 +77,7 @@ pub(crate) struct ShaperText {
     green: Option<bool>,
 }
 
-/// K if none is stated: what RFC 2963 appendix A simulates with is 0.1 to 0.5 s.
+/// The default of K. RFC 2963 appendix A simulates 0.1 to 0.5 s.
 const K: Span = Span::from_millis(300);
 
 impl ShaperText {
@@ -230,7 +231,7 @@ pub(crate) struct DropperText {
 }
 
 impl DropperText {
-    /// Without yellow and red, all colours have green's curve: RED. The slot is by default that of a full packet.
+    /// Without yellow and red, all colours use green's curve: RED. The default slot is that of a full packet.
     pub(crate) fn spec(&self, link: &LinkShape) -> Result<DropperSpec, String> {
         let curve = |text: CurveText| {
             if !(text.p > 0.0 && text.p <= 1.0) {

@@ -1,7 +1,8 @@
-//! A queue tree on a capture: what `sluice plane` does.
+//! A queue tree on a capture: the implementation of `sluice plane`.
 //!
-//! [`file`] reads the tree; [`run()`] plays the capture's packets through it in the capture's own time; [`report`] counts;
-//! [`charts`] draws. The live user-space plane will drive the same [`traffic::tree::Tree`] by the same three calls.
+//! [`file`] reads the tree; [`run()`] plays the capture's packets through it in the capture's own time;
+//! [`report`] counts; [`charts`] draws. The live user-space plane will use the same [`traffic::tree::Tree`]
+//! by the same three calls.
 
 pub mod charts;
 pub mod file;

@@ -1,4 +1,4 @@
-//! Packets of a capture: what the tree must know of one, and a new code point in its header.
+//! The packets of a capture: their fields for the tree, and a new code point in their header.
 
 use crate::capture::{CapturedPacket, frame};
 use std::net::IpAddr;
@@ -13,11 +13,11 @@ const WITH_PORTS: [u8; 5] = [6, 17, 33, 132, 136];
 pub struct Framed<'a> {
     /// The frame.
     pub frame: &'a [u8],
-    /// Where the IP packet begins.
+    /// The offset of the IP packet, bytes.
     pub at: usize,
 }
 
-/// Reads a record; `None`: no whole IP packet is in it.
+/// Reads a record; `None` if it holds no complete IP packet.
 pub fn of_record<'a>(record: &CapturedPacket<'a>, arrival: Time, id: u64) -> Option<(Framed<'a>, PacketMeta)> {
     let bytes = frame::ip_packet(record.link, record.bytes)?;
     let packet = Packet::parse(bytes).ok()?;
@@ -38,8 +38,8 @@ pub fn of_record<'a>(record: &CapturedPacket<'a>, arrival: Time, id: u64) -> Opt
 }
 
 impl Framed<'_> {
-    /// The frame with another code point. ECN stays; the IPv4 header's checksum is updated as RFC 1624 does, so one that was
-    /// wrong (a capture on its way out) stays wrong.
+    /// Returns the frame with another code point. ECN stays. The IPv4 checksum is updated as in RFC 1624, so
+    /// a wrong one (of a capture on its way out) stays wrong.
     pub fn marked(&self, dscp: Dscp) -> Vec<u8> {
         let mut frame = self.frame.to_vec();
         let Some(ip) = frame.get_mut(self.at..).filter(|ip| ip.len() >= 20) else { return frame };

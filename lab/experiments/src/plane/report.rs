@@ -1,4 +1,4 @@
-//! What was counted: per class and colour, and how long packets waited.
+//! Counters per class and colour, and the delays of packets.
 
 use rpc::table::{Align, TextTable};
 use serde::Serialize;
@@ -7,34 +7,34 @@ use terms::{PacketMeta, Time};
 use traffic::meter::Color;
 use traffic::tree::{Departure, LeafCounters, LeafId, Tally, Tree};
 
-/// The whole account. `arrived = refused + early + forced + overflowed + sent` holds for every class.
+/// All counters. `arrived = refused + early + forced + overflowed + sent` holds for every class.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlaneReport {
     /// The tree's name.
     pub name: String,
-    /// What droppers and TSWTCM drew their chance from.
+    /// The seed of droppers and TSWTCM.
     pub seed: u64,
-    /// Bits a second of the link, on the wire.
+    /// The rate of the link on the wire, bit/s.
     pub link_bps: u64,
-    /// Bytes that it adds to each packet.
+    /// The link's overhead for each packet, bytes.
     pub overhead: u32,
-    /// From the first arrival to the last arrival or departure.
+    /// The time from the first arrival to the last arrival or departure, seconds.
     pub seconds: f64,
-    /// Frames without a whole IP packet; they are not in the output.
+    /// Frames without a complete IP packet; the output lacks them.
     pub not_ip: u64,
-    /// Time stamps earlier than the one before.
+    /// The number of time stamps earlier than the one before.
     pub backwards: u64,
-    /// Leaves of the tree, in order.
+    /// The leaves of the tree, in order.
     pub classes: Vec<ClassReport>,
-    /// Arrivals, for pictures.
+    /// The arrivals, for figures.
     #[serde(skip)]
     pub arrivals: Vec<Passage>,
-    /// Departures, for pictures.
+    /// The departures, for figures.
     #[serde(skip)]
     pub departures: Vec<Passage>,
 }
 
-/// A packet comes or goes.
+/// The arrival or departure of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Passage {
     /// Nanoseconds since the first arrival.
@@ -50,13 +50,13 @@ pub struct Passage {
 pub struct ClassReport {
     /// Its name.
     pub name: String,
-    /// Classified as its own.
+    /// Packets classified into this leaf.
     pub arrived: TrafficCount,
-    /// Dropped by the shaper.
+    /// Packets dropped by the shaper.
     pub refused: TrafficCount,
-    /// By colour.
+    /// Counters by colour.
     pub colors: Vec<ColorCount>,
-    /// From arrival to the start of departure.
+    /// The delay from arrival to the start of departure.
     pub delay: Option<Delay>,
 }
 
@@ -74,15 +74,15 @@ pub struct TrafficCount {
 pub struct ColorCount {
     /// green, yellow or red.
     pub color: &'static str,
-    /// Given this colour.
+    /// Packets given this colour.
     pub metered: TrafficCount,
-    /// Dropped by chance.
+    /// Packets dropped at random.
     pub early: TrafficCount,
-    /// Dropped above the upper threshold.
+    /// Packets dropped above the upper threshold.
     pub forced: TrafficCount,
-    /// Dropped at the tail.
+    /// Packets dropped at the tail.
     pub overflowed: TrafficCount,
-    /// Sent.
+    /// Packets sent.
     pub sent: TrafficCount,
 }
 
@@ -93,27 +93,27 @@ pub struct Delay {
     pub mean_ms: f64,
     /// Median, ms.
     pub p50_ms: f64,
-    /// 99 % are at most this, ms.
+    /// The 99th percentile, ms.
     pub p99_ms: f64,
-    /// The longest, ms.
+    /// The maximum, ms.
     pub max_ms: f64,
     /// Packets by delay, from the first to the last bin that is not empty.
     pub histogram: Vec<Bin>,
-    /// The least, then what 5, 10, ... 100 % are at most, ms, for pictures.
+    /// The minimum, then every fifth percentile up to 100, ms, for figures.
     #[serde(skip)]
     pub quantiles: Vec<f64>,
 }
 
-/// Packets whose delay is below `below_us` and not below that of the bin before.
+/// The packets with a delay below `below_us` and not below the bin before.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Bin {
-    /// In microseconds.
+    /// The upper edge, microseconds.
     pub below_us: u64,
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
 }
 
-/// Collects while a capture is played.
+/// A collector of counts while a capture is played.
 pub(super) struct Watch {
     start: Time,
     arrivals: Vec<Passage>,
@@ -181,7 +181,7 @@ fn class(name: &str, counters: &LeafCounters, delays: Vec<u64>) -> ClassReport {
     ClassReport { name: name.into(), arrived, refused, colors: colors.to_vec(), delay: delay(delays) }
 }
 
-/// Edges of the bins in microseconds: 1, 2, 5 times powers of ten.
+/// Returns the upper edge of a bin, microseconds: 1, 2, 5 times powers of ten.
 fn edge(bin: usize) -> u64 {
     10u64.saturating_pow(bin as u32 / 3 + 1).saturating_mul([1, 2, 5][bin % 3])
 }
@@ -230,7 +230,7 @@ impl Display for PlaneReport {
 }
 
 impl PlaneReport {
-    /// Packets by class and colour.
+    /// Formats packets by class and colour.
     fn counts(&self) -> TextTable {
         let right = |name| (name, Align::Right);
         let mut table = TextTable::new(&[
@@ -290,7 +290,7 @@ impl PlaneReport {
         table
     }
 
-    /// Packets by delay: one row a bin, one line a class.
+    /// Formats packets by delay: one row a bin, one line a class.
     fn histogram(&self) -> TextTable {
         let mut table = TextTable::new(&[
             ("below", Align::Right),

@@ -7,29 +7,29 @@ use crate::capture::{CaptureFile, CapturedPacket, write};
 use terms::{Bytes, Time};
 use traffic::tree::{Departure, LinkShape, Tree, TreeEgress};
 
-/// What became of a capture.
+/// The result of playing a capture.
 #[derive(Clone, Debug)]
 pub struct Played {
     /// The departures, as a capture file.
     pub capture: Vec<u8>,
-    /// What was counted.
+    /// The counters.
     pub report: PlaneReport,
 }
 
-/// Why a capture cannot be played.
+/// The reason why a capture cannot be played.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Wrong {
-    /// Not a capture, or cut off in its header.
+    /// The file is no capture, or cut off in its header.
     NotACapture(&'static str),
-    /// Damaged at this byte.
+    /// The capture is damaged at this byte.
     Damaged(&'static str, usize),
-    /// Frames of two link types: one file holds one.
+    /// The capture has frames of two link types; one file holds one.
     LinkTypes(u32, u32),
-    /// No IP packet in it.
+    /// The capture has no IP packet.
     NoPackets,
-    /// A packet after February 2106, where the file format ends.
+    /// A packet is later than February 2106, where the file format ends.
     TooLate,
-    /// The tree: refused, or it stopped giving packets.
+    /// The tree was refused, or it stopped giving packets.
     Tree(String),
 }
 
@@ -53,8 +53,8 @@ impl std::error::Error for Wrong {}
 /// The end of 32 bits of seconds, in nanoseconds.
 const END: u64 = (1 << 32) * 1_000_000_000 - 1;
 
-/// Plays the packets of a capture file, each at its time stamp; one that is earlier than the one before it counts as
-/// of the same time. Ends when the tree is empty.
+/// Plays the packets of a capture file, each at its time stamp. An earlier time stamp than the one before
+/// counts as the same time. Ends when the tree is empty.
 ///
 /// # Errors
 /// [`Wrong`].
@@ -87,7 +87,7 @@ pub fn run(file: &TreeFile, seed: u64, input: &[u8]) -> Result<Played, Wrong> {
 
 struct Player<'a> {
     tree: Tree,
-    /// When the link has sent what it was given.
+    /// The time at which the link is free again.
     free: Time,
     now: Time,
     link: Link<'a>,
@@ -113,17 +113,17 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// The link sends what starts before `until`.
+    /// Sends the packets whose transmission starts before `until`.
     fn send(&mut self, until: Time) -> Result<(), Wrong> {
         self.free = self.tree.serve(self.free, until, &mut self.link)?;
         Ok(())
     }
 }
 
-/// A link that ends in a capture file.
+/// A link whose packets go to a capture file.
 struct Link<'a> {
     shape: LinkShape,
-    /// By [`terms::PacketMeta::id`].
+    /// The packets, by [`terms::PacketMeta::id`].
     packets: Vec<Framed<'a>>,
     out: write::Writer,
     watch: Watch,

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use terms::{Bytes, Dscp, Rate, ServiceCurve, Span};
 use traffic::meter::{AfClass, Color, EF};
 
-/// A value that is written as a string; a mistake in it is told with its line.
+/// A value that is written as a string. A mistake in it is reported with its line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Word<T>(pub(crate) T);
 
@@ -17,7 +17,7 @@ impl<'de, T: Written> Deserialize<'de> for Word<T> {
     }
 }
 
-/// Something that can be read from a word.
+/// A value that can be read from a word.
 pub(crate) trait Written: Sized {
     fn read(text: &str) -> Result<Self, String>;
 }

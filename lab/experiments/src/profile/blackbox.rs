@@ -1,10 +1,10 @@
-//! `sluice profile bench`: a node as a black box, with the words of RFC 4883 and the procedure of
-//! draft-feher-bmwg-benchres-method: unloaded *signalling message handling time*; *maximum signalling burst*, *maximum
-//! signalling load*, *maximum session load*, each the most at which the node is *loss-free*; then handling time against
-//! load. Set-up and tear-down come in pairs, so that a load of messages leaves no load of sessions; messages are equally
-//! spaced.
+//! `sluice profile bench`: a node as a black box, with the terms of RFC 4883 and the procedure of
+//! draft-feher-bmwg-benchres-method: unloaded *signalling message handling time*; *maximum signalling burst*,
+//! *maximum signalling load*, *maximum session load*, each the most at which the node is *loss-free*; then
+//! handling time against load. Set-up and tear-down come in pairs, so that a load of messages leaves no load
+//! of sessions; messages are equally spaced.
 //!
-//! A search doubles until messages are lost, and then halves what lies between until that is an eighth or less.
+//! A search doubles the load until messages are lost, and then halves the gap until it is an eighth or less.
 
 use super::boundary::MessageName;
 use super::sample::{Estimate, Samples};
@@ -16,10 +16,10 @@ use rpc::table::{Align, TextTable};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// How far to go.
+/// The limits of a benchmark.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BlackboxPlan {
-    /// Which protocol the node is spoken to in.
+    /// The protocol of the tester's messages.
     pub protocol: Protocol,
     /// Samples of each handling time.
     pub repetitions: usize,
@@ -29,12 +29,12 @@ pub struct BlackboxPlan {
     pub most_load: u64,
     /// The most sessions that are tried.
     pub most_sessions: u64,
-    /// How long each load lasts.
+    /// The length of each load.
     pub lasting: Duration,
 }
 
 impl BlackboxPlan {
-    /// The usual one, or a quick one.
+    /// Returns the usual plan, or a quick one.
     pub fn new(protocol: Protocol, quick: bool, most_sessions: u64) -> BlackboxPlan {
         match quick {
             true => BlackboxPlan {
@@ -57,40 +57,40 @@ impl BlackboxPlan {
     }
 }
 
-/// The most at which the node is loss-free.
+/// The largest load at which the node is loss-free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct LossFreeLimit {
-    /// So much.
+    /// The largest loss-free load.
     pub most: u64,
-    /// The least at which messages were lost; null if that was not reached.
+    /// The smallest load at which messages were lost; null if none was.
     pub lossy: Option<u64>,
 }
 
 /// The handling time of one kind of message under one load, us.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Handling {
-    /// Messages a second, or sessions.
+    /// The load, messages per second or sessions.
     pub load: u64,
-    /// Which message.
+    /// The kind of message.
     pub message: String,
-    /// How long it was in the node.
+    /// The time in the node.
     pub us: Estimate,
-    /// *Signalling message deficit*: the share of messages that did not come out.
+    /// *Signalling message deficit*: the share of messages that the node did not pass on.
     pub deficit: f64,
 }
 
-/// What was found.
+/// The results of a benchmark.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct BlackboxResult {
-    /// RSVP or Boomerang.
+    /// The protocol's name, RSVP or Boomerang.
     pub protocol: &'static str,
-    /// Unloaded.
+    /// Handling times without load.
     pub unloaded: Vec<Handling>,
     /// Maximum signalling burst: messages back to back.
     pub burst: Option<LossFreeLimit>,
     /// Maximum signalling load: messages a second.
     pub load: Option<LossFreeLimit>,
-    /// Maximum session load: sessions that are there at a time.
+    /// Maximum session load: simultaneous sessions.
     pub sessions: Option<LossFreeLimit>,
     /// Handling time against signalling load.
     pub against_load: Vec<Handling>,
@@ -99,7 +99,7 @@ pub struct BlackboxResult {
 }
 
 impl BlackboxResult {
-    /// For people.
+    /// Formats the results for people.
     pub fn text(&self, target: &str) -> String {
         let mut text = format!(
             "{} at {target}, a black box, by the words of RFC 4883: times from the entry of a message to the exit of what \
@@ -125,7 +125,7 @@ impl BlackboxResult {
         text
     }
 
-    /// The object for scripts, on one line.
+    /// Formats the results as an object for scripts, on one line.
     pub fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_else(|_| unreachable!("an outcome is text and numbers"))
     }
@@ -144,18 +144,19 @@ fn table(of: &[Handling], load: &str) -> TextTable {
     grid
 }
 
-/// How long an answer is waited for.
+/// The time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The least of each search.
+/// The load at which each search begins.
 const LEAST: u64 = 16;
-/// Between two messages without load.
+/// The pause between two messages without load.
 const GAP: Duration = Duration::from_millis(2);
-/// Sessions that are set up at a time.
+/// The number of sessions that are set up together.
 const WINDOW: usize = 32;
-/// Sessions that a load's messages are apart in, so that each finds done what it builds on.
+/// The distance, in sessions, between consecutive messages of a session under load, so that each finds its
+/// predecessor done.
 const APART: u32 = 64;
 
-/// A measurement under way.
+/// A measurement in progress.
 struct Run<'a> {
     tester: &'a mut Tester,
     plan: BlackboxPlan,
@@ -163,10 +164,10 @@ struct Run<'a> {
     next: u32,
 }
 
-/// Measures.
+/// Runs the benchmark.
 ///
 /// # Errors
-/// The node does not speak the protocol or does not let a single session through, or the user stopped it.
+/// The node does not implement the protocol or lets no session through, or the user stops the run.
 pub fn run(
     tester: &mut Tester,
     plan: BlackboxPlan,
@@ -206,8 +207,8 @@ pub fn run(
     Ok(found)
 }
 
-/// The most at which `holds`: doubles, then halves. A loss counts when it is there again at once: on a machine that does
-/// other things as well, once is chance.
+/// Searches for the largest load at which `holds` is true: doubles, then halves. A loss counts only if it
+/// repeats at once, because on a busy machine a single one may be chance.
 fn search(
     least: u64,
     most: u64,
@@ -244,12 +245,12 @@ impl Run<'_> {
         self.next % self.numbers()
     }
 
-    /// Session numbers are below this.
+    /// Returns the limit of session numbers.
     fn numbers(&self) -> u32 {
         self.tester.most(self.plan.protocol) / 2
     }
 
-    /// Whole lives of sessions, one message at a time.
+    /// Plays whole lives of sessions, one message at a time.
     fn lives(&mut self, sessions: u64) -> Result<Vec<Handling>, Error> {
         let life = self.plan.protocol.life();
         let mut samples = vec![Samples::default(); life.len()];
@@ -272,7 +273,8 @@ impl Run<'_> {
         Ok(handling(sessions, life.iter().zip(samples)))
     }
 
-    /// So many first messages back to back; whether all came through. They are torn down after.
+    /// Sends `burst` first messages back to back, and tears the sessions down. Returns true if all came
+    /// through.
     fn burst(&mut self, burst: u64) -> Result<bool, Error> {
         self.patience.check()?;
         let (first, last) = self.ends();
@@ -285,13 +287,13 @@ impl Run<'_> {
         Ok(came)
     }
 
-    /// What sets a session up first, and what removes all of it.
+    /// Returns the first message of a session, and the one that removes all of it.
     fn ends(&self) -> (LifeMessage, LifeMessage) {
         let life = self.plan.protocol.life();
         (life[0], life[life.len() - 1])
     }
 
-    /// One message of each of these sessions, back to back; whether all came through.
+    /// Sends one message of each session, back to back. Returns true if all came through.
     fn all(&mut self, part: LifeMessage, who: &[u32]) -> Result<bool, Error> {
         for n in who {
             self.tester.say(part, *n)?;
@@ -301,8 +303,8 @@ impl Run<'_> {
         Ok(self.tester.wait(PATIENCE, |outer| names.iter().rev().all(|name| outer.has_left(name))))
     }
 
-    /// A load of so many messages a second, equally spaced: set-ups and tear-downs in turn. The handling times, and the
-    /// share of messages that did not come out.
+    /// Sends `rate` messages per second, equally spaced, set-ups and tear-downs in turn. Returns the handling
+    /// times, and the share of messages that the node did not pass on.
     fn load(&mut self, rate: u64) -> Result<(Vec<Handling>, f64), Error> {
         let life = self.plan.protocol.life();
         // A Path must have come through before anything can be answered.
@@ -361,7 +363,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether all of `some` are let in.
+    /// Sets up all sessions of `some`. Returns true if the node admits all.
     fn set_up(&mut self, parts: &[LifeMessage], some: &[u32]) -> Result<bool, Error> {
         let mut in_place = true;
         for part in parts {
@@ -370,7 +372,8 @@ impl Run<'_> {
         Ok(in_place)
     }
 
-    /// More and more sessions, until one is not let in twice; the handling time on the way. All are torn down after.
+    /// Adds sessions until the node rejects some twice, with handling times on the way. Then tears all of
+    /// them down.
     fn sessions(&mut self, say: &mut dyn FnMut(String)) -> Result<(LossFreeLimit, Vec<Handling>), Error> {
         let life = self.plan.protocol.life();
         let (set_up, tear) = life.split_at(life.len() / 2);

@@ -1,8 +1,9 @@
-//! A boundary around a node, with a checkpoint wherever messages cross it: when each went in, and when it came out.
+//! A boundary around a node, with a checkpoint at every crossing: the times at which each message enters and
+//! leaves.
 //!
-//! *Downstream* is the way of Path and of a Boomerang request, *upstream* that of Resv and of the reply. What is outside
-//! is checkpoint 1 of *Profiling resource reservation protocols* (the other ends of the node's own wires), what is at the
-//! node's interfaces is checkpoint 2.
+//! *Downstream* is the direction of Path and of a Boomerang request, *upstream* that of Resv and of the
+//! reply. The other ends of the node's own wires are checkpoint 1 of *Profiling resource reservation
+//! protocols*, the node's interfaces are checkpoint 2.
 
 use linux::bpf::checkpoint::{Checkpoint, Passed};
 use std::collections::HashMap;
@@ -12,7 +13,7 @@ use wire::boomerang::{Opt, ProbePacket, TravelDirection};
 use wire::iana::class;
 use wire::{MessageType, Salvage};
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum What {
     /// An RSVP message.
@@ -24,7 +25,7 @@ pub enum What {
 }
 
 impl What {
-    /// Whether it crosses in the direction of the data.
+    /// True if it travels in the direction of the data.
     fn is_downstream(self) -> bool {
         match self {
             What::Rsvp(kind) => {
@@ -36,16 +37,16 @@ impl What {
     }
 }
 
-/// A message's name: what it is, and whose: a session's destination and port, or a transaction.
+/// A message's name: its kind, and its session's destination and port, or its transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct MessageName {
-    /// What.
+    /// The kind of message.
     pub what: What,
-    /// Whose.
+    /// The number of its session or transaction.
     pub of: u64,
 }
 
-/// The number that a session is known by.
+/// Returns the number that identifies a session.
 pub fn session_number(session: &Session) -> u64 {
     let dst = match session.dst {
         std::net::IpAddr::V4(dst) => u64::from(u32::from(dst)),
@@ -54,7 +55,7 @@ pub fn session_number(session: &Session) -> u64 {
     dst << 24 | u64::from(session.dst_port) << 8 | u64::from(session.protocol)
 }
 
-/// The name of a message by its first bytes, from the IP header on.
+/// Returns the name of a message from its first bytes, IP header included.
 pub fn name(packet: &[u8]) -> Option<MessageName> {
     if packet.get(9) == Some(&46) {
         let message = packet.get(usize::from(packet.first()? & 0xf) * 4..)?;
@@ -72,7 +73,7 @@ pub fn name(packet: &[u8]) -> Option<MessageName> {
     Some(MessageName { what, of: u64::from(probe.message.transaction) })
 }
 
-/// Where the last object ends that is there as a whole.
+/// Returns the end of the last complete object, bytes.
 fn whole_objects(message: &[u8]) -> usize {
     let mut at = 8;
     while let Some(&[hi, lo, _, _]) = message.get(at..).and_then(<[u8]>::first_chunk::<4>) {
@@ -85,7 +86,7 @@ fn whole_objects(message: &[u8]) -> usize {
     at
 }
 
-/// The hop that a Path names, and the handle that its answer is to come back with (RSVP_HOP, IPv4).
+/// Returns a Path's hop, and the handle that a Resv must return (RSVP_HOP, IPv4).
 pub fn hop_of(packet: &[u8]) -> Option<(Ipv4Addr, u32)> {
     let message = packet.get(usize::from(packet.first()? & 0xf) * 4..)?;
     let mut at = 8;
@@ -99,7 +100,7 @@ pub fn hop_of(packet: &[u8]) -> Option<(Ipv4Addr, u32)> {
     }
 }
 
-/// How many aware nodes a Boomerang request has met, if it counts them (HOPS).
+/// Returns the number of aware nodes that a Boomerang request has met, if it counts them (HOPS).
 fn met(packet: &[u8]) -> Option<u16> {
     let probe = ProbePacket::parse(packet).ok()?;
     probe.message.options().find_map(|(_, option)| match option {
@@ -108,25 +109,25 @@ fn met(packet: &[u8]) -> Option<u16> {
     })
 }
 
-/// The four places where messages cross, and when each did.
+/// The four crossings of messages, and the times of each message.
 pub struct Boundary {
     /// Downstream in, downstream out, upstream in, upstream out.
     points: [Checkpoint; 4],
     entered: HashMap<MessageName, u64>,
     left: HashMap<MessageName, u64>,
-    /// The hop of the last Path that came out.
+    /// The hop of the last Path that left the node.
     hop: Option<(Ipv4Addr, u32)>,
-    /// What the last Boomerang request that came out says of aware nodes that it met.
+    /// The number of aware nodes in the last Boomerang request that left.
     met: Option<u16>,
 }
 
 impl Boundary {
-    /// Of these checkpoints: downstream in and out, upstream in and out.
+    /// Creates a boundary of these checkpoints: downstream in and out, upstream in and out.
     pub fn new(points: [Checkpoint; 4]) -> Boundary {
         Boundary { points, entered: HashMap::new(), left: HashMap::new(), hop: None, met: None }
     }
 
-    /// Takes what has passed.
+    /// Reads the messages that have passed.
     pub fn look(&mut self) {
         for (place, point) in self.points.iter_mut().enumerate() {
             let (downstream, out) = (place < 2, place % 2 == 1);
@@ -145,18 +146,18 @@ impl Boundary {
         }
     }
 
-    /// How long a message was inside, us; `None` if it has not come out (yet).
+    /// Returns a message's time in the node, us; `None` if it has not left (yet).
     pub fn inside(&self, name: &MessageName) -> Option<f64> {
         let (entered, left) = (self.entered.get(name)?, self.left.get(name)?);
         Some(left.saturating_sub(*entered) as f64 / 1e3)
     }
 
-    /// Whether a message has come out.
+    /// True if a message has left the node.
     pub fn has_left(&self, name: &MessageName) -> bool {
         self.left.contains_key(name)
     }
 
-    /// How many messages have gone in that have a name among these, and how many have come out.
+    /// Returns how many of these messages have entered, and how many have left.
     pub fn count<'a>(&self, names: impl Iterator<Item = &'a MessageName>) -> (usize, usize) {
         names.fold((0, 0), |(entered, left), name| {
             let here = |crossed: &HashMap<MessageName, u64>| usize::from(crossed.contains_key(name));
@@ -164,24 +165,24 @@ impl Boundary {
         })
     }
 
-    /// The hop and the handle that Paths come out with.
+    /// Returns the hop and the handle of the last Path that left.
     pub fn hop(&self) -> Option<(Ipv4Addr, u32)> {
         self.hop
     }
 
-    /// How many aware nodes the last request had met that counts them.
+    /// Returns the number of aware nodes in the last request that counts them.
     pub fn met(&self) -> Option<u16> {
         self.met
     }
 
-    /// Forgets what has passed, but for the hop.
+    /// Forgets all messages, but not the hop.
     pub fn forget(&mut self) {
         self.look();
         self.entered.clear();
         self.left.clear();
     }
 
-    /// Forgets the hop as well, and who was met.
+    /// Forgets all messages, the hop and the count of aware nodes.
     pub fn forget_all(&mut self) {
         self.forget();
         (self.hop, self.met) = (None, None);

@@ -19,7 +19,7 @@ fn line(name: &str, color: Rgb, mark: Mark, points: Vec<(f64, f64)>) -> ChartLin
     ChartLine { name: name.into(), color, mark, points }
 }
 
-/// Figure 5: how long it takes to find a session block among so many.
+/// Draws Figure 5: the time to find a session block, against the number of sessions.
 pub fn lookup(rsvp: &[SessionCost], boomerang: &[SessionCost]) -> Figure {
     let of = |loads: &[SessionCost], kind, step| {
         let at = |load: &SessionCost| Some((thousand(load.sessions), load.step(kind, step)?.median));
@@ -40,7 +40,7 @@ pub fn lookup(rsvp: &[SessionCost], boomerang: &[SessionCost]) -> Figure {
     Figure::of(5, "figure-5-session-lookup", chart)
 }
 
-/// Figure 6: the share of a processor that soft state takes.
+/// Draws Figure 6: the share of a processor that soft state takes.
 pub fn maintenance(rsvp: &[SessionCost], boomerang: &[SessionCost], fast: &[SessionCost]) -> Figure {
     // Microseconds in a second, as per cent of it.
     let share = |load: &SessionCost| Some((thousand(load.sessions), load.maintenance?.median / 1e4));
@@ -71,7 +71,8 @@ pub fn maintenance(rsvp: &[SessionCost], boomerang: &[SessionCost], fast: &[Sess
     Figure::of(6, "figure-6-session-maintenance", chart)
 }
 
-/// Figures 2 and 3: message processing time against background traffic: points (Mb/s, mean at checkpoint 1, at 2), us.
+/// Draws Figures 2 and 3: message processing time against background traffic; points are (Mb/s, mean at
+/// checkpoint 1, at 2), us.
 pub fn traffic(figure: u8, what: &str, points: &[(f64, f64, Option<f64>)]) -> Figure {
     let mut lines = vec![line(
         "1: into and out of the interface",
@@ -95,7 +96,7 @@ pub fn traffic(figure: u8, what: &str, points: &[(f64, f64, Option<f64>)]) -> Fi
     Figure::of(figure, name, chart)
 }
 
-/// Figure 4: every message for itself.
+/// Draws Figure 4: a point for every message.
 pub fn scatter(what: &str, mbps: f64, values: &[f64]) -> Figure {
     let points = values.iter().enumerate().map(|(n, us)| (n as f64, *us)).collect();
     let chart = Chart {

@@ -1,5 +1,4 @@
-//! Which interfaces the tester stands on, if that is not said: the one by which the node is reached, and the only other
-//! one there.
+//! The tester's default interfaces: the one towards the node, and the only other one there.
 
 use super::tester::TesterPort;
 use crate::error::Error;
@@ -10,10 +9,10 @@ use linux::netns::Namespace;
 use std::net::Ipv4Addr;
 use terms::IfIndex;
 
-/// Both ends, each in its namespace: upstream, downstream. What is said is `[NETNS:]INTERFACE`.
+/// Returns both ends, each in its namespace: upstream, downstream. Arguments are `[NETNS:]INTERFACE`.
 ///
 /// # Errors
-/// There is no such interface, or it is not clear which is meant.
+/// There is no such interface, or several would fit.
 pub fn choose(target: Ipv4Addr, from: Option<&str>, to: Option<&str>) -> Result<[(Namespace, TesterPort); 2], Error> {
     let (at_up, near) = match from {
         Some(text) => split(text)?,
@@ -43,7 +42,7 @@ fn split(text: &str) -> Result<(Namespace, String), Error> {
     })
 }
 
-/// The interface by which an address is reached.
+/// Returns the interface of the route to an address.
 fn towards(here: &Namespace, target: Ipv4Addr) -> Result<String, Error> {
     let found = here.run(|| {
         let mut socket = Socket::open()?;
@@ -56,7 +55,7 @@ fn towards(here: &Namespace, target: Ipv4Addr) -> Result<String, Error> {
     found.ok_or_else(|| Error::Testbed(format!("{target} is not reached by any interface: say which with --from")))
 }
 
-/// The only interface beside this one that is up and has an IPv4 address.
+/// Returns the only other interface that is up and has an IPv4 address.
 fn other(here: &Namespace, near: IfIndex) -> Result<String, Error> {
     let found = here.run(|| {
         let mut socket = Socket::open()?;
@@ -90,7 +89,7 @@ mod tests {
         let (up, node) = (line.upstream.name(), line.node.name());
         let alone = line.upstream.run(|| choose(NEAR.0, None, None).map(|_| ())).unwrap().unwrap_err().to_string();
         assert!(alone.contains("--to"), "{alone}");
-        // The node itself has two: whoever stands in its place needs not say which.
+        // The node itself has exactly two interfaces, so no argument is needed there.
         let both = line.node.run(|| choose(NEAR.1, None, None).map(|[up, down]| (up.1.interface, down.1.interface)));
         assert_eq!(both.unwrap().unwrap(), (line.interfaces[0], line.interfaces[1]));
         let (from, to) = (format!("{up}:up"), format!("{node}:to-down"));

@@ -1,11 +1,11 @@
-//! What a message costs in Boomerang's fast path: the XDP program by the kernel's test run, every run another message, in
-//! a table that holds so many other sessions. This is the program alone: from the frame in the driver to the verdict,
-//! with the way's look-up (`bpf_fib_lookup`) and without device, stack or socket. The harness that leads messages past
-//! it (`linux::boomerang::parade`) is measured first and taken off.
+//! The cost of a message in Boomerang's fast path: the XDP program by the kernel's test run, every run
+//! another message, in a table that holds many other sessions. This is the program alone: from the frame in
+//! the driver to the verdict, with the route look-up (`bpf_fib_lookup`) and without device, stack or socket.
+//! The harness that feeds messages to it (`linux::boomerang::parade`) is measured first and subtracted.
 //!
-//! Sessions stand in a random order, of which a window is absent: each round releases those before the window, makes
-//! those that leave it, and refreshes some from the other end of the order. So each message finds a session that was not
-//! touched for long.
+//! Sessions have a random order, and those of a window in it are absent. Each round releases those before the
+//! window, makes those that leave it, and refreshes some from the other end of the order, so each message
+//! finds a session that was not touched for long.
 
 use super::line::{FAR, ProfiledLine};
 use super::load::SessionCost;
@@ -24,28 +24,28 @@ use std::path::PathBuf;
 use std::time::Duration;
 use terms::{Bytes, Fault, IfIndex, Rate, Span};
 
-/// Messages that are prepared at a time while the table is filled.
+/// The number of messages that are prepared together while the table is filled.
 const FILL: u32 = 1 << 16;
-/// Messages of a batch: so many that what begins and ends a test run does not count; fewer in a small table.
+/// Messages of a batch: so many that start and end of a test run do not count; fewer in a small table.
 const MANY: u32 = 1_024;
-/// Batches of sessions that are absent at a time; fewer in a small table.
+/// Batches of sessions that are absent at any time; fewer in a small table.
 const ABSENT: u32 = 64;
 /// Rounds that are not counted.
 const WARM_UP: usize = 20;
-/// Rounds between two looks whether the user wants to stop.
+/// Rounds between two checks for a signal.
 const TURN: usize = 20;
-/// Grant of the interface: more than a million sessions want.
+/// The grant of the interface: more than a million sessions reserve.
 const GRANT: Rate = Rate::from_mbps(1_000_000);
-/// Any class will do: no packet of a session passes.
+/// The class of the sessions. Any will do, because no packet of a session passes.
 const CLASS: u32 = 4;
-/// How often a second the agent looks for what has expired.
+/// The agent's sweeps for expired sessions, per second.
 const SWEEPS: f64 = 2.0;
 
-/// Measures at each number of sessions that is a power of ten: each test run waits for the kernel's other processors,
-/// some milliseconds, whatever it runs.
+/// Measures only at the powers of ten among `sizes`, because each test run waits some milliseconds for the
+/// kernel's other processors, whatever it runs.
 ///
 /// # Errors
-/// No privileges, a kernel without XDP, or the user stopped it.
+/// Missing privileges, a kernel without XDP, or the user stops the run.
 pub fn run(
     sizes: &[u32],
     repetitions: usize,
@@ -62,7 +62,7 @@ pub fn run(
     Ok(loads)
 }
 
-/// The state directory of a table, which goes with it.
+/// The state directory of a table. It is removed when this is dropped.
 struct Dir(PathBuf);
 
 impl Drop for Dir {
@@ -117,7 +117,7 @@ fn at(line: &ProfiledLine, sessions: u32, repetitions: usize, patience: &Patienc
     Ok(SessionCost { sessions, profiles: samples.iter().map(profile).collect(), maintenance: bed.sweeps(patience)? })
 }
 
-/// Makes the kernel of the node know its neighbour, so that the way leads somewhere.
+/// Makes the node's kernel resolve its neighbour, so that the route can be used.
 fn greet() -> Result<(), Error> {
     let what = || "send to the neighbour".to_string();
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(SystemError::doing(what()))?;
@@ -126,18 +126,18 @@ fn greet() -> Result<(), Error> {
     Ok(())
 }
 
-/// A table with sessions, and what leads messages past the program.
+/// A table with sessions, and the harness that feeds messages to the program.
 struct Bed {
     path: FastPath,
     parade: PacketScript,
     iif: IfIndex,
-    /// Sessions in a random order.
+    /// The sessions in a random order.
     order: Vec<u32>,
-    /// From here on, so many are absent.
+    /// The first place of the absent sessions, and their number.
     window: (u32, u32),
     /// Messages of a batch.
     many: u32,
-    /// What the harness costs, ns a run.
+    /// The cost of the harness, ns a run.
     own: f64,
 }
 
@@ -173,7 +173,7 @@ impl Bed {
         Ok(bed)
     }
 
-    /// Makes the sessions of these places of the order.
+    /// Makes the sessions at these places of the order.
     fn fill(&mut self, places: Range<usize>) -> Result<(), Error> {
         let some = &self.order[places];
         for (step, n) in self.parade.steps().iter().zip(some) {
@@ -184,7 +184,7 @@ impl Bed {
         Ok(())
     }
 
-    /// One batch of messages of a kind; ns a message, with what the harness costs.
+    /// Runs one batch of messages of a kind. Returns ns a message, harness included.
     fn run(&mut self, kind: Kind, round: u32) -> Result<f64, Fault> {
         let (first, absent) = self.window;
         let all = self.order.len() as u32;
@@ -205,8 +205,8 @@ impl Bed {
         self.parade.run(&sample, self.iif, 0, self.many, self.many).map(f64::from)
     }
 
-    /// Whether the program did what it was to do: nearly all, for one in a hundred thousand new sessions may find no
-    /// place and be told to user space.
+    /// Checks that the program did nearly all of its work. One in a hundred thousand new sessions may find no
+    /// place and go to user space.
     fn check(&self, rounds: u64) -> Result<(), Error> {
         let counts = self.path.counts().map_err(void)?;
         let (of_a_kind, there) = (rounds * u64::from(self.many), u64::from(self.order.len() as u32 - self.window.1));
@@ -218,7 +218,7 @@ impl Bed {
         if done { Ok(()) } else { Err(Error::Void(format!("the program did not decide all by itself: {counts:?}"))) }
     }
 
-    /// Processor time of the agent's looks for what has expired, in a second, us.
+    /// Measures the processor time of the agent's sweeps for expired sessions, us in a second.
     fn sweeps(&mut self, patience: &Patience) -> Result<Option<Estimate>, Error> {
         let mut samples = Samples::default();
         for _ in 0..9 {
@@ -234,7 +234,7 @@ impl Bed {
     }
 }
 
-/// The frame of a session's message, as it comes to the device.
+/// Returns the frame of a session's message as the device receives it.
 fn message(n: u32, kind: Kind, round: u32) -> Vec<u8> {
     let [_, a, b, c] = n.to_be_bytes();
     let (src, dst) = ([10, 128 | a, b, c].into(), FAR.1.into());
@@ -246,7 +246,7 @@ fn message(n: u32, kind: Kind, round: u32) -> Vec<u8> {
     frame
 }
 
-/// The first `count` numbers in an order that every run has.
+/// Returns the numbers below `count` in an order that is the same in every run.
 fn shuffled(count: u32) -> Vec<u32> {
     let mut order: Vec<u32> = (0..count).collect();
     let mut state = 11u64;

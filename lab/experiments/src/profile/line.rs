@@ -1,5 +1,5 @@
-//! Three network namespaces in a line: a tester's two ends and a node under test between them, which runs the whole agent
-//! on real sockets and the real plane.
+//! Three network namespaces in a line: a tester's two ends, and between them a node under test that runs the
+//! whole agent on real sockets and the real plane.
 
 use super::tester::{Tester, TesterPort};
 use crate::error::Error;
@@ -23,32 +23,32 @@ use std::time::{Duration, Instant};
 use terms::{IfIndex, Rate};
 use traffic::edge::Side;
 
-/// The tester's interface, at both ends.
+/// The name of the tester's interface, at both ends.
 pub const END: &str = "up";
-/// The node's address towards the tester's upstream end, and that end's.
+/// The node's address towards the tester's upstream end, and the address of that end.
 pub const NEAR: (Ipv4Addr, Ipv4Addr) = (Ipv4Addr::new(10, 79, 1, 1), Ipv4Addr::new(10, 79, 1, 2));
-/// The same of the downstream end.
+/// The node's address towards the downstream end, and the address of that end.
 pub const FAR: (Ipv4Addr, Ipv4Addr) = (Ipv4Addr::new(10, 79, 2, 1), Ipv4Addr::new(10, 79, 2, 2));
-/// What lies behind the downstream end, /24.
+/// The network behind the downstream end, /24.
 pub const BEHIND: Ipv4Addr = Ipv4Addr::new(10, 79, 3, 0);
 
-/// The line; it goes when this is dropped.
+/// The line. It is removed when this is dropped.
 pub struct ProfiledLine {
-    /// Where messages come from.
+    /// The source of downstream messages.
     pub upstream: Guarded,
     /// The node under test.
     pub node: Guarded,
-    /// Where they go.
+    /// The destination of downstream messages.
     pub downstream: Guarded,
     /// The node's interfaces, towards both ends.
     pub interfaces: [IfIndex; 2],
 }
 
 impl ProfiledLine {
-    /// Makes one.
+    /// Makes a line.
     ///
     /// # Errors
-    /// No privileges.
+    /// Missing privileges.
     pub fn new() -> Result<ProfiledLine, Error> {
         static LINES: AtomicU32 = AtomicU32::new(0);
         let number = LINES.fetch_add(1, Relaxed);
@@ -65,7 +65,7 @@ impl ProfiledLine {
         Ok(ProfiledLine { upstream, node, downstream, interfaces: [near, far] })
     }
 
-    /// A tester at both ends.
+    /// Opens a tester at both ends.
     ///
     /// # Errors
     /// The kernel has no TCX.
@@ -74,7 +74,7 @@ impl ProfiledLine {
         Tester::new((&self.upstream, up), (&self.downstream, down), NEAR.0, Some(BEHIND))
     }
 
-    /// Checkpoint 2: at the node's own interfaces.
+    /// Opens checkpoint 2, at the node's own interfaces.
     ///
     /// # Errors
     /// The kernel has no TCX.
@@ -101,7 +101,7 @@ fn inside<T: Send>(
         .map_err(|error| SystemError::netlink("make a line of namespaces")(error))
 }
 
-/// A veth pair with addresses; at the far end everything is routed through it.
+/// Makes a veth pair with addresses, and a default route through it at the far end.
 fn leg(node: &Guarded, name: &str, (ours, theirs): (Ipv4Addr, Ipv4Addr), end: &Guarded) -> Result<IfIndex, Error> {
     let up = |socket: &mut Socket, name: &str, address: Ipv4Addr| {
         let index = socket.link_by_name(name)?.index;
@@ -130,20 +130,20 @@ fn leg(node: &Guarded, name: &str, (ours, theirs): (Ipv4Addr, Ipv4Addr), end: &G
     Ok(index)
 }
 
-/// An agent in the node, on a thread of its own; it stops when this is dropped.
+/// An agent in the node, on its own thread. It stops when this is dropped.
 pub struct ProfiledAgent {
     thread: Option<JoinHandle<Result<(), String>>>,
     dir: PathBuf,
 }
 
-/// How long an agent may take to start, and to stop.
+/// The time limit for an agent to start, and to stop.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl ProfiledAgent {
-    /// Starts it with links of this rate; `more` are further lines of its configuration.
+    /// Starts an agent with links of this rate; `more` are further lines of its configuration.
     ///
     /// # Errors
-    /// It did not start; why.
+    /// The agent did not start, for the given reason.
     pub fn start(line: &ProfiledLine, rate: Rate, more: &str) -> Result<ProfiledAgent, Error> {
         let dir = std::env::temp_dir().join(line.node.name());
         std::fs::create_dir_all(&dir).map_err(SystemError::doing(format!("make {}", dir.display())))?;
@@ -173,7 +173,7 @@ impl ProfiledAgent {
         Ok(agent)
     }
 
-    /// Whether it has stopped by itself.
+    /// True if the agent has stopped by itself.
     pub fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }

@@ -1,5 +1,5 @@
-//! Session load: the steps with more and more sessions there (Table 9, Figure 5), and what keeping their soft state
-//! costs in each second (Figure 6; section 6.3 of the document).
+//! Session load: the cost of the steps as the number of sessions grows (Table 9, Figure 5), and the cost of
+//! soft state per second (Figure 6; section 6.3 of the document).
 
 use super::sample::{Estimate, Samples, slope};
 use super::steps::{Kind, Pair, StepMedians};
@@ -11,24 +11,24 @@ use node::io::Input;
 use terms::probe::{ProbeObserver, ProbePoint};
 use terms::{Span, Time};
 
-/// Everything at one number of sessions.
+/// All measurements at one number of sessions.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SessionCost {
-    /// Sessions, each with a path and a reservation.
+    /// The number of sessions, each with a path and a reservation.
     pub sessions: u32,
-    /// Every kind of message.
+    /// The medians of every kind of message.
     pub profiles: Vec<StepMedians>,
-    /// Processor time for soft state in a second, microseconds.
+    /// The processor time for soft state, microseconds in a second.
     pub maintenance: Option<Estimate>,
 }
 
 impl SessionCost {
-    /// A step's median, ns.
+    /// Returns a step's median, ns.
     pub fn step(&self, kind: Kind, step: ProbePoint) -> Option<Estimate> {
         self.profiles.iter().find(|p| p.kind == kind)?.step(step)
     }
 
-    /// A kind of message as a whole, ns.
+    /// Returns the median of a whole message of this kind, ns.
     pub fn whole(&self, kind: Kind) -> Option<Estimate> {
         self.profiles.iter().find(|p| p.kind == kind)?.whole
     }
@@ -36,10 +36,10 @@ impl SessionCost {
 
 /// Numbers of sessions of the full form.
 pub const FULL: [u32; 7] = [1_000, 10_000, 100_000, 250_000, 500_000, 750_000, 1_000_000];
-/// Of the quick one.
+/// Numbers of sessions of the quick form.
 pub const QUICK: [u32; 3] = [1_000, 5_000, 10_000];
 
-/// The rows of Table 9: what it calls them, and what they are here.
+/// The rows of Table 9: the document's name, and the kind and step here.
 pub const GROWING: [(&str, Kind, ProbePoint); 5] = [
     ("create PSB (Path message)", Kind::Path, ProbePoint::CreatePsb),
     ("tear PSB (PathTear message)", Kind::PathTear, ProbePoint::TearPsb),
@@ -51,7 +51,7 @@ pub const GROWING: [(&str, Kind, ProbePoint); 5] = [
 /// Profiles one protocol as its sessions grow.
 ///
 /// # Errors
-/// The user stopped it, or a message did not set off what it must.
+/// The user stops the run, or a message did not cause the expected output.
 pub fn run(
     protocol: Protocol,
     calibration: Calibration,
@@ -77,19 +77,21 @@ pub fn run(
     Ok(loads)
 }
 
-/// How much a step grows with each session, microseconds, by least squares over all sizes.
+/// Returns the growth of a step with each session, microseconds, by least squares over all sizes.
 pub fn per_session(loads: &[SessionCost], kind: Kind, step: ProbePoint) -> f64 {
     let at = |load: &SessionCost| Some((f64::from(load.sessions), load.step(kind, step)?.median / 1e3));
     slope(&loads.iter().filter_map(at).collect::<Vec<_>>())
 }
 
-/// Seconds that are looked at, each a sample.
+/// The number of measured seconds, each a sample.
 const SECONDS: u64 = 9;
-/// When they begin: refreshes (R is 30 s, each after half to one and a half of it) are spread evenly by then.
+/// The begin of the measurement. Refreshes (R is 30 s, each after half to one and a half of it) are spread
+/// evenly by then.
 const BEGIN: Span = Span::from_secs(18);
 
-/// Processor time that alarms take in a second. RSVP: every path state refreshed downstream and every reservation upstream,
-/// once in R on average. Boomerang says nothing by itself; it only looks for what has expired.
+/// Measures the processor time of alarms in a second. RSVP refreshes every path state downstream and every
+/// reservation upstream, once in R on average. Boomerang sends no refresh by itself; it only looks for
+/// expired sessions.
 fn maintenance(protocol: Protocol, sessions: u32, patience: &Patience) -> Result<Option<Estimate>, Error> {
     let mut transit = Transit::new(sessions, terms::probe::Off);
     for n in 0..sessions {
@@ -114,7 +116,7 @@ fn maintenance(protocol: Protocol, sessions: u32, patience: &Patience) -> Result
     Ok(samples.estimate(1))
 }
 
-/// Lets the time pass until `then`; how many messages were sent.
+/// Advances the clock to `then`. Returns the number of messages sent.
 fn pass<P: ProbeObserver>(transit: &mut Transit<P>, then: Time) -> usize {
     let mut sent = 0;
     while let Some(at) = transit.wake_at().filter(|at| *at <= then) {

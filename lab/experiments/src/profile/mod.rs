@@ -1,5 +1,6 @@
-//! `sluice profile`: RSVP and Boomerang side by side, message by message and step by step, as *Profiling resource
-//! reservation protocols* (IFIP 2001) did it: its Tables 1 to 9 and its Figures 2 to 6 with this machine's figures.
+//! `sluice profile`: RSVP and Boomerang side by side, message by message and step by step, as in *Profiling
+//! resource reservation protocols* (IFIP 2001): its Tables 1 to 9 and its Figures 2 to 6 as this machine
+//! measures them.
 //!
 //! | file | what |
 //! |---|---|
@@ -8,11 +9,11 @@
 //! | `transit` | a node in this process, between neighbours made of messages |
 //! | `steps` | Tables 3 to 8: the steps of a message |
 //! | `load` | Table 9, Figures 5 and 6: session load |
-//! | `line` `boundary` `tester` | a node on real packets in namespaces, stamps around it, and who talks to it |
+//! | `line` `boundary` `tester` | a node on real packets in namespaces, time stamps, and the tester |
 //! | `packets` `real` | Tables 1 and 2, Figures 2 to 4, signalling load |
 //! | `fast` | Boomerang's fast path by test run |
 //! | `ratio` | Boomerang : RSVP |
-//! | `blackbox` `ends` | `sluice profile bench`: any node, by the words of RFC 4883 |
+//! | `blackbox` `ends` | `sluice profile bench`: any node, with the terms of RFC 4883 |
 //! | `report` `charts` | tables, figures, JSON |
 
 pub mod blackbox;
@@ -46,17 +47,17 @@ use steps::{Kind, Pair, StepMedians};
 use terms::probe::ProbePoint;
 use transit::Protocol;
 
-/// What to do.
+/// The options of a profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProfileOptions {
     /// Few samples, few sessions: for tests.
     pub quick: bool,
-    /// Show how far it is.
+    /// True to show progress.
     pub progress: bool,
 }
 
 impl ProfileOptions {
-    /// Samples of each figure: 300, as in the document.
+    /// Returns the number of samples for each figure: 300, as in the document.
     pub fn repetitions(&self) -> usize {
         if self.quick { 30 } else { 300 }
     }
@@ -74,10 +75,10 @@ impl ProfileOptions {
     }
 }
 
-/// Profiles everything.
+/// Measures all tables and figures.
 ///
 /// # Errors
-/// The user stopped it, or a measurement is void.
+/// The user stops the run, or a measurement is void.
 pub fn run(options: &ProfileOptions, patience: &Patience) -> Result<ProfileReport, Error> {
     let (begun, before) = (Instant::now(), load_average());
     let mut progress = if options.progress { Progress::new(Duration::from_secs(60)) } else { Progress::silent() };
@@ -129,7 +130,7 @@ pub fn run(options: &ProfileOptions, patience: &Patience) -> Result<ProfileRepor
     })
 }
 
-/// Tables 3, 4, 6 and 7.
+/// Fills in Tables 3, 4, 6 and 7.
 fn fill_rsvp(tables: &mut [Numbered], profiles: &[StepMedians]) {
     let us = |kind: Kind, step: ProbePoint| {
         let found = profiles.iter().find(|profile| profile.kind == kind)?;
@@ -172,7 +173,7 @@ fn fill_rsvp(tables: &mut [Numbered], profiles: &[StepMedians]) {
     set(7, row::RESV_TEAR, ProbePoint::ResvRefresh.name(), us(Kind::ResvTear, ProbePoint::ResvRefresh));
 }
 
-/// Tables 5 and 8.
+/// Fills in Tables 5 and 8.
 fn fill_boomerang(tables: &mut [Numbered], profiles: &[StepMedians]) {
     let us = |kind: Kind, step: ProbePoint| {
         let found = profiles.iter().find(|profile| profile.kind == kind)?;
@@ -186,7 +187,7 @@ fn fill_boomerang(tables: &mut [Numbered], profiles: &[StepMedians]) {
     }
 }
 
-/// Table 9.
+/// Fills in Table 9.
 fn fill_growth(tables: &mut [Numbered], loads: &[SessionCost]) {
     let (Some(first), Some(last)) = (loads.first(), loads.last()) else { return };
     for (name, kind, step) in load::GROWING {
@@ -241,7 +242,7 @@ fn machine(calibration: Calibration, before: f64) -> Machine {
     }
 }
 
-/// Load average of the last minute.
+/// Returns the load average of the last minute.
 fn load_average() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0.0)

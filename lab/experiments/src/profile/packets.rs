@@ -1,10 +1,10 @@
 //! Messages on real packets, through the whole agent: Tables 1 and 2, Figures 2 to 4, and the signalling load of section
 //! 6.2.
 //!
-//! Checkpoint 1 is at the other ends of the node's wires, checkpoint 2 at its own interfaces; between those lie the
-//! kernel's stack, the raw sockets, the engine and, for a Resv, the ledger and the plane: classes and flow map written
-//! and read back before the Resv goes on. What Boomerang's fast path decides in the driver (XDP) never comes to the hooks
-//! of checkpoint 2.
+//! Checkpoint 1 is at the other ends of the node's wires, checkpoint 2 at its own interfaces. Between those
+//! are the kernel's stack, the raw sockets, the engine and, for a Resv, the ledger and the plane: classes and
+//! flow map are written and read back before the Resv goes on. Messages that Boomerang's fast path decides in
+//! the driver (XDP) never reach the hooks of checkpoint 2.
 
 use super::boundary::Boundary;
 use super::line::{END, FAR, NEAR, ProfiledAgent, ProfiledLine};
@@ -20,37 +20,37 @@ use linux::netns::Namespace;
 use std::time::Duration;
 use terms::Rate;
 
-/// Packets of the background traffic: 512 bytes, as in the document.
+/// The length of packets of the background traffic, bytes, as in the document.
 pub const PACKET: u32 = 512;
-/// Background traffic, Mb/s.
+/// The rates of the background traffic, Mb/s.
 pub const TRAFFIC: [u64; 7] = [0, 10, 20, 30, 40, 55, 100];
-/// Of the quick form.
+/// The rates of the background traffic in the quick form, Mb/s.
 pub const TRAFFIC_QUICK: [u64; 2] = [0, 55];
-/// What Figure 4 is drawn at, Mb/s.
+/// The background traffic of Figure 4, Mb/s.
 pub const LEVELS_AT: u64 = 55;
-/// Messages a second of the signalling load.
+/// The rates of the signalling load, messages per second.
 pub const INTENSITY: [u64; 5] = [100, 200, 400, 800, 1_600];
-/// Of the quick form.
+/// The rates of the signalling load in the quick form, messages per second.
 pub const INTENSITY_QUICK: [u64; 2] = [100, 200];
-/// How long an answer is waited for.
+/// The time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What the agent's file says besides.
+/// Additional lines of the agent's configuration.
 pub const CONFIG: &str = "[rsvp]\nrefresh = \"600s\"\n[boomerang]\nreplies = \"known\"\nper_source = 100000000\n";
-/// The same, with Boomerang decided in the kernel.
+/// The same lines, with Boomerang decided in the kernel.
 pub const FAST: &str = "[rsvp]\nrefresh = \"600s\"\n[boomerang]\nreplies = \"known\"\nper_source = 100000000\n\
                         fast_path = true\n";
-/// Links of the node: fast enough that no message waits for the background traffic in a queue.
+/// The rate of the node's links: so high that no message waits for the background traffic in a queue.
 const LINK: Rate = Rate::from_mbps(10_000);
 
-/// Times of each kind of message at both checkpoints, us.
+/// The times of each kind of message at both checkpoints, us.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct MessageTimes {
-    /// In the order of a session's life: which, at checkpoint 1, at checkpoint 2.
+    /// In the order of a session's life: the message, its times at checkpoint 1, at checkpoint 2.
     pub parts: Vec<(LifeMessage, Samples, Samples)>,
 }
 
 impl MessageTimes {
-    /// A kind's estimates at both checkpoints.
+    /// Returns a kind's estimates at both checkpoints.
     pub fn estimates(&self, part: LifeMessage) -> (Option<Estimate>, Option<Estimate>) {
         let found = self.parts.iter().find(|(p, ..)| *p == part);
         found.map_or((None, None), |(_, one, two)| (one.estimate(1), two.estimate(1)))
@@ -68,10 +68,10 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// Starts everything; the agent's file says `config` besides.
+    /// Starts everything. `config` is added to the agent's configuration.
     ///
     /// # Errors
-    /// No privileges, or the agent did not start.
+    /// Missing privileges, or the agent did not start.
     pub fn start(config: &str) -> Result<Bed, Error> {
         crate::bed::Bed::possible()?;
         let line = ProfiledLine::new()?;
@@ -87,10 +87,11 @@ impl Bed {
         Ok(Bed { tester, inner, traffic, agent, _line: line, next: 0 })
     }
 
-    /// Lives of so many sessions, one after the other, a message each `gap`, with so much background traffic.
+    /// Plays the lives of `count` sessions, one after the other, a message each `gap`, with `mbps` of
+    /// background traffic.
     ///
     /// # Errors
-    /// A message did not come through, or the user stopped it.
+    /// A message did not come through, or the user stops the run.
     pub fn lives(
         &mut self,
         protocol: Protocol,

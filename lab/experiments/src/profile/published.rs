@@ -1,5 +1,6 @@
-//! What was published: Tables 1 to 9 of *Profiling resource reservation protocols* (IFIP 2001), microseconds on a 400 MHz
-//! Pentium II. Figures carry no numbers there; what their text says of them is in `charts`.
+//! The published values: Tables 1 to 9 of *Profiling resource reservation protocols* (IFIP 2001),
+//! microseconds on a 400 MHz Pentium II. Its figures have no numbers; `charts` has the values from their
+//! text.
 
 /// A number with its 95 % confidence interval. Most tables state the interval alone.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -11,7 +12,7 @@ pub struct PublishedFigure {
 }
 
 impl PublishedFigure {
-    /// The stated median, or the middle of the interval.
+    /// Returns the stated median, or the middle of the interval.
     pub fn middle(&self) -> f64 {
         self.median.unwrap_or((self.interval.0 + self.interval.1) / 2.0)
     }
@@ -22,9 +23,9 @@ impl PublishedFigure {
 pub struct Entry {
     /// The table, 1 to 9.
     pub table: u8,
-    /// What the row says.
+    /// The row's name.
     pub row: &'static str,
-    /// What the column says.
+    /// The column's name.
     pub column: &'static str,
     /// The number, microseconds.
     pub value: PublishedFigure,
@@ -61,9 +62,9 @@ pub mod row {
     pub const RESV: &str = "Resv message";
     /// ResvTear.
     pub const RESV_TEAR: &str = "ResvTear message";
-    /// Boomerang's one message, which reserves.
+    /// Boomerang's message that reserves.
     pub const BOOMERANG: &str = "Boomerang reservation";
-    /// Boomerang's one message, which releases.
+    /// Boomerang's message that releases.
     pub const BOOMERANG_TEAR: &str = "Boomerang reservation tear";
 }
 
@@ -110,5 +111,5 @@ pub const ENTRIES: [Entry; 39] = [
     of(9, "reservation tear (ResvTear message)", "per session", 0.20, 0.20),
 ];
 
-/// What the soft state of ISI RSVP cost for each session in each second (section 6.3), microseconds.
+/// The cost of soft state of ISI RSVP for each session and second (section 6.3), microseconds.
 pub const MAINTENANCE_US: f64 = 10.0;

@@ -1,4 +1,4 @@
-//! Boomerang : RSVP, a message that reserves against a message that reserves: 24 to 787 microseconds in the document.
+//! The ratio Boomerang : RSVP of messages that reserve: 24 to 787 microseconds in the document.
 
 use super::load::SessionCost;
 use super::real::{By, Unloaded};
@@ -6,7 +6,7 @@ use super::report::ProtocolRatio;
 use super::steps::Kind;
 use super::transit::Protocol;
 
-/// Engine against engine, with few sessions and with many.
+/// Compares the engines, with few sessions and with many.
 pub fn engines(rsvp: &[SessionCost], boomerang: &[SessionCost]) -> Vec<ProtocolRatio> {
     let of = |(of_rsvp, of_boomerang): (Kind, Kind), what: &str, (one, other): (&SessionCost, &SessionCost)| {
         let (rsvp, boomerang) = (one.whole(of_rsvp)?.median / 1e3, other.whole(of_boomerang)?.median / 1e3);
@@ -21,8 +21,8 @@ pub fn engines(rsvp: &[SessionCost], boomerang: &[SessionCost]) -> Vec<ProtocolR
     all.flatten().collect()
 }
 
-/// Whole nodes: RSVP over sockets, ledger and plane; Boomerang's fast path by test run and through the same links, and
-/// Boomerang in user space.
+/// Compares whole nodes: RSVP over sockets, ledger and plane; Boomerang's fast path by test run and over the
+/// same links, and Boomerang in user space.
 pub fn nodes(unloaded: &[Unloaded], fast: &[SessionCost]) -> Vec<ProtocolRatio> {
     let find = |protocol, by| unloaded.iter().find(|found| (found.protocol, found.by) == (protocol, by));
     let Some(rsvp) = find(Protocol::Rsvp, By::Agent) else { return Vec::new() };

@@ -1,8 +1,9 @@
-//! What is measured on real packets, and where it goes: Tables 1 and 2, Figures 2 to 4, the signalling load.
+//! The measurements on real packets: Tables 1 and 2, Figures 2 to 4, the signalling load.
 //!
-//! RSVP runs through the agent. Boomerang runs twice: decided by the agent in user space, which is for the ratio and
-//! the signalling load, and by the kernel's fast path, which is for Table 2 and Figures 3 and 4: Boomerang was a kernel
-//! module there. What XDP decides never comes to checkpoint 2; the program by test run ([`super::fast`]) stands there.
+//! RSVP runs through the agent. Boomerang runs twice: decided by the agent in user space, for the ratio and
+//! the signalling load, and by the kernel's fast path, for Table 2 and Figures 3 and 4, because the
+//! document's Boomerang was a kernel module. Messages that XDP decides never reach checkpoint 2; the program
+//! by test run ([`super::fast`]) replaces it.
 
 use super::charts;
 use super::load::SessionCost;
@@ -18,7 +19,7 @@ use crate::patience::Patience;
 use std::time::Duration;
 use wire::MessageType;
 
-/// Who decides about messages in the node under test.
+/// The part of the node under test that decides about messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
     /// The agent.
@@ -27,38 +28,38 @@ pub enum By {
     FastPath,
 }
 
-/// A reservation's medians at both checkpoints, unloaded, us.
+/// A reservation's times at both checkpoints, without load, us.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Unloaded {
-    /// Whose.
+    /// The protocol.
     pub protocol: Protocol,
-    /// Who decided.
+    /// The part of the node that decided.
     pub by: By,
-    /// At checkpoint 1.
+    /// The time at checkpoint 1.
     pub outer: f64,
-    /// At checkpoint 2.
+    /// The time at checkpoint 2.
     pub inner: Option<f64>,
 }
 
-/// What has been found so far.
+/// The results so far.
 #[derive(Default)]
 pub struct Found {
     /// All nine tables.
     pub tables: Vec<Numbered>,
-    /// What, messages a second, us.
+    /// The subject, messages per second, us.
     pub signalling_load: Vec<(String, f64, Estimate)>,
     /// Figures 2 to 4.
     pub figures: Vec<Figure>,
-    /// What could not be measured, and why.
+    /// The measurements that failed, with the reason.
     pub skipped: Vec<String>,
-    /// For the ratio.
+    /// The times without load, for the ratio.
     pub unloaded: Vec<Unloaded>,
 }
 
-/// Between two messages of the tables and of the traffic load.
+/// The pause between two messages of the tables and of the traffic load.
 const GAP: Duration = Duration::from_millis(1);
 
-/// How much is measured.
+/// The extent of the measurements.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     /// Samples of each figure.
@@ -69,10 +70,10 @@ pub struct Extent {
     pub intensity: &'static [u64],
 }
 
-/// Measures everything that needs real packets; what fails is in `skipped`.
+/// Runs all measurements on real packets. Failed ones go to `skipped`.
 ///
 /// # Errors
-/// The user stopped it, or RSVP's messages do not come through.
+/// The user stops the run, or RSVP's messages do not come through.
 pub fn run(
     extent: &Extent,
     fast: &[SessionCost],
@@ -105,7 +106,7 @@ pub fn run(
     Ok(())
 }
 
-/// What RSVP showed is not lost for what Boomerang did not.
+/// Records a failed measurement as skipped, so that the other results remain.
 fn skip(found: &mut Found, what: &str, done: Result<(), Error>) -> Result<(), Error> {
     match done {
         Err(error) if !matches!(error, Error::Interrupted) => {
@@ -116,7 +117,7 @@ fn skip(found: &mut Found, what: &str, done: Result<(), Error>) -> Result<(), Er
     }
 }
 
-/// Checkpoint 2 of Table 2.
+/// Fills in checkpoint 2 of Table 2.
 fn by_test_run(tables: &mut [Numbered], fast: &[SessionCost]) {
     let Some(load) = fast.first() else { return };
     for (row, kind) in [(row::BOOMERANG, Kind::Reserve), (row::BOOMERANG_TEAR, Kind::Release)] {
@@ -153,7 +154,7 @@ fn named(protocol: Protocol, by: By) -> &'static str {
 }
 
 impl Run<'_> {
-    /// Boomerang as the agent itself decides it.
+    /// Measures Boomerang as the agent in user space decides it.
     fn agent(&mut self, found: &mut Found) -> Result<(), Error> {
         (self.say)(format!("{} on real packets", named(Protocol::Boomerang, By::Agent)));
         let times = self.bed.lives(Protocol::Boomerang, self.extent.repetitions, GAP, 0, self.patience)?;
@@ -161,7 +162,7 @@ impl Run<'_> {
         self.signalling(Protocol::Boomerang, By::Agent, found)
     }
 
-    /// Tables 1 and 2, Figures 2 to 4.
+    /// Measures Tables 1 and 2, Figures 2 to 4.
     fn traffic(&mut self, protocol: Protocol, by: By, found: &mut Found) -> Result<(), Error> {
         let part = reserving(protocol);
         let mut points = Vec::new();
@@ -190,7 +191,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Section 6.2.
+    /// Measures the signalling load of section 6.2.
     fn signalling(&mut self, protocol: Protocol, by: By, found: &mut Found) -> Result<(), Error> {
         for &rate in self.extent.intensity {
             (self.say)(format!("{} on real packets, {rate} messages a second", named(protocol, by)));
@@ -213,7 +214,7 @@ fn unloaded(found: &mut Found, protocol: Protocol, by: By, times: &MessageTimes)
     }
 }
 
-/// Tables 1 and 2.
+/// Fills in Tables 1 and 2.
 fn tables(tables: &mut [Numbered], by: By, times: &MessageTimes) {
     for (part, ..) in &times.parts {
         let (table, row) = match part {

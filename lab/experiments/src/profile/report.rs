@@ -1,4 +1,5 @@
-//! What a profile found: the nine tables beside the published ones, the loads, the ratio; as text and as JSON.
+//! The results of a profile: the nine tables beside the published ones, the loads, the ratio; as text and as
+//! JSON.
 
 use super::published::{ENTRIES, TITLES};
 use super::sample::Estimate;
@@ -11,27 +12,27 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
 
-/// The published side of a cell, microseconds.
+/// The published values of a cell, microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Seed {
     /// The median, where it was stated.
     pub median: Option<f64>,
     /// Lower end of the 95 % interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the 95 % interval.
     pub high: f64,
 }
 
-/// A cell: what was published, and what was measured here, microseconds.
+/// A cell: the published values and the one measured here, microseconds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Cell {
     /// Its row.
     pub row: String,
     /// Its column.
     pub column: String,
-    /// Published.
+    /// The published values.
     pub seed: Option<Seed>,
-    /// Measured; null if it could not be.
+    /// The measured value; null if the measurement failed.
     pub here: Option<Estimate>,
 }
 
@@ -42,22 +43,22 @@ pub struct Numbered {
     pub table: u8,
     /// Its title.
     pub title: String,
-    /// `us`, or `us/session`.
+    /// The unit, `us` or `us/session`.
     pub unit: &'static str,
-    /// What must be known to read it.
+    /// A remark that a reader needs.
     pub note: Option<String>,
     /// Its cells.
     pub cells: Vec<Cell>,
 }
 
-/// A row of the loads: medians with so many sessions, ns.
+/// A row of the loads: medians at one number of sessions, ns.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct AtLoad {
-    /// Which protocol.
+    /// The protocol's name.
     pub protocol: &'static str,
-    /// Sessions that are there.
+    /// The number of sessions.
     pub sessions: u32,
-    /// What: a message as a whole.
+    /// The subject: a whole message.
     pub what: String,
     /// The figure, nanoseconds.
     pub ns: Estimate,
@@ -66,7 +67,7 @@ pub struct AtLoad {
 /// A ratio of both protocols.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ProtocolRatio {
-    /// What is compared.
+    /// The subject of the comparison.
     pub what: String,
     /// Boomerang, microseconds.
     pub boomerang_us: f64,
@@ -89,7 +90,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Of a chart.
+    /// Creates a figure from a chart.
     pub fn of(figure: u8, name: &'static str, chart: Chart) -> Figure {
         let lines = chart.lines.iter().map(|line| (line.name.clone(), line.points.clone())).collect();
         Figure { figure, name, lines, chart }
@@ -99,45 +100,45 @@ impl Figure {
 /// The machine.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Machine {
-    /// Processor.
+    /// The processor.
     pub processor: String,
-    /// How many.
+    /// The number of processors.
     pub processors: usize,
-    /// Kernel.
+    /// The kernel's version.
     pub kernel: String,
-    /// Load average of the last minute when it began, and when it ended.
+    /// The load average of the last minute at the begin and at the end.
     pub load: (f64, f64),
-    /// What an empty step shows before that is taken off, ns.
+    /// The time of an empty step, which is subtracted, ns.
     pub empty_step_ns: f64,
 }
 
-/// Everything.
+/// All results of a profile.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ProfileReport {
-    /// Whether it is the quick form.
+    /// True for the quick form.
     pub quick: bool,
     /// Samples of each figure.
     pub repetitions: usize,
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// How long it took, seconds.
+    /// The length of the run, seconds.
     pub wall_s: f64,
     /// Tables 1 to 9.
     pub tables: Vec<Numbered>,
-    /// Whole messages at each session load, engine alone.
+    /// The times of whole messages at each session load, engine alone.
     pub session_load: Vec<AtLoad>,
     /// Message time against signalling load (section 6.2): messages a second, microseconds.
     pub signalling_load: Vec<(String, f64, Estimate)>,
-    /// Boomerang against RSVP.
+    /// The ratios of Boomerang to RSVP.
     pub ratios: Vec<ProtocolRatio>,
     /// Figures 2 to 6.
     pub figures: Vec<Figure>,
-    /// What was not measured, and why.
+    /// The measurements that failed, with the reason.
     pub skipped: Vec<String>,
 }
 
 impl ProfileReport {
-    /// The nine tables without a figure of ours.
+    /// Returns the nine tables without measured values.
     pub fn blank() -> Vec<Numbered> {
         let cells = |table: u8| {
             let of = ENTRIES.iter().filter(move |entry| entry.table == table);
@@ -154,7 +155,7 @@ impl ProfileReport {
         TITLES.iter().zip(1..).map(one).collect()
     }
 
-    /// Puts a figure of ours into its cell.
+    /// Puts a measured value into its cell.
     pub fn set(tables: &mut [Numbered], table: u8, row: &str, column: &str, here: Option<Estimate>) {
         let found = tables.iter_mut().find(|t| t.table == table);
         let cell = found.and_then(|t| t.cells.iter_mut().find(|c| c.row == row && c.column == column));
@@ -164,7 +165,7 @@ impl ProfileReport {
         }
     }
 
-    /// For people.
+    /// Formats the results for people.
     pub fn text(&self) -> String {
         let Machine { processor, processors, kernel, load, empty_step_ns } = &self.machine;
         let mut text = format!(
@@ -241,7 +242,7 @@ impl ProfileReport {
         grid
     }
 
-    /// The object for scripts, on one line.
+    /// Formats the results as an object for scripts, on one line.
     pub fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_else(|_| unreachable!("a report is text and numbers"))
     }
@@ -303,7 +304,7 @@ fn interval(low: f64, high: f64) -> String {
     if low == high { digits(low) } else { format!("{} - {}", digits(low), digits(high)) }
 }
 
-/// As many digits as mean something, from picoseconds to milliseconds.
+/// Formats a time with its significant digits, from picoseconds to milliseconds.
 fn digits(us: f64) -> String {
     match us.abs() {
         0.0 => "0".into(),

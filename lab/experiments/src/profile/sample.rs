@@ -1,9 +1,9 @@
-//! Medians of repetitions, and how far they can be trusted.
+//! Medians of repetitions, and their confidence intervals.
 
 use serde::Serialize;
 
-/// A median with its 95 % confidence interval. The interval is of the median, by order statistics: it supposes nothing
-/// about how the samples are spread, which on a machine that other work interrupts is never like a bell.
+/// A median with its 95 % confidence interval. The interval is by order statistics and assumes no
+/// distribution of the samples, which on a machine with other work is never normal.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Estimate {
     /// The median.
@@ -14,16 +14,16 @@ pub struct Estimate {
     pub high: f64,
     /// The mean, for what is plotted as a mean.
     pub mean: f64,
-    /// Samples.
+    /// The number of samples.
     pub n: usize,
-    /// Executions that a sample is the mean of.
+    /// The number of executions in a sample, which is their mean.
     pub batch: usize,
-    /// Samples that were dropped, because the thread was switched away meanwhile.
+    /// The number of samples dropped because the thread was switched away meanwhile.
     pub discarded: usize,
 }
 
 impl Estimate {
-    /// In another unit.
+    /// Converts the estimate to another unit.
     pub fn scaled(self, by: f64) -> Estimate {
         Estimate { median: self.median * by, low: self.low * by, high: self.high * by, mean: self.mean * by, ..self }
     }
@@ -32,14 +32,14 @@ impl Estimate {
 /// Samples of one quantity.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Samples {
-    /// What was measured.
+    /// The samples.
     pub values: Vec<f64>,
-    /// Samples that were dropped.
+    /// The number of dropped samples.
     pub discarded: usize,
 }
 
 impl Samples {
-    /// Adds one, or counts it as dropped.
+    /// Adds a sample, or counts it as dropped.
     pub fn add(&mut self, value: f64, dropped: bool) {
         match dropped {
             true => self.discarded += 1,
@@ -47,7 +47,7 @@ impl Samples {
         }
     }
 
-    /// Median and interval; `None` without a sample. Each sample is a mean of `batch` executions.
+    /// Returns median and interval; `None` without a sample. Each sample is a mean of `batch` executions.
     pub fn estimate(&self, batch: usize) -> Option<Estimate> {
         let mut sorted = self.values.clone();
         sorted.sort_by(f64::total_cmp);
@@ -63,7 +63,7 @@ impl Samples {
     }
 }
 
-/// The slope of a line through points, by least squares; zero of fewer than two.
+/// Returns the slope of a line through points, by least squares; zero for fewer than two.
 pub fn slope(points: &[(f64, f64)]) -> f64 {
     let n = points.len() as f64;
     let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), p| (x + p.0 / n, y + p.1 / n));

@@ -1,12 +1,14 @@
-//! Messages, step by step and as a whole, in a node that holds so many other sessions: Tables 3 to 8, and what Table 9 is
-//! made of.
+//! Messages, step by step and as a whole, in a node that holds many other sessions: Tables 3 to 8, and the
+//! data of Table 9.
 //!
-//! A round takes sessions that are there, tears their reservation and their path, and sets both up again; so the number
-//! of sessions stays the same, and each step finds its blocks as cold as they are among so many others. The sessions of a
-//! round are chosen at random; between two messages of one session lie those of all others of the round.
+//! A round takes existing sessions, tears their reservation and their path, and sets both up again; so the
+//! number of sessions stays the same, and each step finds its blocks as cold as they are among so many
+//! others. The sessions of a round are chosen at random; between two messages of one session are those of all
+//! others of the round.
 //!
-//! The steps are measured by a node whose probe reads the time-stamp counter; the messages as a whole by a node without
-//! a probe, so that looking costs them nothing. What is under [`SHORT`] is measured again in batches of [`BATCH`].
+//! The steps are measured in a node whose probe reads the time-stamp counter; whole messages in a node
+//! without a probe, so that probing adds no time to them. Steps shorter than [`SHORT`] are measured again in
+//! batches of [`BATCH`].
 
 use super::sample::{Estimate, Samples};
 use super::transit::{FIRST, Protocol, RATE, SECOND, Transit, down, echo, up};
@@ -16,41 +18,41 @@ use linux::tsc::{Calibration, Stopwatch, switches, ticks};
 use terms::probe::{Off, ProbeObserver, ProbePoint};
 use wire::MessageType;
 
-/// What is shorter is measured in batches, ns. Twenty would do for the reading, but the counter itself moves on in steps
-/// of up to 10 ns on some processors.
+/// The time below which a step is measured in batches, ns. Twenty would do for the reading, but on some
+/// processors the counter itself moves in steps of up to 10 ns.
 pub const SHORT: f64 = 100.0;
 /// Executions of a batch.
 pub const BATCH: usize = 64;
-/// Rounds that are not counted: caches and branch predictors come to know the way.
+/// Rounds that are not counted, while caches and branch predictors warm up.
 const WARM_UP: usize = 20;
 
-/// What is measured of a round.
+/// The kinds of messages in a round.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
-    /// A reservation is torn.
+    /// A ResvTear.
     ResvTear,
-    /// A path is torn.
+    /// A PathTear.
     PathTear,
-    /// A path is set up, of a session that is not there.
+    /// A Path of a new session.
     Path,
-    /// The path of a second sender of the session.
+    /// A Path of a second sender of the session.
     SecondPath,
-    /// A reservation is set up, installed, and goes on.
+    /// A Resv that makes and installs a reservation, and goes on.
     Resv,
-    /// A Path that says again what was said.
+    /// A Path that refreshes.
     PathAgain,
-    /// A Resv that does.
+    /// A Resv that refreshes.
     ResvAgain,
-    /// Boomerang: a reservation is released.
+    /// Boomerang: a release.
     Release,
-    /// Boomerang: one is made, of a session that is not there.
+    /// Boomerang: a reservation of a new session.
     Reserve,
-    /// Boomerang: it is refreshed.
+    /// Boomerang: a refresh.
     ReserveAgain,
 }
 
 impl Protocol {
-    /// What a round consists of, in order.
+    /// Returns the messages of a round, in order.
     pub fn kinds(self) -> &'static [Kind] {
         match self {
             Protocol::Rsvp => &[
@@ -81,7 +83,7 @@ impl Kind {
         }
     }
 
-    /// Tells it to a node; how many messages leave for it.
+    /// Passes the message to a node. Returns the number of messages that the node sends.
     fn tell<P: ProbeObserver>(self, transit: &mut Transit<P>, n: u32, bytes: &mut [u8]) -> usize {
         match self {
             Kind::Resv | Kind::ResvTear | Kind::ResvAgain => transit.from_downstream(bytes),
@@ -90,7 +92,8 @@ impl Kind {
         }
     }
 
-    /// How many messages must leave for it: RSVP sends on what changed state, Boomerang everything.
+    /// Returns the number of messages that the node must send: RSVP forwards changes only, Boomerang
+    /// everything.
     fn sets_off(self) -> usize {
         usize::from(!matches!(self, Kind::PathAgain | Kind::ResvAgain))
     }
@@ -99,25 +102,25 @@ impl Kind {
 /// Medians of one kind of message, ns.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StepMedians {
-    /// Which.
+    /// The kind of message.
     pub kind: Kind,
-    /// All of it.
+    /// The time of the whole message.
     pub whole: Option<Estimate>,
-    /// All of it once more, of sessions that a whole round has touched just before: what is left when nothing comes from
-    /// far memory.
+    /// The time of the whole message for sessions that the round before has just touched: it excludes
+    /// accesses to far memory.
     pub warm: Option<Estimate>,
-    /// Each step that it has.
+    /// The time of each of its steps.
     pub steps: Vec<(ProbePoint, Estimate)>,
 }
 
 impl StepMedians {
-    /// A step's figure.
+    /// Returns a step's estimate.
     pub fn step(&self, step: ProbePoint) -> Option<Estimate> {
         self.steps.iter().find(|(s, _)| *s == step).map(|(_, estimate)| *estimate)
     }
 }
 
-/// A small generator of session numbers: every run chooses the same.
+/// A generator of session numbers that is the same in every run.
 struct Draw(u64);
 
 impl Draw {
@@ -126,7 +129,7 @@ impl Draw {
         ((self.0 >> 33) % u64::from(below.max(1))) as u32
     }
 
-    /// Different numbers.
+    /// Returns `count` different numbers.
     fn some(&mut self, count: usize, below: u32) -> Vec<u32> {
         let mut all = Vec::with_capacity(count);
         while all.len() < count.min(below as usize) {
@@ -139,7 +142,7 @@ impl Draw {
     }
 }
 
-/// The two nodes that are profiled, with the same sessions.
+/// The two profiled nodes, with the same sessions.
 pub struct Pair {
     protocol: Protocol,
     round: u32,
@@ -151,16 +154,16 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Without sessions; room for `most`.
+    /// Creates nodes without sessions, with room for `most`.
     pub fn new(protocol: Protocol, calibration: Calibration, most: u32) -> Pair {
         let (seen, alone) = (Transit::new(most, Stopwatch::new(calibration)), Transit::new(most, Off));
         Pair { protocol, round: 0, seen, alone, calibration, sessions: 0, draw: Draw(7) }
     }
 
-    /// Sets sessions up until there are so many.
+    /// Sets up sessions until there are `to`.
     ///
     /// # Errors
-    /// The user stopped it.
+    /// The user stops the run.
     pub fn grow(&mut self, to: u32, patience: &Patience) -> Result<(), Error> {
         while self.sessions < to {
             self.seen.establish(self.protocol, self.sessions);
@@ -177,15 +180,15 @@ impl Pair {
         Ok(())
     }
 
-    /// How many sessions have a reservation.
+    /// Returns the number of sessions with a reservation.
     pub fn reserved(&self) -> usize {
         self.alone.reserved(self.protocol)
     }
 
-    /// Profiles every kind of message, so many samples each.
+    /// Profiles every kind of message, with `repetitions` samples each.
     ///
     /// # Errors
-    /// The user stopped it, or a message did not set off what it must.
+    /// The user stops the run, or a message did not cause the expected output.
     pub fn profile(&mut self, repetitions: usize, patience: &Patience) -> Result<Vec<StepMedians>, Error> {
         let single = self.steps(1, repetitions, patience)?;
         let batches = self.steps(BATCH, repetitions, patience)?;
@@ -204,13 +207,13 @@ impl Pair {
         Ok(profiles.collect())
     }
 
-    /// The protocol, and a number for the transactions of a round.
+    /// Returns the protocol, and a number for the transactions of a round.
     fn next_round(&mut self) -> (Protocol, u32) {
         self.round += 1;
         (self.protocol, self.round * 4)
     }
 
-    /// Samples of each step of each kind; each sample is the mean of a batch.
+    /// Measures each step of each kind; each sample is the mean of a batch.
     fn steps(
         &mut self,
         batch: usize,
@@ -248,7 +251,7 @@ impl Pair {
         Ok(all)
     }
 
-    /// Each kind of message as a whole, without a probe; and again with the same sessions.
+    /// Measures whole messages of each kind without a probe, and again with the same sessions.
     fn wholes(&mut self, repetitions: usize, patience: &Patience) -> Result<Vec<[Option<Estimate>; 2]>, Error> {
         let Calibration { ns_per_tick, empty, .. } = self.calibration;
         let mut all = vec![[Samples::default(), Samples::default()]; self.protocol.kinds().len()];
@@ -272,7 +275,8 @@ impl Pair {
     }
 }
 
-/// One round: each kind in turn, for all of `who`. `look` gets the node, the kind's place and the work to be measured.
+/// Plays one round: each kind in turn, for all of `who`. `look` gets the node, the kind's index and the work
+/// to measure.
 fn round<P: ProbeObserver>(
     transit: &mut Transit<P>,
     (protocol, transaction): (Protocol, u32),

@@ -1,6 +1,7 @@
-//! A tester around a node: its upstream end plays the sender's side, its downstream end the receiver's. It needs nothing
-//! of the node but that it speaks RSVP, or Boomerang, and stamps every message on its own interfaces: the *signalling
-//! message handling time* of RFC 4883 is from the entry of a message into the node to the exit of what it sets off.
+//! A tester around a node: its upstream end plays the sender's side, its downstream end the receiver's. The
+//! node only has to implement RSVP or Boomerang. The tester stamps every message on its own interfaces: the
+//! *signalling message handling time* of RFC 4883 is the time from the entry of a message into the node to
+//! the exit of the message that it causes.
 
 use super::boundary::{Boundary, MessageName, What, session_number};
 use super::transit::{Protocol, RATE, TSPEC, request};
@@ -20,16 +21,16 @@ use wire::{Builder, MessageType, RsvpHop};
 /// A message of a session's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LifeMessage {
-    /// RSVP's.
+    /// A message of RSVP.
     Rsvp(MessageType),
-    /// Boomerang's, which reserves.
+    /// Boomerang's message that reserves.
     Reserve,
-    /// Boomerang's, which releases.
+    /// Boomerang's message that releases.
     Release,
 }
 
 impl LifeMessage {
-    /// What people call it.
+    /// Returns the message's name for people.
     pub fn name(self) -> String {
         match self {
             LifeMessage::Rsvp(kind) => format!("{kind:?}"),
@@ -40,7 +41,8 @@ impl LifeMessage {
 }
 
 impl Protocol {
-    /// The messages of a session's life, in order: the first half sets it up, the other tears it down.
+    /// Returns the messages of a session's life, in order: the first half sets it up, the other tears it
+    /// down.
     pub fn life(self) -> &'static [LifeMessage] {
         const RSVP: [LifeMessage; 4] = [
             LifeMessage::Rsvp(MessageType::Path),
@@ -57,20 +59,20 @@ impl Protocol {
 
 /// One of the tester's interfaces.
 pub struct TesterPort {
-    /// Its number.
+    /// The interface's index.
     pub interface: IfIndex,
-    /// Our address there.
+    /// The tester's address there.
     pub own: Ipv4Addr,
     sender: MessageSender,
-    /// Takes what the node sends to us, so that the kernel does not answer "protocol unreachable".
+    /// Receives the node's messages to the tester, so that the kernel does not answer "protocol unreachable".
     _sink: MessageReceiver,
 }
 
 impl TesterPort {
-    /// The interface of this name, in a namespace.
+    /// Opens the interface of this name in a namespace.
     ///
     /// # Errors
-    /// No such interface, no IPv4 address there, or no right (CAP_NET_RAW).
+    /// No such interface, no IPv4 address there, or a missing privilege (CAP_NET_RAW).
     pub fn open(namespace: &Namespace, name: &str) -> Result<TesterPort, Error> {
         let what = || format!("look at {name}");
         let found = namespace.run(|| {
@@ -90,11 +92,11 @@ impl TesterPort {
     }
 }
 
-/// Where RSVP's sessions go if something lies behind the downstream end: 250 addresses of a /24, all their UDP ports.
+/// The number of addresses of RSVP sessions in a /24 behind the downstream end. Each has all UDP ports.
 const ADDRESSES: u32 = 250;
-/// Ports that sessions to one address differ by; one is left.
+/// The number of ports for sessions to one address; one port is left.
 const PORTS: u32 = 65_534;
-/// The port and the transaction that are left, for what is no session.
+/// The spare port and transaction, for messages without a session.
 const SPARE: (u16, u32) = (65_535, u32::MAX);
 
 /// The tester.
@@ -108,11 +110,12 @@ pub struct Tester {
 }
 
 impl Tester {
-    /// Between these ends. `node` is the node's address on the upstream link. Sessions go to the downstream end itself,
-    /// whose kernel answers Boomerang as it answers any ping; RSVP's to addresses of `behind`/24, if there is one.
+    /// Creates a tester between these ends. `node` is the node's address on the upstream link. Sessions go to
+    /// the downstream end itself, whose kernel answers Boomerang like any ping; with `behind`, RSVP's go to
+    /// addresses of that /24.
     ///
     /// # Errors
-    /// The kernel has no TCX, or we have no right (CAP_BPF, CAP_NET_ADMIN).
+    /// The kernel has no TCX, or a privilege is missing (CAP_BPF, CAP_NET_ADMIN).
     pub fn new(
         (at_up, up): (&Namespace, TesterPort),
         (at_down, down): (&Namespace, TesterPort),
@@ -128,12 +131,12 @@ impl Tester {
         Ok(Tester { up, down, node, behind, outer })
     }
 
-    /// Forgets all that came out of the node, and who it said it was: another may stand there now.
+    /// Forgets all messages and the hop, because another node may be connected now.
     pub fn begin(&mut self) {
         self.outer.forget_all();
     }
 
-    /// How many sessions of a protocol can be told apart.
+    /// Returns the number of distinct sessions of a protocol.
     pub fn most(&self, protocol: Protocol) -> u32 {
         match (protocol, self.behind) {
             (Protocol::Rsvp, Some(_)) => ADDRESSES * PORTS,
@@ -141,7 +144,7 @@ impl Tester {
         }
     }
 
-    /// RSVP session number `n`.
+    /// Returns RSVP session number `n`.
     fn session(&self, n: u32) -> Session {
         let Some(behind) = self.behind else {
             return Session { dst: self.down.own.into(), protocol: 17, dst_port: (n % PORTS) as u16 + 1 };
@@ -151,7 +154,7 @@ impl Tester {
         Session { dst, protocol: 17, dst_port: (n / ADDRESSES % PORTS) as u16 + 1 }
     }
 
-    /// What a message of session `n` is known by.
+    /// Returns the name of a message of session `n`.
     pub fn name(&self, part: LifeMessage, n: u32) -> MessageName {
         match part {
             LifeMessage::Rsvp(kind) => MessageName { what: What::Rsvp(kind), of: session_number(&self.session(n)) },
@@ -160,11 +163,11 @@ impl Tester {
         }
     }
 
-    /// A message of session `n`. It waits for [`Tester::flush`].
+    /// Queues a message of session `n` until [`Tester::flush`].
     ///
     /// # Errors
-    /// No Path has come through yet, so that there is nobody to answer; it came through as it was, by a node that only
-    /// forwards; or the kernel would not send.
+    /// No Path has come through yet, so a Resv has no destination; it came through unchanged, by a node that
+    /// only forwards; or the kernel cannot send.
     pub fn say(&mut self, part: LifeMessage, n: u32) -> Result<(), Error> {
         let mut lost = None;
         match part {
@@ -199,10 +202,10 @@ impl Tester {
         lost.map_or(Ok(()), |failed| Err(failed.into()))
     }
 
-    /// Whether the node knows Boomerang: it counts itself in a message that asks for nothing.
+    /// Tests if the node knows Boomerang: it counts itself in a message that requests nothing.
     ///
     /// # Errors
-    /// Nothing comes through within `patience`, or the kernel would not send.
+    /// No message comes through within `patience`, or the kernel cannot send.
     pub fn is_aware(&mut self, patience: Duration) -> Result<bool, Error> {
         let (port, transaction) = SPARE;
         let counts = [Opt::Hops(Hops { forward: 0, reverse: 0 })];
@@ -240,10 +243,10 @@ impl Tester {
         build.filter_spec(&template.into()).finish().unwrap_or_else(|_| unreachable!("seven short objects"))
     }
 
-    /// Gives what waits to the kernel.
+    /// Gives the queued messages to the kernel.
     ///
     /// # Errors
-    /// It would not send.
+    /// The kernel cannot send.
     pub fn flush(&mut self) -> Result<(), Error> {
         let mut lost = None;
         for end in [&mut self.up, &mut self.down] {
@@ -252,11 +255,11 @@ impl Tester {
         lost.map_or(Ok(()), |failed| Err(failed.into()))
     }
 
-    /// Sends a message and waits until what it sets off has come out; how long it was in the node, us. `None` if nothing
-    /// came within `patience`.
+    /// Sends a message and waits until the message that it causes has left the node. Returns the time in the
+    /// node, us, or `None` after `patience`.
     ///
     /// # Errors
-    /// The kernel would not send.
+    /// The kernel cannot send.
     pub fn exchange(&mut self, part: LifeMessage, n: u32, patience: Duration) -> Result<Option<f64>, Error> {
         self.say(part, n)?;
         self.flush()?;
@@ -265,7 +268,7 @@ impl Tester {
         Ok(self.outer.inside(&name))
     }
 
-    /// Waits until something is so, looking at the checkpoints; whether it came.
+    /// Reads the checkpoints until `done` is true, at most `patience`. Returns true if it became true.
     pub fn wait(&mut self, patience: Duration, mut done: impl FnMut(&Boundary) -> bool) -> bool {
         let begun = Instant::now();
         loop {
@@ -281,9 +284,9 @@ impl Tester {
     }
 }
 
-/// TTL of messages, in their own header as well.
+/// The TTL of messages, also in their own header.
 const TTL: u8 = 63;
-/// R of what we say: so long that nothing needs to be refreshed during a measurement.
+/// R of the tester's messages: so long that no refresh is due during a measurement.
 const REFRESH: Span = Span::from_secs(600);
-/// How often the checkpoints are looked at.
+/// The interval between two readings of the checkpoints.
 const LOOK: Duration = Duration::from_micros(50);

@@ -1,5 +1,5 @@
-//! A transit node in this process: both protocols, traffic control and the ledger as in the agent, between two neighbours
-//! that are made of messages. No socket, and a data plane that says yes at once.
+//! A transit node in this process: both protocols, traffic control and the ledger as in the agent, between
+//! two neighbours that exist only as messages. It has no socket, and its data plane agrees at once.
 
 use node::io::{Input, InterfaceState, Output, PlanId, Reservable};
 use node::{Config, Node};
@@ -12,7 +12,7 @@ use wire::boomerang::{BoomerangRequest, Family, Opt, Rates, Selector, TravelDire
 use wire::ip::Header;
 use wire::{Builder, MessageType, RsvpHop};
 
-/// Which protocol.
+/// A protocol under test.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Protocol {
     /// RSVP: fixed filter, controlled load.
@@ -22,7 +22,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Rsvp => "RSVP",
@@ -31,20 +31,20 @@ impl Protocol {
     }
 }
 
-/// What each session asks for.
+/// The Tspec of each session.
 pub const TSPEC: Tspec =
     Tspec { r: Rate::from_kbps(64), b: Bytes::new(2_000), p: Rate::from_kbps(64), m: 64, M: 1_500 };
-/// When it all begins.
+/// The start of the clock.
 pub const START: Time = Time::from_nanos(1_800_000_000_000_000_000);
 
-/// Upstream.
+/// The upstream interface.
 const NEAR: IfIndex = IfIndex(1);
-/// Downstream.
+/// The downstream interface.
 const FAR: IfIndex = IfIndex(2);
-/// A link so fast that a million reservations fit.
+/// The rate of a link on which a million reservations fit.
 const LINK: Rate = Rate::from_bps(10_000_000_000_000);
 
-/// Every way leads downstream.
+/// A routing table in which every route leads downstream.
 pub struct OneWay;
 
 impl Route for OneWay {
@@ -53,22 +53,22 @@ impl Route for OneWay {
     }
 }
 
-/// Session number `n`: one of 2^24 destinations.
+/// Returns session number `n`: one of 2^24 destinations.
 fn session(n: u32) -> Session {
     let [_, a, b, c] = n.to_be_bytes();
     Session { dst: [172, a, b, c].into(), protocol: 17, dst_port: 5004 }
 }
 
-/// The sender that reserves.
+/// The port of the sender that reserves.
 pub const FIRST: u32 = 5004;
-/// One that only sends.
+/// The port of a second sender, without a reservation.
 pub const SECOND: u32 = 5005;
 
 fn sender(port: u32) -> SenderTemplate {
     SenderTemplate { src: [10, 1, 1, 1].into(), src_port: port }
 }
 
-/// A Path or PathTear of session `n` as the previous hop says it.
+/// Builds a Path or PathTear of session `n` from the previous hop.
 pub fn down(kind: MessageType, n: u32, port: u32) -> Vec<u8> {
     let hop = RsvpHop { addr: [10, 255, 1, 2].into(), lih: 7 };
     let build = Builder::new(kind, 63).session(&session(n)).hop(&hop);
@@ -79,7 +79,7 @@ pub fn down(kind: MessageType, n: u32, port: u32) -> Vec<u8> {
     build.finish().unwrap_or_else(|_| unreachable!("a message of seven short objects"))
 }
 
-/// A Resv or ResvTear of session `n` as the next hop says it: fixed filter, controlled load.
+/// Builds a Resv or ResvTear of session `n` from the next hop: fixed filter, controlled load.
 pub fn up(kind: MessageType, n: u32) -> Vec<u8> {
     let hop = RsvpHop { addr: [10, 255, 2, 2].into(), lih: FAR.0 };
     let build = Builder::new(kind, 255).session(&session(n)).hop(&hop);
@@ -89,7 +89,8 @@ pub fn up(kind: MessageType, n: u32) -> Vec<u8> {
     build.finish().unwrap_or_else(|_| unreachable!("a message of seven short objects"))
 }
 
-/// A Boomerang request between these ends, for the flow between them: so much forward, nothing in reverse.
+/// Builds a Boomerang request between these ends, for the flow between them: `rate` forward, nothing in
+/// reverse.
 pub fn request(src: IpAddr, dst: IpAddr, port: u16, transaction: u32, rate: u32, options: &[Opt<'_>]) -> Vec<u8> {
     let flow = FlowKey { src, dst, protocol: 17, src_port: port, dst_port: port, wild: terms::Wild::NONE };
     let request = BoomerangRequest {
@@ -112,25 +113,25 @@ pub fn request(src: IpAddr, dst: IpAddr, port: u16, transaction: u32, rate: u32,
     packet
 }
 
-/// The request of session `n`.
+/// Builds the request of session `n`.
 pub fn echo(n: u32, transaction: u32, rate: u32) -> Vec<u8> {
     request(sender(FIRST).src, session(n).dst, FIRST as u16, transaction, rate, &[])
 }
 
-/// The rate that [`TSPEC`] states.
+/// The rate of [`TSPEC`], bit/s.
 pub const RATE: u32 = 64_000;
 
 /// The node.
 pub struct Transit<P> {
     node: Node<OneWay, P>,
-    /// Its clock, which stands still unless it is set.
+    /// The node's clock, which stands still unless it is set.
     pub now: Time,
-    /// What the plane has yet to answer.
+    /// The plans that the plane has not answered yet.
     plans: Vec<PlanId>,
 }
 
 impl<P: ProbeObserver + Clone> Transit<P> {
-    /// With room for so many sessions, and more.
+    /// Creates a node with room for at least `sessions` sessions.
     pub fn new(sessions: u32, probe: P) -> Transit<P> {
         let room = (sessions as usize * 2).max(1 << 12);
         let limits = rsvp::io::Config { max_sessions: room, max_paths: room, max_resvs: room, ..Default::default() };
@@ -153,7 +154,7 @@ impl<P: ProbeObserver + Clone> Transit<P> {
 }
 
 impl<P: ProbeObserver> Transit<P> {
-    /// The probe in a protocol's engine.
+    /// Returns the probe in a protocol's engine.
     pub fn probe_mut(&mut self, protocol: Protocol) -> &mut P {
         match protocol {
             Protocol::Rsvp => self.node.probe_mut(),
@@ -161,12 +162,12 @@ impl<P: ProbeObserver> Transit<P> {
         }
     }
 
-    /// When it wants to be woken.
+    /// Returns the time of the node's next alarm.
     pub fn wake_at(&self) -> Option<Time> {
         self.node.wake_at()
     }
 
-    /// Tells one thing; how many messages were sent for it.
+    /// Passes one input to the node. Returns the number of messages that it sends.
     pub fn tell(&mut self, input: Input<'_>) -> usize {
         self.node.handle(self.now, input);
         let mut sent = 0;
@@ -180,7 +181,7 @@ impl<P: ProbeObserver> Transit<P> {
         sent
     }
 
-    /// The plane answers; how many messages were sent for that.
+    /// Answers for the plane. Returns the number of messages that the node then sends.
     pub fn answer(&mut self) -> usize {
         let mut sent = 0;
         while let Some(id) = self.plans.pop() {
@@ -189,24 +190,25 @@ impl<P: ProbeObserver> Transit<P> {
         sent
     }
 
-    /// A message from upstream, with all that it sets off.
+    /// Passes a message from upstream, and the plane's answers. Returns the number of messages sent.
     pub fn from_upstream(&mut self, n: u32, bytes: &[u8]) -> usize {
         let (src, dst) = (sender(FIRST).src, session(n).dst);
         self.tell(Input::Message { iif: NEAR, src, dst, ttl: 63, bytes }) + self.answer()
     }
 
-    /// A message from downstream, with all that it sets off.
+    /// Passes a message from downstream, and the plane's answers. Returns the number of messages sent.
     pub fn from_downstream(&mut self, bytes: &[u8]) -> usize {
         let (src, dst) = ([10, 255, 2, 2].into(), [10, 255, 2, 1].into());
         self.tell(Input::Message { iif: FAR, src, dst, ttl: 255, bytes }) + self.answer()
     }
 
-    /// A Boomerang message on its way out, which is rewritten, with all that it sets off.
+    /// Passes a Boomerang message, which is rewritten, and the plane's answers. Returns the number of
+    /// messages sent.
     pub fn passing(&mut self, packet: &mut [u8]) -> usize {
         self.tell(Input::Echo { iif: Some(NEAR), packet }) + self.answer()
     }
 
-    /// A session with its reservation.
+    /// Makes a session with its reservation.
     pub fn establish(&mut self, protocol: Protocol, n: u32) {
         match protocol {
             Protocol::Rsvp => {
@@ -219,7 +221,7 @@ impl<P: ProbeObserver> Transit<P> {
         }
     }
 
-    /// How many sessions have a reservation.
+    /// Returns the number of sessions with a reservation.
     pub fn reserved(&self, protocol: Protocol) -> usize {
         match protocol {
             Protocol::Rsvp => self.node.rsvp().reservations().count(),

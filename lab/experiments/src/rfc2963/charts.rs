@@ -4,7 +4,7 @@ use super::published::COLUMNS;
 use crate::experiment::Finding;
 use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
 
-/// Adds all of them.
+/// Adds all figures.
 pub fn add(finding: &mut Finding, seeds: u64) {
     let how = format!("100 SACK TCP connections over 70 Mb/s; mean of {seeds} seed(s); dashed: RFC 2963");
     for (table, name, shaper) in [("A.4", "goodput-trras", "trRAS"), ("A.7", "goodput-green", "G-trRAS")] {

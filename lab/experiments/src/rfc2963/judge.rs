@@ -1,23 +1,24 @@
-//! What must hold: cells near what was published, and every ordering that the RFC draws a conclusion from.
+//! The criteria of the run: cells near the published ones, and every ordering from which the RFC draws a
+//! conclusion.
 
 use super::LARGE;
 use super::published::COLUMNS;
 use crate::experiment::Finding;
 
-/// Cells of tables A.2, A.3, A.4 and A.7 of the full form.
+/// The tolerance for cells of tables A.2, A.3, A.4 and A.7 in the full form.
 const NEAR: f64 = 0.10;
-/// Totals of tables A.5 and A.6.
+/// The tolerance for totals of tables A.5 and A.6.
 const TOTALS: f64 = 0.15;
-/// One seed scatters more than the mean of three.
+/// The tolerance for one seed, which scatters more than the mean of three.
 const QUICK: f64 = 0.20;
 /// At a large CBS the green shaper costs, or gains, at most this.
 const ABOUT_EQUAL: f64 = 0.12;
 
-/// The cells that are known to be further off in the full form (docs/experiments.md), and how far they may be; any other
-/// that misses is news.
+/// Cells of the full form that are known to be further off (docs/experiments.md), each with its own
+/// tolerance. Any other miss is new.
 const KNOWN: [(&str, &str, &str, f64); 2] = [("A.2", "C4", "yellow", 0.15), ("A.7", "3", "6_Mbps_unsh", 0.12)];
 
-/// What did not hold, in words.
+/// Returns the criteria that did not hold, in words.
 pub fn shortfalls(finding: &Finding, quick: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     for table in ["A.2", "A.3", "A.4", "A.7"] {
@@ -59,7 +60,8 @@ fn cells(finding: &Finding, table: &str, within: f64, which: impl Fn(&str) -> bo
     }
 }
 
-/// Shaped beats unshaped at 3 KB; at large CBS trRAS falls below and G-trRAS is about equal.
+/// Checks that shaped flows beat unshaped ones at 3 KB, and that at a large CBS trRAS falls below and G-trRAS
+/// is about equal.
 fn crossovers(finding: &Finding, wrong: &mut Vec<String>) {
     for (table, green) in [("A.4", false), ("A.7", true)] {
         for (unshaped, shaped) in [(COLUMNS[0].0, COLUMNS[1].0), (COLUMNS[2].0, COLUMNS[3].0)] {

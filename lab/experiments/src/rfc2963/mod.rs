@@ -1,7 +1,7 @@
 //! The simulations of RFC 2963, appendix A: do rate adaptive shapers help TCP through a three colour marker?
 //!
-//! [`published`] has the tables, `play` one run, `judge` what must hold, `charts` the figures. What the RFC leaves open, and
-//! which values fit, is in `docs/experiments.md`.
+//! [`published`] has the tables, `play` one run, `judge` the criteria, `charts` the figures.
+//! `docs/experiments.md` lists the parameters that the RFC leaves open, and the values that fit.
 
 mod charts;
 mod judge;
@@ -17,7 +17,7 @@ use published::{A2, A3, A4, A5, A6, A7, COLUMNS, Goodput, Throughput};
 use sim::scenarios::rfc2963::{Params, Shaping};
 use terms::Bytes;
 
-/// It.
+/// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "rfc2963",
     about: "Rate adaptive shapers before a trTCM: 100 TCP connections over 70 Mb/s, tables A.2 to A.7",
@@ -32,10 +32,10 @@ const SMALL: u64 = 3;
 const LARGE: u64 = 100;
 /// CBS of the quick form.
 const QUICK: [u64; 2] = [SMALL, LARGE];
-/// Seeds of the full form: each cell is the mean of so many runs.
+/// The seeds of the full form: each cell is the mean of that many runs.
 const SEEDS: u64 = 3;
 
-/// One run of the experiment's parameters.
+/// Returns the parameters of one run.
 pub fn params(shaping: Shaping, kilobytes: u64, seed: u64) -> Params {
     Params { cbs: Bytes::new(kilobytes * 1_000), shaping, seed, ..Params::default() }
 }
@@ -71,7 +71,7 @@ fn run(options: &RunOptions) -> Result<Finding, Error> {
     Ok(finding)
 }
 
-/// A column of the tables of throughput, and how it is read.
+/// A column of the tables of throughput, and the function that reads it.
 type Quantity = (&'static str, fn(&CustomerResult) -> f64);
 
 const QUANTITIES: [Quantity; 3] = [
@@ -80,14 +80,14 @@ const QUANTITIES: [Quantity; 3] = [
     ("total", |customer| customer.total),
 ];
 
-/// Everything that was played.
+/// All runs and their results.
 struct Results {
     runs: Vec<Run>,
     found: Vec<Played>,
 }
 
 impl Results {
-    /// What `read` finds in each seed of a point.
+    /// Returns the value of `read` for each seed of a point.
     fn samples(&self, shaping: Shaping, kilobytes: u64, read: impl Fn(&Played) -> f64) -> Vec<f64> {
         let here = |(run, played)| (matches(run, shaping, kilobytes)).then(|| read(played));
         self.runs.iter().zip(&self.found).filter_map(here).collect()

@@ -6,44 +6,44 @@ use sim::World;
 use sim::scenario::TcpId;
 use sim::scenarios::rfc2963::{Params, ROUTERS, Shaping, rfc2963};
 
-/// What is played.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// The shaper of C6 to C10.
     pub shaping: Shaping,
-    /// CBS.
+    /// CBS, in KB of 1,000 bytes.
     pub kilobytes: u64,
-    /// All of it.
+    /// All parameters of the simulation.
     pub params: Params,
 }
 
-/// What a customer's workstations got, Mb/s over the measured window.
+/// The rates of a customer's workstations, Mb/s over the measured window.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CustomerResult {
-    /// Marked green: IP bytes before drops.
+    /// Bytes marked green: IP bytes before drops.
     pub green: f64,
-    /// Marked yellow.
+    /// Bytes marked yellow.
     pub yellow: f64,
-    /// All that was marked.
+    /// All marked bytes.
     pub total: f64,
-    /// Bytes that applications got in order.
+    /// Bytes that applications received in order.
     pub goodput: f64,
 }
 
-/// What a run showed.
+/// The results of a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Played {
-    /// C1 to C10.
+    /// The customers C1 to C10.
     pub customers: Vec<CustomerResult>,
     /// Data packets sent.
     pub packets: u64,
     /// Events played.
     pub events: u64,
-    /// How long it took on its core.
+    /// The time that the run took on its core, seconds.
     pub seconds: f64,
 }
 
-/// Plays it.
+/// Plays a run.
 ///
 /// # Errors
 /// A law of the simulator did not hold.

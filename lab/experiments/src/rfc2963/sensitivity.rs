@@ -1,4 +1,5 @@
-//! What each parameter that the RFC leaves open does to the tables: one is changed at a time, the rest stays.
+//! The effect of each parameter that the RFC leaves open on the tables: one is changed at a time, the rest
+//! stays.
 
 use super::play::{Played, Run, play};
 use super::published::{A2, A3, A4, A5, A6, A7, COLUMNS, Goodput, Throughput};
@@ -11,7 +12,7 @@ use sim::scenarios::rfc2963::{Params, Shaping, Thresholds};
 use terms::{Bytes, Rate, Span};
 use traffic::dropper::Coupling;
 
-/// It.
+/// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "rfc2963-sensitivity",
     about: "What each parameter that RFC 2963 leaves open does to its tables, one changed at a time",
@@ -23,7 +24,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Seeds of the full form.
 const SEEDS: u64 = 2;
 
-/// Percent above which a variant is not drawn.
+/// The distance above which a variant is not drawn, percent.
 const FAR: f64 = 25.0;
 
 /// A change, and its name.
@@ -131,7 +132,7 @@ fn run(options: &RunOptions) -> Result<Finding, Error> {
     Ok(finding)
 }
 
-/// The mean of runs: one customer's values after the other.
+/// Returns the mean of runs, one customer's values after the other.
 fn mean<'a>(runs: impl Iterator<Item = &'a Played>) -> Vec<super::CustomerResult> {
     let all: Vec<&Played> = runs.collect();
     let place = |n: usize| {
@@ -162,7 +163,8 @@ fn goodput(customers: &[super::CustomerResult], table: &Goodput, size: u64) -> V
     cells.map(|((_, customer), &cell)| (cell, customers[customer].goodput)).collect()
 }
 
-/// Of the tables of throughput, which have the most cells; variants that are far off would hide the others.
+/// Draws the tables of throughput, which have the most cells. Variants that are far off are left out, because
+/// they would hide the others.
 fn chart(finding: &Finding, seeds: u64) -> Chart {
     let columns = [("A.2, A.3", Rgb::BLUE), ("A.5, A.6", Rgb::RED)];
     let lines = columns.into_iter().map(|(column, color)| {

@@ -1,4 +1,4 @@
-//! What crosses a link, as a capture file that Wireshark opens: both directions in one file, by time.
+//! The packets on a link as a capture file that Wireshark opens: both directions in one file, by time.
 
 use super::file::ScenarioFile;
 use super::play::played;
@@ -9,12 +9,12 @@ use crate::experiment::sweep::RunFailed;
 use sim::scenario::{CaptureSpec, LinkId};
 use std::path::{Path, PathBuf};
 
-/// Most packets of a direction that are kept, and how much of each.
+/// The largest number of packets kept for a direction, and of bytes kept of each.
 const PACKETS: usize = 1_000_000;
 const SNAP: u32 = 65_535;
 
-/// Plays the first point of a scenario with its first seed, and writes what crosses the link into the folder. Says the
-/// file, and how many packets are in it.
+/// Plays the first point of a scenario with its first seed, and writes the packets on the link into the
+/// folder. Returns the file's path, and the number of packets in it.
 ///
 /// # Errors
 /// There is no such link; the scenario cannot be played; the file cannot be written.
@@ -47,7 +47,7 @@ fn dots(count: usize) -> &'static str {
     if count > 5 { ", ..." } else { "" }
 }
 
-/// The records of both files in the order of their times.
+/// Merges the records of both files in the order of their times.
 fn merged(files: [&[u8]; 2]) -> Result<(Vec<u8>, usize), &'static str> {
     let mut records = Vec::new();
     for file in files {

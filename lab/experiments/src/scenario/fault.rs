@@ -1,4 +1,4 @@
-//! What happens at a time: faults of links, nodes, agents, clocks.
+//! Timed events: faults of links, nodes, agents, clocks.
 
 use super::names::Reader;
 use super::text::{AtText, ImpairText, Kinds};
@@ -8,11 +8,11 @@ use sim::scenario::{Impairment, Scenario, ScenarioAction};
 use terms::{Span, Time};
 use toml::Spanned;
 
-/// Probabilities are counted in these.
+/// The number of parts in a probability of 1.
 const PARTS: u32 = 1_000_000;
 
 impl Reader<'_> {
-    /// One entry.
+    /// Reads one entry.
     pub(super) fn happens(&self, text: &Spanned<AtText>, scenario: &mut Scenario) -> Result<(), Mistake> {
         let found = text.get_ref();
         let mut actions = Vec::new();

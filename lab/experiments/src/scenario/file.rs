@@ -1,4 +1,4 @@
-//! A scenario file: TOML to `sim::scenario`, each mistake with its file and line.
+//! Reads a scenario file: TOML to `sim::scenario`. Each mistake has its file and line.
 
 use super::names::{MAX_NODES, Reader, window};
 use super::sweep::ScenarioSweep;
@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use terms::{FlowSpec, SenderTemplate, Session, Span, Time, Tspec};
 
-/// A scenario, what in it has names, its reservations, and what is swept.
+/// A scenario with the names of its parts, its reservations, and its sweep.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScenarioFile {
-    /// Where it came from; traces and queue trees are found from its folder.
+    /// The file's path. Traces and queue trees are relative to its folder.
     pub path: PathBuf,
-    /// The text, of which a sweep replaces values.
+    /// The file's text, in which a sweep replaces values.
     pub text: String,
-    /// What it is about.
+    /// The scenario's name.
     pub name: String,
-    /// Everything but the reservations.
+    /// The scenario without its reservations.
     pub scenario: Scenario,
     /// Names of the sources.
     pub sources: Vec<GroupMember>,
@@ -29,13 +29,13 @@ pub struct ScenarioFile {
     pub groups: Vec<String>,
     /// Names of the links.
     pub links: Vec<String>,
-    /// Reservations, for when they are made.
+    /// The reservations, for the runs that make them.
     pub reservations: Vec<ReservationSpec>,
     /// The sweep.
     pub sweep: ScenarioSweep,
 }
 
-/// Something with a name that may be counted in a group.
+/// A source or connection with a name, possibly in a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupMember {
     /// Its name.
@@ -47,21 +47,21 @@ pub struct GroupMember {
 /// A reservation for a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReservationSpec {
-    /// For which source.
+    /// The source.
     pub source: SourceId,
-    /// Who sends.
+    /// The sending node.
     pub sender: NodeId,
-    /// Who receives.
+    /// The receiving node.
     pub receiver: NodeId,
-    /// When both ends speak up.
+    /// The time at which both ends register.
     pub at: Time,
-    /// What the sender says it sends.
+    /// The Tspec that the sender announces.
     pub tspec: Tspec,
-    /// What the receiver asks for.
+    /// The flowspec that the receiver requests.
     pub flowspec: FlowSpec,
     /// The session.
     pub session: Session,
-    /// The sender's end.
+    /// The sender template.
     pub template: SenderTemplate,
 }
 
@@ -84,7 +84,7 @@ impl ScenarioFile {
         Ok(found)
     }
 
-    /// Reads a text as it stands.
+    /// Reads a text as it is, without its sweep.
     pub(super) fn once(file: &Path, text: &str) -> Result<ScenarioFile, Mistake> {
         let document = Document::new(file, text);
         let found: File = document.parse()?;
@@ -143,7 +143,7 @@ impl Reader<'_> {
     }
 }
 
-/// What stands in directions that do not say: an agent's data plane, unless the file says otherwise.
+/// Returns the default queue of directions: an agent's data plane, unless the file states another.
 pub(super) fn usual_queue() -> Queue {
     Queue::Port
 }

@@ -1,4 +1,4 @@
-//! Links, and what stands in each direction of them: conditioner and queue.
+//! Links, and the conditioner and queue in each of their directions.
 
 use super::file::usual_queue;
 use super::names::{MAX_NODES, Reader};
@@ -13,7 +13,7 @@ use traffic::port::SchedulerKind;
 use traffic::tree::{LinkShape, ShaperSpec, Sharing};
 
 impl Reader<'_> {
-    /// All links into the scenario; gives back the queue of directions that do not say.
+    /// Reads all links into the scenario. Returns the default queue of directions.
     pub(super) fn links(&mut self, found: &File, scenario: &mut Scenario) -> Result<Queue, Mistake> {
         let scheduler = found.scheduler.map_or(SchedulerKind::Htb, |text| text.0.0);
         for text in &found.link {
@@ -65,7 +65,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What one direction says, or the link for both.
+    /// Reads conditioner and queue of one direction, or the queue of the link for both.
     fn way_out(
         &self,
         text: &LinkText,

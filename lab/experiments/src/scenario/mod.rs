@@ -1,8 +1,9 @@
 //! Scenarios of the simulator as files: topology, queues, sources, TCP, reservations, faults, a sweep.
 //!
-//! `text` is the file as it is written; [`file`] reads one, each mistake with its line, by `names`, `link`, `source`, `tcp` and
-//! `fault`; [`sweep`] puts other values into fields; [`mod@play`] runs it, [`outcome`] is what came of it, and [`capture`] what crossed a link. The format is in
-//! `docs/simulator.md` and in `examples`.
+//! `text` is the file as it is written; [`file`] reads one with `names`, `link`, `source`, `tcp` and `fault`,
+//! and reports each mistake with its line; [`sweep`] puts other values into fields; [`mod@play`] runs it,
+//! [`outcome`] has the results, and [`capture`] the packets on a link. The format is in `docs/simulator.md`
+//! and in `examples`.
 
 pub mod capture;
 mod fault;

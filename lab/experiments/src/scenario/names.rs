@@ -1,4 +1,4 @@
-//! Names in a scenario file: of nodes, links, groups; and entries that stand for many.
+//! Names in a scenario file: of nodes, links, groups; and entries that are repeated.
 
 use super::text::{Repeat, ScenarioWindow};
 use agent_service::document::{Document, Mistake};
@@ -9,31 +9,31 @@ use std::net::IpAddr;
 use std::ops::Range;
 use terms::Time;
 
-/// Most nodes, and most links.
+/// The largest number of nodes, and of links.
 pub const MAX_NODES: usize = 10_000;
-/// Most sources and connections.
+/// The largest number of sources and connections together.
 pub const MAX_FLOWS: usize = 200_000;
 
-/// A reader at work: the document, and what is known by name so far.
+/// The state of a reader: the document, and the names found so far.
 pub struct Reader<'a> {
     pub document: Document<'a>,
     pub nodes: BTreeMap<String, NodeId>,
-    /// By the names of its ends.
+    /// Links by the names of their ends.
     pub links: BTreeMap<(String, String), LinkId>,
     /// Names of groups, in the order of their numbers.
     pub groups: Vec<String>,
 }
 
-/// The counters of one copy of a repeated entry.
+/// The counters of one copy of a repeated entry, by name.
 pub type Counters = BTreeMap<String, u32>;
 
 impl Reader<'_> {
-    /// A mistake at a place of the file.
+    /// Creates a mistake at a place of the file.
     pub fn wrong(&self, at: Range<usize>, message: impl Into<String>) -> Mistake {
         self.document.at(at, message)
     }
 
-    /// Every copy of an entry: one without counters if it is not repeated.
+    /// Returns every copy of an entry; one copy without counters if it is not repeated.
     pub fn copies(&self, repeat: &Repeat) -> Result<Vec<Counters>, Mistake> {
         let mut copies = vec![Counters::new()];
         let Some(spanned) = repeat else { return Ok(copies) };
@@ -55,7 +55,7 @@ impl Reader<'_> {
         Ok(copies)
     }
 
-    /// A name with its counters filled in.
+    /// Returns a name with its counters filled in.
     pub fn fill(&self, name: &str, counters: &Counters, at: Range<usize>) -> Result<String, Mistake> {
         let filled = counters
             .iter()
@@ -67,12 +67,12 @@ impl Reader<'_> {
         Ok(filled)
     }
 
-    /// The node of that name.
+    /// Returns the node of that name.
     pub fn node(&self, name: &str, at: Range<usize>) -> Result<NodeId, Mistake> {
         self.nodes.get(name).copied().ok_or_else(|| self.wrong(at, format!("there is no node {name:?}")))
     }
 
-    /// `yosemite-maui`, in either order; names may have a `-` in them.
+    /// Finds a link by its ends, `yosemite-maui`, in either order. Names may contain a `-`.
     pub fn link(&self, name: &str, at: Range<usize>) -> Result<LinkId, Mistake> {
         let splits = name.match_indices('-').map(|(i, _)| (name[..i].to_string(), name[i + 1..].to_string()));
         let mut known = splits.filter_map(|(a, b)| {
@@ -82,7 +82,7 @@ impl Reader<'_> {
         known.next().ok_or_else(|| self.wrong(at, format!("there is no link {name:?}: write its ends as NODE-NODE")))
     }
 
-    /// `"maui:5004"`.
+    /// Reads a node and a port, `"maui:5004"`.
     pub fn end(&self, text: &str, at: Range<usize>) -> Result<(NodeId, u16), Mistake> {
         let parts = text.rsplit_once(':');
         let (name, port) = parts.ok_or_else(|| self.wrong(at.clone(), format!("{text:?}: write NODE:PORT")))?;
@@ -90,7 +90,7 @@ impl Reader<'_> {
         Ok((self.node(name, at)?, port))
     }
 
-    /// The number of a group; a new name is a new group.
+    /// Returns the number of a group. A new name makes a new group.
     pub fn group(&mut self, name: &str) -> u32 {
         let known = self.groups.iter().position(|known| known == name);
         let place = known.unwrap_or_else(|| {
@@ -100,7 +100,7 @@ impl Reader<'_> {
         place as u32
     }
 
-    /// The addresses of two ends between which there is a way.
+    /// Returns the addresses of two ends between which there is a route.
     pub fn way(
         &self,
         map: &RouteMap,
@@ -119,7 +119,7 @@ impl Reader<'_> {
     }
 }
 
-/// A window as the simulator has it.
+/// Converts a window for the simulator.
 pub fn window(window: ScenarioWindow) -> (Time, Time) {
     (window.0, window.1)
 }

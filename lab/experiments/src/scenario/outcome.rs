@@ -1,4 +1,4 @@
-//! What a scenario showed: readings of each point, as tables, CSV, JSON and figures.
+//! The results of a scenario: readings of each point, as tables, CSV, JSON and figures.
 
 use crate::error::Error;
 use crate::experiment::finding::{put, quoted};
@@ -10,34 +10,34 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Everything.
+/// All results of a scenario.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ScenarioOutcome {
-    /// What it is about.
+    /// The scenario's name.
     pub name: String,
-    /// Independent runs of each point.
+    /// The number of independent runs of each point.
     pub seeds: u64,
     /// The points, in order.
     pub points: Vec<PointOutcome>,
-    /// Events played in all.
+    /// The number of events played in all runs.
     pub events: u64,
-    /// Data packets sent by sources and connections in all.
+    /// The number of data packets sent by sources and connections in all runs.
     pub packets: u64,
 }
 
 /// A point of the sweep.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PointOutcome {
-    /// The swept fields and their values, as they stand in the file.
+    /// The swept fields and their values, as written in the file.
     pub at: Vec<(String, String)>,
-    /// What was read.
+    /// The readings at this point.
     pub readings: Vec<SeedMeans>,
 }
 
-/// What was read of one thing: means over the seeds.
+/// The readings of one source, connection, group or link: means over the seeds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SeedMeans {
-    /// `source`, `tcp`, `group`, `link`.
+    /// The kind: `source`, `tcp`, `group`, `link`.
     pub kind: String,
     /// Its name.
     pub name: String,
@@ -45,35 +45,35 @@ pub struct SeedMeans {
     pub values: Vec<OutcomeValue>,
 }
 
-/// A value of a reading; one that no run has is left out.
+/// A value of a reading. A value that no run has is left out.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct OutcomeValue {
-    /// What, with its unit.
+    /// The value's name, with its unit.
     pub what: String,
     /// The mean over the seeds.
     pub mean: f64,
-    /// Half the width of its 95 % confidence interval; null of a single run.
+    /// Half the width of its 95 % confidence interval; null for a single run.
     pub ci95: Option<f64>,
 }
 
-/// What one run read of one thing.
+/// The readings of one source, connection, group or link in one run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Raw {
     /// As in [`SeedMeans`].
     pub kind: String,
     /// As in [`SeedMeans`].
     pub name: String,
-    /// The values; null where there is none.
+    /// The values; null for a missing one.
     pub values: Vec<(String, Option<f64>)>,
 }
 
 impl Raw {
-    /// Of nothing yet.
+    /// Creates a reading without values.
     pub fn new(kind: &str, name: &str) -> Raw {
         Raw { kind: kind.into(), name: name.into(), values: Vec::new() }
     }
 
-    /// With one more value.
+    /// Adds a value.
     #[must_use]
     pub fn with(mut self, what: &str, value: impl Into<Option<f64>>) -> Raw {
         self.values.push((what.into(), value.into()));
@@ -82,13 +82,13 @@ impl Raw {
 }
 
 impl SeedMeans {
-    /// The mean of a value.
+    /// Returns the mean of a value.
     pub fn get(&self, what: &str) -> Option<f64> {
         self.values.iter().find(|value| value.what == what).map(|value| value.mean)
     }
 }
 
-/// Means over the runs of one point, all of which read the same things.
+/// Computes means over the runs of one point, which all have the same readings.
 pub fn readings(runs: &[&[Raw]]) -> Vec<SeedMeans> {
     let Some(first) = runs.first() else { return Vec::new() };
     let reading = |(n, raw): (usize, &Raw)| {
@@ -103,16 +103,16 @@ pub fn readings(runs: &[&[Raw]]) -> Vec<SeedMeans> {
     first.iter().enumerate().map(reading).collect()
 }
 
-/// The kinds, with what a figure of them shows.
+/// The kinds, each with the value and the axis of its figure.
 const KINDS: [(&str, &str, &str); 4] = [
     ("source", "received Mb/s", "Received (Mb/s)"),
     ("tcp", "goodput Mb/s", "Goodput (Mb/s)"),
     ("group", "goodput Mb/s", "Goodput and received (Mb/s)"),
     ("link", "offered Mb/s", "Offered to the link (Mb/s)"),
 ];
-/// More connections than this are shown by group only, if there are groups.
+/// The number of connections above which only groups are shown, if there are groups.
 const MANY: usize = 40;
-/// Most lines of a figure.
+/// The largest number of lines in a figure.
 const LINES: usize = 8;
 const COLORS: [Rgb; 5] = [Rgb::BLUE, Rgb::RED, Rgb::GREEN, Rgb::AMBER, Rgb::GREY];
 
@@ -136,7 +136,7 @@ impl std::fmt::Display for ScenarioOutcome {
 }
 
 impl ScenarioOutcome {
-    /// The readings of a kind, with their points.
+    /// Returns the readings of a kind, with their points.
     pub fn of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = (&'a PointOutcome, &'a SeedMeans)> {
         let readings = self.points.iter().flat_map(|point| point.readings.iter().map(move |reading| (point, reading)));
         readings.filter(move |(_, reading)| reading.kind == kind)
@@ -168,7 +168,7 @@ impl ScenarioOutcome {
         table
     }
 
-    /// Every value in a row of its own.
+    /// Formats every value in a row of its own.
     pub fn csv(&self) -> String {
         let fields = self.points.first().map_or(&[][..], |point| &point.at);
         let head = fields.iter().map(|(field, _)| quoted(field));
@@ -187,12 +187,13 @@ impl ScenarioOutcome {
         text
     }
 
-    /// In a line, for scripts.
+    /// Formats the results as a line for scripts.
     pub fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_else(|_| unreachable!("an outcome is text and numbers"))
     }
 
-    /// A figure per kind: against the values of the first field with numbers, or by place where nothing is swept.
+    /// Draws a figure for each kind: against the first swept field with numbers, or by position without a
+    /// sweep.
     pub fn charts(&self) -> Vec<(String, Chart)> {
         let kinds =
             KINDS.iter().filter_map(|(kind, what, label)| Some((kind.to_string(), self.chart(kind, what, label)?)));
@@ -264,12 +265,12 @@ fn shown(value: &OutcomeValue) -> String {
     }
 }
 
-/// A value without its quotes.
+/// Returns a value without its quotes.
 fn bare(value: &str) -> &str {
     value.trim_matches(['"', '\''])
 }
 
-/// A value as a number, rates in Mb/s, sizes in kB, times in ms.
+/// Reads a value as a number: rates in Mb/s, sizes in kB, times in ms.
 fn number(value: &str) -> Option<f64> {
     let text = bare(value);
     let rate = || rpc::units::parse_rate(text).ok().map(|rate| rate.as_bps() as f64 / 1e6);

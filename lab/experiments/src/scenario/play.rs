@@ -1,4 +1,4 @@
-//! Plays a scenario, every point of its sweep with every seed, and reads what came of it.
+//! Plays a scenario, every point of its sweep with every seed, and reads its results.
 
 use super::file::{GroupMember, ScenarioFile};
 use super::outcome::{PointOutcome, Raw, ScenarioOutcome, readings};
@@ -13,26 +13,26 @@ use sim::scenario::{EgressSpec, Scenario, ScenarioAction, SendPattern, SimReserv
 use std::path::PathBuf;
 use terms::Span;
 
-/// How long a point is played on after what is measured, so that the last packets arrive.
+/// The time that a point is played on after the measured window, so that the last packets arrive.
 const COOL_DOWN: Span = Span::from_millis(500);
-/// The application that a source's sender registers as; its receiver has the next number.
+/// The applications of a source: its sender has the first number, its receiver the next.
 const APPS_PER_SOURCE: u64 = 2;
 
-/// How a scenario is to be played.
+/// The options of a run.
 #[derive(Debug)]
 pub struct PlayOptions {
-    /// Where finished runs are kept, so that an interrupted sweep goes on.
+    /// The file of finished runs, from which an interrupted sweep continues.
     pub kept: Option<PathBuf>,
-    /// Whether progress is shown.
+    /// True to show progress.
     pub progress: bool,
-    /// Whether the user wants it to stop.
+    /// The means by which the user stops the run.
     pub patience: Patience,
-    /// How many threads; none: one per core.
+    /// The number of threads; `None`: one per core.
     pub threads: Option<usize>,
 }
 
 impl PlayOptions {
-    /// Nothing kept, nothing shown.
+    /// Returns options without progress and without a file.
     pub fn plain() -> PlayOptions {
         PlayOptions { kept: None, progress: false, patience: Patience::endless(), threads: None }
     }
@@ -44,7 +44,7 @@ struct Run {
     seed: u64,
 }
 
-/// What a run showed.
+/// The results of a run.
 #[derive(Serialize, Deserialize)]
 struct Played {
     readings: Vec<Raw>,
@@ -52,10 +52,11 @@ struct Played {
     packets: u64,
 }
 
-/// Plays every point.
+/// Plays every point of the sweep.
 ///
 /// # Errors
-/// A scenario means nothing, or a law did not hold, which is our own fault: the seed in the message reproduces it.
+/// A scenario is invalid, or a law did not hold, which is our own fault: the seed in the message reproduces
+/// it.
 pub fn play(file: &ScenarioFile, options: &PlayOptions) -> Result<ScenarioOutcome, Error> {
     let points = file.sweep.points();
     let seeds = file.sweep.seeds;
@@ -87,7 +88,7 @@ pub fn play(file: &ScenarioFile, options: &PlayOptions) -> Result<ScenarioOutcom
     Ok(outcome)
 }
 
-/// FNV-1a: the same in every version of the program.
+/// Computes FNV-1a, which is the same in every version of the program.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -98,10 +99,10 @@ fn one(file: &ScenarioFile, run: &Run) -> Result<Played, RunFailed> {
     Ok(Played { readings: read(&file, &world, reserved), events: world.events(), packets: world.packets() })
 }
 
-/// Plays a scenario with one seed to its end, and holds it to the simulator's laws.
+/// Plays a scenario with one seed to its end, and checks the simulator's laws.
 ///
 /// # Errors
-/// Why it cannot be played, or which law did not hold.
+/// The scenario cannot be played, or a law did not hold.
 pub fn played(file: &ScenarioFile, reserved: bool, seed: u64) -> Result<(Scenario, World), RunFailed> {
     let scenario = with_reservations(file, reserved, seed);
     let mut world = World::new(&scenario).map_err(|wrong| RunFailed(wrong.what))?;
@@ -195,7 +196,7 @@ fn group(file: &ScenarioFile, world: &World, number: usize) -> Raw {
         .with("timeouts", timeouts as f64)
 }
 
-/// A direction of a link that says what stands in it: what came to it by colour, and what it dropped.
+/// Reads a direction with its own queue or conditioner: offered traffic by colour, and drops.
 fn link(file: &ScenarioFile, world: &World, egress: &EgressSpec) -> Raw {
     let ends = file.scenario.links[egress.link.0].ends.map(|end| file.scenario.nodes[end.0].name.as_str());
     let (from, to) = if egress.side == 0 { (ends[0], ends[1]) } else { (ends[1], ends[0]) };

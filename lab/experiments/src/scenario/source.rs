@@ -13,11 +13,11 @@ use terms::{Bytes, FlowKey, FlowSpec, Rate, Rspec, SenderTemplate, Session, Span
 use toml::Spanned;
 
 const UDP: u8 = 17;
-/// Most packets of a trace.
+/// The largest number of packets in a trace.
 const MAX_TRACE: usize = 10_000_000;
 
 impl Reader<'_> {
-    /// The sources of an entry.
+    /// Reads the sources of an entry.
     pub(super) fn sources(
         &mut self,
         text: &SourceText,
@@ -133,7 +133,7 @@ impl Reader<'_> {
         Ok(SendPattern::Video { interval: interval.0, packets, spread_percent: spread })
     }
 
-    /// The packets of a capture, from its first on; their times must not run backwards by more than the file's order.
+    /// Reads the packets of a capture in the order of their times, which count from the first.
     fn trace(&self, text: &Spanned<TraceText>) -> Result<Trace, Mistake> {
         let wrong = |message: String| self.wrong(text.span(), message);
         let TraceText { file, dst_port } = text.get_ref();

@@ -1,7 +1,7 @@
 //! A sweep: the same scenario with other values in some of its fields, each with several seeds.
 //!
-//! A value is put where the field stands in the text, and the text is read again: whatever a file can say can be swept,
-//! and a mistake in a swept value is told with the field's line.
+//! A value replaces the field's text, and the whole text is read again: every field of a file can be swept,
+//! and a mistake in a swept value is reported with the field's line.
 
 use super::ScenarioFile;
 use super::text::{File, SweepText};
@@ -11,37 +11,37 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What is swept.
+/// The axes and seeds of a sweep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScenarioSweep {
-    /// The axes; the last changes fastest.
+    /// The axes; the last one changes fastest.
     pub axes: Vec<Axis>,
-    /// Independent runs of each point.
+    /// The number of independent runs of each point.
     pub seeds: u64,
 }
 
 /// A field and its values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Axis {
-    /// `source.flood.cbr`; `reserve` for the reservations.
+    /// The field's path, `source.flood.cbr`; `reserve` for the reservations.
     pub field: String,
-    /// Its values as they stand in the file.
+    /// The values, as written in the file.
     pub values: Vec<String>,
-    /// Where the field's value is in the text; `None` for `reserve`.
+    /// The position of the field's value in the text; `None` for `reserve`.
     place: Option<Range<usize>>,
-    /// Where each value is in the text.
+    /// The position of each value in the text.
     said: Vec<Range<usize>>,
 }
 
-/// The axis of the reservations.
+/// The field name of the reservations' axis.
 pub const RESERVE: &str = "reserve";
 
-/// A point of a sweep: a value of each axis, by its place.
+/// A point of a sweep: the index of a value for each axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GridPoint(pub Vec<usize>);
 
 impl ScenarioSweep {
-    /// Reads what is to be swept, and finds the fields.
+    /// Reads the sweep, and finds its fields.
     pub(super) fn read(
         document: &Document<'_>,
         text: &str,
@@ -80,7 +80,7 @@ impl ScenarioSweep {
         Ok(ScenarioSweep { axes, seeds })
     }
 
-    /// Every point, in order.
+    /// Returns every point, in order.
     pub fn points(&self) -> Vec<GridPoint> {
         let mut points = vec![Vec::new()];
         for axis in &self.axes {
@@ -96,15 +96,15 @@ impl ScenarioSweep {
         points.into_iter().map(GridPoint).collect()
     }
 
-    /// The values of a point, with their fields.
+    /// Returns the values of a point, with their fields.
     pub fn values<'a>(&'a self, point: &'a GridPoint) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.axes.iter().zip(&point.0).map(|(axis, &n)| (axis.field.as_str(), axis.values[n].as_str()))
     }
 
-    /// The scenario of a point, and whether its reservations are made.
+    /// Returns the scenario of a point, and true if its reservations are made.
     ///
     /// # Errors
-    /// The values make no sense together.
+    /// The values do not fit together.
     pub fn at(&self, file: &ScenarioFile, point: &GridPoint) -> Result<(ScenarioFile, bool), Mistake> {
         let mut reserved = !file.reservations.is_empty();
         let mut places = Vec::new();
@@ -135,7 +135,7 @@ impl ScenarioSweep {
     }
 }
 
-/// The text with other values in some places.
+/// Returns the text with other values in some places.
 fn with(text: &str, mut places: Vec<(Range<usize>, &str)>) -> String {
     let mut text = text.to_string();
     // From the end, so that places before stay where they are.
@@ -146,7 +146,7 @@ fn with(text: &str, mut places: Vec<(Range<usize>, &str)>) -> String {
     text
 }
 
-/// The short form: rates of one source with cbr.
+/// Reads the short form: the rates of one source with cbr.
 fn rates(
     document: &Document<'_>,
     text: &str,
@@ -193,7 +193,7 @@ fn axis(
     Ok(Axis { field: field.to_string(), values, place: Some(place), said })
 }
 
-/// Where the value at the end of the path is.
+/// Returns the position of the value at the end of the path.
 fn find(value: &Spanned<DeValue<'_>>, steps: &[&str]) -> Option<Range<usize>> {
     match value.get_ref() {
         DeValue::Table(table) => {
@@ -209,7 +209,7 @@ fn find(value: &Spanned<DeValue<'_>>, steps: &[&str]) -> Option<Range<usize>> {
     }
 }
 
-/// Whether an entry has that name: its `name`, or for a link its two ends.
+/// True if an entry has that name: its `name`, or for a link its two ends.
 fn is_named(entry: &DeValue<'_>, name: &str) -> bool {
     let DeValue::Table(table) = entry else { return false };
     match (table.get("name").map(Spanned::get_ref), table.get("between").map(Spanned::get_ref)) {

@@ -10,16 +10,16 @@ use sim::scenario::{NodeId, RtoSpec, Scenario, Tcp, TcpSpec};
 use std::ops::Range;
 use terms::{Span, Time};
 
-/// The receiver's port where none is said, and the first of the senders'.
+/// The receiver's default port, and the first port of the senders.
 const PORT: u16 = 5_001;
 const FIRST_PORT: u16 = 10_000;
-/// The group of connections that name none.
+/// The group of connections without a group.
 const ALONE: u32 = u32::MAX;
-/// Start times are of a stream of chance that no source of the simulator has.
+/// The random stream of start times. No source of the simulator uses it.
 const STREAM: u64 = 1 << 41;
 
 impl Reader<'_> {
-    /// The connections of an entry.
+    /// Reads the connections of an entry.
     pub(super) fn connections(
         &mut self,
         text: &TcpText,
@@ -79,7 +79,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// `maui`, or `maui:5001`.
+    /// Reads a node with an optional port: `maui`, or `maui:5001`.
     fn tcp_end(&self, text: &str, counters: &Counters, port: u16, at: Range<usize>) -> Result<(NodeId, u16), Mistake> {
         let text = self.fill(text, counters, at.clone())?;
         if text.contains(':') { self.end(&text, at) } else { Ok((self.node(&text, at)?, port)) }

@@ -1,4 +1,5 @@
-//! The scenario file as it is written: one struct per kind of entry. What the entries mean is in the files beside this one.
+//! The scenario file as written: one struct per kind of entry. The other files of this folder interpret the
+//! entries.
 
 use crate::plane::leaf_text::{DropperText, MarkerText, MeterText, ShaperText};
 use crate::plane::words::{Word, Written};
@@ -8,7 +9,7 @@ use terms::{Bytes, Dscp, Rate, Span, Time};
 use toml::Spanned;
 use traffic::port::SchedulerKind;
 
-/// How often an entry stands for itself: counters by name; `{name}` in the entry's names is each value from 1 on.
+/// The number of copies of an entry: counters by name. `{name}` in the entry's names is each value from 1 on.
 pub type Repeat = Option<Spanned<BTreeMap<String, u32>>>;
 
 #[derive(Deserialize)]
@@ -20,10 +21,10 @@ pub struct File {
     pub scheduler: Option<Word<SchedulerName>>,
     pub refresh: Option<Word<Span>>,
     pub measure: Spanned<ScenarioWindow>,
-    /// Whether nodes run agents, where they do not say.
+    /// True if nodes run agents by default.
     #[serde(default = "yes")]
     pub agents: bool,
-    /// What stands in directions of links that do not say, without an agent.
+    /// The default queue in directions of links, without an agent.
     pub queue: Option<Spanned<QueueText>>,
     #[serde(default)]
     pub node: Vec<NodeText>,
@@ -42,7 +43,7 @@ fn yes() -> bool {
     true
 }
 
-/// `htb`, `hfsc`, `priority`.
+/// The name of a scheduler: `htb`, `hfsc`, `priority`.
 #[derive(Clone, Copy)]
 pub struct SchedulerName(pub SchedulerKind);
 
@@ -57,7 +58,7 @@ impl Written for SchedulerName {
     }
 }
 
-/// `["2s", "12s"]`: from the first instant on, before the second.
+/// A half-open interval, `["2s", "12s"]`: from the first instant on, before the second.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "[Word<Span>; 2]")]
 pub struct ScenarioWindow(pub Time, pub Time);
@@ -102,7 +103,7 @@ pub struct WayText {
     pub conditioner: Option<Spanned<ConditionerText>>,
 }
 
-/// Where packets wait: first in, first out; behind a dropper, if there is one.
+/// A queue of packets in front of a link: first in, first out; behind a dropper, if there is one.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueueText {
@@ -110,7 +111,7 @@ pub struct QueueText {
     pub bytes: Option<Word<Bytes>>,
     pub dropper: Option<Spanned<DropperText>>,
     pub marker: Option<Spanned<MarkerText>>,
-    /// A whole queue tree, as `sluice plane` reads it; the path is from the scenario's folder.
+    /// The file of a whole queue tree, as for `sluice plane`. The path is relative to the scenario's folder.
     pub tree: Option<Spanned<String>>,
 }
 
@@ -220,7 +221,7 @@ pub struct TcpText {
     pub to: Spanned<String>,
     pub group: Option<String>,
     pub start: Option<Word<Span>>,
-    /// Starts by chance, evenly within so long after `start`.
+    /// The window after `start` in which connections start at random, evenly.
     pub start_spread: Option<Word<Span>>,
     pub stop: Option<Word<Span>>,
     pub bytes: Option<Word<Bytes>>,
@@ -260,7 +261,7 @@ pub struct RtoText {
     pub tick: Option<Word<Span>>,
 }
 
-/// Something that happens: a time, and exactly one thing.
+/// A timed event: a time, and exactly one action.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AtText {
@@ -283,7 +284,7 @@ pub struct AtText {
 #[serde(deny_unknown_fields)]
 pub struct ImpairText {
     pub link: String,
-    /// `data`, `signalling`; both if not said.
+    /// The affected packets, `data` or `signalling`; both by default.
     pub of: Option<Word<Kinds>>,
     #[serde(default)]
     pub loss: f64,
@@ -294,7 +295,7 @@ pub struct ImpairText {
     pub late: Option<Word<Span>>,
 }
 
-/// Which packets.
+/// A kind of packets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kinds {
     Data,
@@ -315,7 +316,7 @@ impl Written for Kinds {
 #[serde(deny_unknown_fields)]
 pub struct ClockStepText {
     pub node: String,
-    /// `5s`, `-5s`.
+    /// The size and direction of the step: `5s`, `-5s`.
     pub by: String,
 }
 
@@ -329,20 +330,20 @@ pub struct FailPlaneText {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SweepText {
-    /// Independent runs of each point: the file's seed and those that follow.
+    /// The number of independent runs of each point, with the file's seed and the following ones.
     pub seeds: Option<Spanned<u64>>,
     pub over: Option<Vec<Spanned<OverText>>>,
-    /// Short for `over` the rate of a source with cbr.
+    /// A short form of `over` for the rate of a source with cbr.
     pub source: Option<Spanned<String>>,
     pub rates: Option<Vec<Spanned<String>>>,
-    /// Without and with the reservations.
+    /// The values of the reservations' axis: without them, with them.
     pub reserve: Option<Vec<bool>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OverText {
-    /// A field of this file: `source.flood.cbr`, `link.yosemite-maui.rate`.
+    /// The path of a field in this file: `source.flood.cbr`, `link.yosemite-maui.rate`.
     pub field: Spanned<String>,
     pub values: Vec<Spanned<serde::de::IgnoredAny>>,
 }

@@ -1,5 +1,5 @@
-//! A reserved sender that sends three times its reservation: its excess is best effort, and costs the second reserved
-//! flow nothing and best effort as a whole nothing.
+//! A reserved sender sends three times its reservation: its excess is best effort, and costs neither the
+//! second reserved flow nor best effort as a whole anything.
 
 use super::{ReservedTrial, slots};
 use crate::bed::{Bed, NEAR, RECEIVER, SENDER};
@@ -12,17 +12,18 @@ use serde::Serialize;
 use std::time::Duration;
 use terms::Rate;
 
-/// What the cheat reserves; it sends three times as much.
+/// The cheat's reservation; it sends three times as much.
 const CHEAT: Rate = Rate::from_kbps(1_000);
-/// What the honest flow reserves and sends, a little less: a constant flow at exactly its rate drifts out of its bucket.
+/// The honest flow's reservation and its slightly lower rate: a constant flow at exactly its rate drifts out
+/// of its bucket.
 const HONEST: Rate = Rate::from_kbps(2_000);
 const HONEST_SENDS: Rate = Rate::from_kbps(1_950);
-/// More than the link carries.
+/// The rate of the flood, more than the link carries.
 const FLOOD: Rate = Rate::from_mbps(12);
-/// Queues fill, and drain.
+/// The pause in which queues fill, or drain.
 const SETTLE: Duration = Duration::from_millis(1_000);
 
-/// Rates in Mb/s of IP bytes.
+/// The results of the trial; rates are in Mb/s of IP bytes.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Excess {
     /// While the cheat keeps to its reservation.
@@ -31,25 +32,25 @@ pub struct Excess {
     pub during: Shares,
 }
 
-/// What everyone got.
+/// The rates of all flows.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Shares {
-    /// The cheat, in all.
+    /// The cheat's total rate.
     pub cheat_mbps: f64,
-    /// The honest reserved flow.
+    /// The rate of the honest reserved flow.
     pub honest_mbps: f64,
-    /// Of the honest flow: packets that were sent and did not come.
+    /// Packets of the honest flow that were sent and did not arrive.
     pub honest_lost: u64,
-    /// The flood.
+    /// The rate of the flood.
     pub flood_mbps: f64,
-    /// Best effort: the flood and what the cheat got above its reservation.
+    /// The rate of best effort: the flood, and the cheat's traffic above its reservation.
     pub best_effort_mbps: f64,
 }
 
-/// Runs it; each phase is measured for `length`.
+/// Runs the trial; each phase is measured for `length`.
 ///
 /// # Errors
-/// A reservation fails, or the user stops us.
+/// A reservation fails, or the user stops the run.
 pub fn run(bed: &Bed, length: Duration, patience: &Patience) -> Result<Excess, Error> {
     let clock = Clock::start();
     let cheat = ReservedTrial::start(bed, 6_001, CHEAT, clock)?;
@@ -89,7 +90,7 @@ fn shares(flows: [&Cbr; 3], length: Duration, patience: &Patience) -> Result<Sha
     })
 }
 
-/// Packets of a flow that may be on the path at once.
+/// The largest number of packets of a flow that are on the path at once.
 const UNDER_WAY: u64 = 20;
 
 impl std::fmt::Display for Excess {
@@ -118,7 +119,7 @@ impl std::fmt::Display for Excess {
 }
 
 impl Excess {
-    /// What should have held and did not.
+    /// Returns the expected results that did not appear, in words.
     pub fn shortfalls(&self) -> Vec<String> {
         let mut found = Vec::new();
         let (before, during) = (&self.before, &self.during);

@@ -1,6 +1,6 @@
-//! The receiver's agent is killed: the last router keeps the reservation for its lifetime after the last refresh that
-//! it received, never less, and tears upstream; then every ledger is empty one round trip later, while path state
-//! stays as long as the sender refreshes it (RFC 2205 sections 3.7 and 3.1.6).
+//! The receiver's agent is killed. The last router keeps the reservation for its lifetime after the last
+//! refresh that it received, never less, and tears upstream; one round trip later every ledger is empty,
+//! while path state stays as long as the sender refreshes it (RFC 2205 sections 3.7 and 3.1.6).
 
 use super::{ReservedTrial, kill, slots};
 use crate::bed::{Bed, CARRIERS, FAR, RECEIVER};
@@ -15,29 +15,29 @@ use terms::{Rate, Span};
 
 const RATE: Rate = Rate::from_kbps(3_300);
 const PORT: u16 = 6_005;
-/// How soon a change is noticed.
+/// The interval between two looks.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What was found, milliseconds.
+/// The results, milliseconds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct KillReceiver {
     /// The least lifetime: (K + 0.5) x 1.5 x R with K = 3.
     pub lifetime_ms: f64,
-    /// From the last Resv that the last router received to the end of its reservation: the longest that it can have
-    /// been, so that a shorter one is an early end for certain.
+    /// The time from the last Resv at the last router to the end of its reservation. It is the upper bound,
+    /// so a value below the lifetime is certainly an early end.
     pub lived_ms: f64,
-    /// How much shorter it can have been.
+    /// The largest error of `lived_ms`.
     pub uncertainty_ms: f64,
-    /// From there until every ledger was empty.
+    /// The time from there until every ledger was empty.
     pub emptied_ms: f64,
-    /// Path states at the last router afterwards.
+    /// The number of path states at the last router afterwards.
     pub path_states: usize,
 }
 
-/// Runs it on a testbed whose RSVP refreshes every `refresh`.
+/// Runs the trial on a testbed whose RSVP refreshes every `refresh`.
 ///
 /// # Errors
-/// The reservation fails, never expires, or the user stops us.
+/// The reservation fails, never expires, or the user stops the run.
 pub fn run(bed: &Bed, refresh: Span, patience: &Patience) -> Result<KillReceiver, Error> {
     let stream = ReservedTrial::start(bed, PORT, RATE, Clock::start())?;
     let mut far = bed.client(FAR)?;
@@ -75,10 +75,10 @@ pub fn run(bed: &Bed, refresh: Span, patience: &Patience) -> Result<KillReceiver
     })
 }
 
-/// Looks again and again when the last Resv came.
+/// Polls the last router for the arrival of Resv messages.
 struct Watch {
     messages: u64,
-    /// The last one came after this.
+    /// A time before which the last Resv did not arrive.
     last_resv: Instant,
     before: Instant,
     /// The longest time between two looks.
@@ -91,7 +91,7 @@ impl Watch {
         Ok(Watch { messages: resv_messages(far)?, last_resv: now, before: now, longest: Duration::ZERO })
     }
 
-    /// Gives the slots that are held.
+    /// Returns the number of slots in use.
     fn look(&mut self, far: &mut Client) -> Result<usize, Error> {
         std::thread::sleep(LOOK);
         let begin = Instant::now();
@@ -144,7 +144,8 @@ impl std::fmt::Display for KillReceiver {
 }
 
 impl KillReceiver {
-    /// What should have held and did not. `slack_ms` is what this machine's scheduling may add.
+    /// Returns the expected results that did not appear, in words. `slack_ms` is the delay that this
+    /// machine's scheduling may add.
     pub fn shortfalls(&self, slack_ms: f64) -> Vec<String> {
         let mut found = Vec::new();
         if self.lived_ms < self.lifetime_ms {

@@ -1,5 +1,6 @@
-//! `kill -9` of a router's agent in the middle of a reserved stream under flood. The program, its link and its map are
-//! pinned: packets go on being classified; the restarted agent adopts what it finds before it reads the first message.
+//! `kill -9` of a router's agent during a reserved stream under flood. The program, its link and its map are
+//! pinned: packets are still classified; the restarted agent adopts this state before it reads the first
+//! message.
 
 use super::{ReservedTrial, Restarted, kill, restart, tspec, udp_flow};
 use crate::bed::{Bed, FAR, NEAR, RECEIVER, SENDER};
@@ -20,33 +21,33 @@ use traffic::plan::ClassId;
 const STREAM: Rate = Rate::from_kbps(3_300);
 const STREAM_SENDS: Rate = Rate::from_kbps(3_100);
 const FLOOD: Rate = Rate::from_mbps(12);
-/// Fits beside nothing of what is adopted, and would fit if that were forgotten.
+/// A rate that does not fit beside the adopted reservation, and would fit without it.
 const TOO_MUCH: Rate = Rate::from_mbps(8);
 const PORT: u16 = 6_003;
 
-/// What was found.
+/// The results of the trial.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct KillRouter {
-    /// Packets of the stream that were sent while there was no agent, and a little longer.
+    /// Packets of the stream that were sent without an agent, and a little longer.
     pub sent: u64,
-    /// Of these, the ones that did not arrive.
+    /// The number of these packets that did not arrive.
     pub lost: u64,
     /// Reserved packets that the policer sent as best effort, from the reservation to the end.
     pub in_default_class: u64,
-    /// Packets that the reserved class sent while there was no agent.
+    /// Packets that the reserved class sent without an agent.
     pub class_packets: u64,
-    /// What the restarted agent says of the reservation at once.
+    /// The state of the reservation in the restarted agent at once.
     pub adopted: Option<String>,
-    /// What a request for the adopted capacity was answered with; nothing if it was granted.
+    /// The refusal of a request for the adopted capacity; `None`: it was granted.
     pub refused: Option<String>,
-    /// What the agent says of the reservation after it was refreshed, if it was waited for.
+    /// The state of the reservation after its refresh, if the trial waited for it.
     pub refreshed: Option<String>,
 }
 
-/// Runs it: no agent for `length`.
+/// Runs the trial without an agent for `length`.
 ///
 /// # Errors
-/// A reservation fails, the agent does not come back, or the user stops us.
+/// A reservation fails, the agent does not come back, or the user stops the run.
 pub fn run(bed: &Bed, length: Duration, patience: &Patience) -> Result<(KillRouter, Restarted), Error> {
     let clock = Clock::start();
     let stream = ReservedTrial::start(bed, PORT, STREAM, clock)?;
@@ -77,12 +78,12 @@ pub fn run(bed: &Bed, length: Duration, patience: &Patience) -> Result<(KillRout
     Ok((found, agent))
 }
 
-/// Packets of a flow that may be on the path at once.
+/// The largest number of packets of a flow that are on the path at once.
 const UNDER_WAY: u64 = 20;
-/// How long the next refresh may take: one and a half of the 30 s of RFC 2205 section 3.7, and some.
+/// The time limit for the next refresh: one and a half of the 30 s of RFC 2205 section 3.7, and a margin.
 const REFRESH: Duration = Duration::from_secs(50);
 
-/// The reserved class before the bottleneck, as the kernel counts it.
+/// Returns the kernel's packet count of the reserved class before the bottleneck.
 fn class_packets(bed: &Bed) -> Result<u64, Error> {
     let interface = bed.interface(NEAR, FAR)?;
     let namespace = Namespace::open(&bed.node(NEAR)?.namespace)?;
@@ -102,7 +103,7 @@ fn row(bed: &Bed, flow: &ReservedFlow) -> Result<Option<ReservationRow>, Error> 
     Ok(rows.into_iter().find(|row| (row.session, row.sender) == (flow.session, flow.sender)))
 }
 
-/// Asks for more than is left beside what was adopted.
+/// Requests more than is left beside the adopted reservation. Returns the refusal.
 fn refusal(bed: &Bed) -> Result<Option<String>, Error> {
     let flow = udp_flow(bed, PORT + 1)?;
     let mut receiving = Receiving::start(bed.client(RECEIVER)?, flow)?;
@@ -138,7 +139,7 @@ impl std::fmt::Display for KillRouter {
 }
 
 impl KillRouter {
-    /// What should have held and did not.
+    /// Returns the expected results that did not appear, in words.
     pub fn shortfalls(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut must = |holds: bool, what: &str| {

@@ -1,7 +1,7 @@
-//! Trials by fault: what must hold when a sender cheats or an agent dies, on real packets.
+//! Trials by fault on real packets: a sender cheats, or an agent dies.
 //!
-//! Each trial runs on a testbed that is up, measures, and says what it found; the judgement is in `shortfalls` of what
-//! it found, so that a test and `sluice lab` agree.
+//! Each trial runs on an existing testbed, measures, and returns its results. Their function `shortfalls`
+//! judges them, so that a test and `sluice lab` agree.
 
 pub mod excess;
 pub mod kill_receiver;
@@ -22,10 +22,10 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use terms::{Bytes, Rate, Span, Tspec};
 
-/// How long an agent may take until it answers again.
+/// The time limit for a restarted agent to answer.
 const RESTART: Duration = Duration::from_secs(15);
 
-/// Brings a testbed up for one trial; it goes with what this gives back.
+/// Brings a testbed up for one trial. It is removed when the returned values are dropped.
 ///
 /// # Errors
 /// As [`Bed::up`].
@@ -35,21 +35,21 @@ pub fn bed(refresh: Span, options: &UpOptions) -> Result<(Bed, Scratch), Error> 
     Ok((Bed::up(scratch.name(), refresh, options)?, scratch))
 }
 
-/// A constant flow that is reserved.
+/// A constant flow with a reservation.
 #[derive(Debug)]
 pub struct ReservedTrial {
-    /// The packets.
+    /// The sender of packets.
     pub cbr: Cbr,
-    /// Its names.
+    /// The flow's session and sender.
     pub flow: ReservedFlow,
-    /// Its sender's application.
+    /// The sending application.
     pub sending: Sending,
-    /// Its receiver's application.
+    /// The receiving application.
     pub receiving: Receiving,
 }
 
 impl ReservedTrial {
-    /// Announces and reserves `rate` for a flow to `port` that sends nothing yet.
+    /// Announces and reserves `rate` for a flow to `port`, which sends nothing yet.
     ///
     /// # Errors
     /// The reservation is refused, or an agent does not answer.
@@ -66,7 +66,7 @@ impl ReservedTrial {
     }
 }
 
-/// The flow from the sender's to the receiver's UDP `port`.
+/// Returns the flow from the sender's to the receiver's UDP `port`.
 ///
 /// # Errors
 /// The testbed has no such hosts.
@@ -75,13 +75,14 @@ pub fn udp_flow(bed: &Bed, port: u16) -> Result<ReservedFlow, Error> {
     Ok(ReservedFlow { session, sender: SenderId { src: bed.host(SENDER)?.address.into(), src_port: port.into() } })
 }
 
-/// For a constant flow of [`PACKET`]s, with room for a sender that was held up for a tenth of a second.
+/// Returns a Tspec for a constant flow of [`PACKET`]s, with room for a sender that was delayed by a tenth of
+/// a second.
 pub fn tspec(rate: Rate) -> TspecDoc {
     let b = rate.demands(Span::from_millis(100)) + Bytes::new(4 * u64::from(PACKET));
     Tspec { r: rate, b, p: Rate::INFINITE, m: PACKET, M: PACKET }.into()
 }
 
-/// An agent that was started again after it was killed. It is stopped when this is dropped, before its testbed goes.
+/// A restarted agent. It is stopped when this is dropped, before its testbed is removed.
 #[derive(Debug)]
 pub struct Restarted {
     agent: program::RunningProgram,
@@ -101,10 +102,10 @@ impl Drop for Restarted {
     }
 }
 
-/// Kills a node's agent as nothing can be caught: SIGKILL.
+/// Kills a node's agent with SIGKILL, which it cannot catch.
 ///
 /// # Errors
-/// There is no such node, or the kernel says no.
+/// There is no such node, or the kernel refuses.
 pub fn kill(bed: &Bed, node: &str) -> Result<(), Error> {
     const KILL: i32 = 9;
     let pid = bed.node(node)?.agent.pid;
@@ -117,10 +118,10 @@ pub fn kill(bed: &Bed, node: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Starts a node's agent again, and returns when it answers.
+/// Restarts a node's agent, and returns when it answers.
 ///
 /// # Errors
-/// It does not.
+/// The agent does not answer in time.
 pub fn restart(bed: &Bed, node: &str) -> Result<Restarted, Error> {
     let (mut command, log, _namespace) = bed.agent_command(node)?;
     let failed = |error| linux::error::SystemError::because(format!("write {}", log.display()), error);
@@ -138,7 +139,7 @@ pub fn restart(bed: &Bed, node: &str) -> Result<Restarted, Error> {
     Ok(restarted)
 }
 
-/// The open slots of a node's ledgers together.
+/// Returns the number of open slots in all ledgers of a node.
 ///
 /// # Errors
 /// Its agent does not answer.

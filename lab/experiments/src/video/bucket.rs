@@ -1,20 +1,21 @@
-//! The Tspec of a stream from what it really sent (RFC 2215 section 3.6: r, b, p, m, M in IP bytes).
+//! The Tspec of a stream from its measured packets (RFC 2215 section 3.6: r, b, p, m, M in IP bytes).
 //!
-//! The rate is the measured mean and [`RATE_MARGIN`]; the depth is what the stream needed at that rate, doubled, and
-//! room for the sender to be held up for [`STALL`] and to catch up at once, as a program on a busy machine does.
+//! The rate is the measured mean plus [`RATE_MARGIN`]. The depth is twice what the stream needed at that
+//! rate, and room for a sender that was stopped for [`STALL`] and catches up at once, as a program on a busy
+//! machine does.
 
 use super::rtp::RtpPacket;
 use terms::{Bytes, Rate, Span, Time, Tspec};
 
-/// Percent above the measured mean.
+/// The margin above the measured mean, percent.
 pub const RATE_MARGIN: u64 = 8;
-/// The longest stop of the sender that the bucket forgives.
+/// The longest stop of the sender that the bucket allows.
 pub const STALL: Span = Span::from_millis(150);
-/// A shorter packet is charged as this long. The last piece of a frame may be a few bytes; a minimum that low would
+/// The smallest charged packet, bytes. The last piece of a frame may be a few bytes; a minimum that low would
 /// make every node reserve for link headers on packets that hardly ever come.
 pub const LEAST_UNIT: u32 = 512;
 
-/// What was measured of a stream.
+/// The measurements of a stream.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Burstiness {
     /// Mean rate.
@@ -23,13 +24,13 @@ pub struct Burstiness {
     pub mean: Rate,
     /// The largest packet.
     pub largest: u32,
-    /// The most that was sent at once (gaps below 2 ms), bytes: a frame.
+    /// The longest burst (gaps below 2 ms), bytes: a frame.
     pub burst: Bytes,
-    /// The bucket depth that lets all of it through at the mean rate and its margin.
+    /// The bucket depth that lets the whole stream through at the mean rate and its margin.
     pub depth: Bytes,
 }
 
-/// Measures; `None` if there is less than half a second of it.
+/// Measures a stream; `None` if it is shorter than half a second.
 pub fn measure(packets: &[RtpPacket]) -> Option<Burstiness> {
     let (first, last) = (packets.first()?, packets.last()?);
     let span = last.at.since(first.at);
@@ -57,7 +58,7 @@ pub fn measure(packets: &[RtpPacket]) -> Option<Burstiness> {
 }
 
 impl Burstiness {
-    /// The Tspec to announce, for a sender whose first link has rate `link`.
+    /// Returns the Tspec to announce, for a sender whose first link has rate `link`.
     pub fn tspec(&self, link: Rate) -> Tspec {
         let round = |value: u64, to: u64| value.div_ceil(to) * to;
         let rate = self.mean.share(100 + RATE_MARGIN, 100);
@@ -72,7 +73,7 @@ impl Burstiness {
     }
 }
 
-/// Whether a stream keeps to a Tspec: the bytes that exceed its bucket.
+/// Returns the bytes of a stream that exceed a Tspec's bucket.
 pub fn excess(packets: &[RtpPacket], tspec: &Tspec) -> Bytes {
     let (mut level, mut before, mut over) = (tspec.b.get(), Time::default(), 0);
     for packet in packets {

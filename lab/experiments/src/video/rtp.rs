@@ -1,28 +1,29 @@
-//! RTP packets as a capture saw them, and the gaps in their sequence (RFC 3550 sections 5.1 and A.1).
+//! RTP packets in a capture, and the gaps in their sequence (RFC 3550 sections 5.1 and A.1).
 
 use linux::capture::CapturedFrame;
 use std::collections::BTreeSet;
 use terms::{Bytes, Time};
 
-/// An RTP packet that passed.
+/// A captured RTP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RtpPacket {
-    /// When.
+    /// The time of capture.
     pub at: Time,
     /// Length of the IP packet, bytes.
     pub len: u32,
-    /// Its sequence number, continued beyond 16 bits in the order of the first capture.
+    /// Its sequence number, extended beyond 16 bits in the order of the first capture.
     pub sequence: i64,
 }
 
-/// Continues sequence numbers beyond 16 bits.
+/// Extends sequence numbers beyond 16 bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwrap {
     highest: Option<i64>,
 }
 
 impl Unwrap {
-    /// The continued number nearest to the highest so far (RFC 3550 section A.1, without its probation).
+    /// Returns the extended number nearest to the highest so far (RFC 3550 section A.1, without its
+    /// probation).
     pub fn next(&mut self, sequence: u16) -> i64 {
         let Some(highest) = self.highest else {
             self.highest = Some(i64::from(sequence));
@@ -35,7 +36,7 @@ impl Unwrap {
     }
 }
 
-/// The sequence number, if this is RTP of version 2 and not RTCP sent to the same port.
+/// Returns the sequence number, if this is RTP of version 2 and not RTCP sent to the same port.
 pub fn sequence(seen: &CapturedFrame) -> Option<u16> {
     match *seen.payload() {
         [first, second, high, low, _, _, _, _, _, _, _, _, ..] if first >> 6 == 2 && !(200..=207).contains(&second) => {
@@ -45,29 +46,29 @@ pub fn sequence(seen: &CapturedFrame) -> Option<u16> {
     }
 }
 
-/// What a stretch of time held.
+/// The packet counts of an interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LossCounts {
-    /// Packets of the stretch's sequence numbers that should have come.
+    /// Packets expected by the interval's sequence numbers.
     pub expected: u64,
-    /// Of these, the ones that never came.
+    /// The number of these packets that never arrived.
     pub lost: u64,
-    /// Packets of the stretch that others had overtaken.
+    /// Packets of the interval that later ones overtook.
     pub overtaken: u64,
-    /// IP bytes that came in the stretch.
+    /// IP bytes that arrived in the interval.
     pub bytes: Bytes,
 }
 
 impl LossCounts {
-    /// Lost packets as a fraction of those that should have come.
+    /// Returns the fraction of expected packets that were lost.
     pub fn loss(&self) -> f64 {
         if self.expected == 0 { 0.0 } else { self.lost as f64 / self.expected as f64 }
     }
 }
 
-/// Counts `[from, until)`: the sequence numbers above the highest seen before it, up to the highest seen in it. One is
-/// lost if it is nowhere in the capture, so that a packet that was overtaken is not taken for lost. `packets` is in
-/// order of arrival.
+/// Counts `[from, until)`: the sequence numbers above the highest seen before it, up to the highest seen in
+/// it. One is lost if it is nowhere in the capture, so an overtaken packet does not count as lost. `packets`
+/// is in order of arrival.
 pub fn tally(packets: &[RtpPacket], from: Time, until: Time) -> LossCounts {
     let begin = packets.partition_point(|packet| packet.at < from);
     let end = packets.partition_point(|packet| packet.at < until);

@@ -1,39 +1,39 @@
-//! What the receiver showed: every decoded picture, when, and whether it was whole.
+//! The pictures that the receiver showed: their times, and their integrity.
 
 use super::source::RATE;
 use terms::{Span, Time};
 
-/// A picture that was shown.
+/// A shown picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shown {
-    /// When.
+    /// The time.
     pub at: Time,
-    /// Whether it was pixel for pixel as it should be.
+    /// True if every pixel was right.
     pub whole: bool,
 }
 
-/// What was shown in a stretch of time.
+/// The picture counts of an interval.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Screen {
     /// Whole pictures a second.
     pub fps: f64,
-    /// Pictures shown that were not whole.
+    /// Pictures shown with errors.
     pub spoilt: u64,
-    /// Pictures that should have been shown and were not.
+    /// Expected pictures that were not shown.
     pub missing: u64,
-    /// Spoilt and missing pictures as a fraction of those that should have been shown.
+    /// The fraction of expected pictures that were spoilt or missing.
     pub error_rate: f64,
 }
 
 impl Screen {
-    /// Pictures of the stretch that were not shown whole.
+    /// Returns the number of spoilt and missing pictures.
     pub fn damaged(&self) -> u64 {
         self.spoilt + self.missing
     }
 }
 
-/// Counts `[from, until)`. Pictures come every 1/[`RATE`] s, so that a stretch's edges may hold one more or less than
-/// its length says: that one is not called missing.
+/// Counts `[from, until)`. Pictures come every 1/[`RATE`] s, so an interval may hold one more or less than
+/// its length says: that one does not count as missing.
 pub fn screen(shown: &[Shown], from: Time, until: Time) -> Screen {
     let begin = shown.partition_point(|picture| picture.at < from);
     let end = shown.partition_point(|picture| picture.at < until);

@@ -1,5 +1,5 @@
-//! The video: a test picture that never repeats within its length, encoded once to H.264 at a constant rate, and the
-//! fingerprint of every picture as an undisturbed decoder shows it.
+//! The video: a test picture that never repeats within its length, encoded once to H.264 at a constant rate,
+//! and the fingerprint of every picture from an undisturbed decoder.
 
 use crate::error::Error;
 use crate::patience::Patience;
@@ -10,11 +10,11 @@ use std::process::Command;
 
 /// Pictures a second.
 pub const RATE: u32 = 25;
-/// Pictures from one key picture to the next: what a loss may spoil at most.
+/// Pictures from one key picture to the next: the most that a loss may spoil.
 pub const KEY_EVERY: u32 = 12;
 /// Rate of the encoded video, kbit/s: with RTP, UDP and IP headers about 3.1 Mb/s, as the video of seed 000.
 pub const ENCODED_KBPS: u32 = 3_000;
-/// Seconds of video; it is sent over and over.
+/// The length of the video, seconds. It is sent repeatedly.
 const LENGTH: u32 = 12;
 /// The decoder model's buffer, kbit: no picture may be much larger than the others.
 const BUFFER_KBIT: u32 = 240;
@@ -29,10 +29,10 @@ pub struct VideoSource {
 }
 
 impl VideoSource {
-    /// Encodes into `dir`.
+    /// Encodes the video into `dir`.
     ///
     /// # Errors
-    /// ffmpeg is missing or has no H.264 encoder; the disk is full; the user stops us.
+    /// ffmpeg is missing or has no H.264 encoder; the disk is full; the user stops the run.
     pub fn prepare(dir: &Path, patience: &Patience) -> Result<VideoSource, Error> {
         let file = dir.join("video.mkv");
         program::output(&mut encode(&file), patience)?;
@@ -47,10 +47,10 @@ impl VideoSource {
     }
 }
 
-/// A picture as ffmpeg's `framehash` prints it.
+/// A picture in the output of ffmpeg's `framehash`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Picture {
-    /// Its fingerprint: two pictures with the same one are the same, pixel for pixel.
+    /// Its fingerprint, which is equal only for pictures with equal pixels.
     pub print: String,
 }
 
@@ -64,7 +64,7 @@ impl Picture {
     }
 }
 
-/// ffmpeg, silent unless something is wrong.
+/// Returns an ffmpeg command that prints errors only.
 pub fn ffmpeg() -> Command {
     let mut command = Command::new("ffmpeg");
     command.args(["-nostdin", "-hide_banner", "-loglevel", "error"]);

@@ -1,4 +1,4 @@
-//! The stream under way: the sending ffmpeg, the receiving ffmpeg, and the captures beside them.
+//! The running stream: the sending ffmpeg, the receiving ffmpeg, and the captures beside them.
 
 use super::rtp::RtpPacket;
 use super::show::Shown;
@@ -20,24 +20,24 @@ use std::time::Duration;
 
 /// Port of the RTP packets, both ends; the few RTCP packets use it, too (RFC 5761).
 pub const PORT: u16 = 5004;
-/// No run lasts longer: should this process be killed, the programs end by themselves.
+/// The longest run, seconds. If this process is killed, the programs end by themselves after it.
 const LONGEST: &str = "900";
-/// RTP header and payload of a packet at most; the IP packet has 28 bytes more.
+/// The most bytes of RTP header and payload in a packet; the IP packet has 28 bytes more.
 const PACKET: u32 = 1_400;
-/// The sender spreads each picture's packets at this rate, bit/s of UDP payload, as the video tool of the seed did and
-/// real senders do: a fifth above the video's own rate.
+/// The rate at which the sender spreads each picture's packets, bit/s of UDP payload: a fifth above the
+/// video's own rate, like the video tool of the seed and real senders.
 const PACE: u32 = ENCODED_KBPS * 1_000 / 5 * 6;
-/// What may be sent at once after a pause, bits: two packets.
+/// The largest burst after a pause, bits: two packets.
 const PACE_BURST: u32 = 2 * 8 * PACKET;
 /// The receiver's socket buffer, bytes: seconds of video, as far as the system allows.
 const RECEIVE_BUFFER: &str = "4000000";
-/// How long the receiver waits for a packet that others have overtaken, microseconds. The kernel may deliver on either
-/// processor of a testbed in one machine, so packets do overtake one another, and that is no loss.
+/// The longest wait of the receiver for an overtaken packet, microseconds. The kernel may deliver on either
+/// processor of a testbed in one machine, so packets do overtake one another, which is no loss.
 const REORDERING: &str = "100000";
-/// How long a program may take to begin.
+/// The time limit for a program to begin.
 const START: Duration = Duration::from_secs(20);
 
-/// A video on its way. It ends when this is dropped.
+/// A running video. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Stream {
     sender: RunningProgram,
@@ -50,10 +50,11 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Starts to send `source`, and returns when the receiver shows it. `dir` is for the session description.
+    /// Starts to send `source`, and returns when the receiver shows it. The session description goes into
+    /// `dir`.
     ///
     /// # Errors
-    /// ffmpeg fails, the video does not arrive, or the user stops us.
+    /// ffmpeg fails, the video does not arrive, or the user stops the run.
     pub fn start(
         source: &VideoSource,
         from: &Host,
@@ -95,7 +96,7 @@ impl Stream {
         self.sender.is_running() && self.receiver.is_running()
     }
 
-    /// Whether both programs run and the captures saw everything.
+    /// Checks that both programs run and the captures missed no packet.
     ///
     /// # Errors
     /// [`Error::Program`] or [`Error::Void`].
@@ -112,17 +113,17 @@ impl Stream {
         }
     }
 
-    /// RTP packets that left the sender.
+    /// Returns the RTP packets that left the sender.
     pub fn sent(&self) -> Vec<RtpPacket> {
         self.sent.packets()
     }
 
-    /// RTP packets that reached the receiver's interface.
+    /// Returns the RTP packets that reached the receiver's interface.
     pub fn came(&self) -> Vec<RtpPacket> {
         self.came.packets()
     }
 
-    /// Pictures that the receiver showed.
+    /// Returns the pictures that the receiver showed.
     pub fn shown(&self) -> Vec<Shown> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -153,8 +154,8 @@ fn send(source: &VideoSource, from: &Host, to: &Host, dir: &Path) -> Result<Runn
     program::start(&mut command)
 }
 
-/// The session description that the receiver needs. ffmpeg knows the port of `rtp:` addresses only, whose packets it
-/// cannot pace, and writes 0 for others.
+/// Returns the session description for the receiver. ffmpeg knows the port of `rtp:` addresses only, whose
+/// packets it cannot pace, and writes 0 for others.
 fn describe(written: &str) -> String {
     written.replace("m=video 0 ", &format!("m=video {PORT} "))
 }
@@ -172,7 +173,7 @@ fn receive(to: &Host, dir: &Path) -> Result<RunningProgram, Error> {
     program::start(&mut command)
 }
 
-/// Where a side's ffmpeg complains.
+/// Creates the log of one side's ffmpeg.
 fn log(side: &str, dir: &Path) -> Result<fs::File, SystemError> {
     let path = dir.join(format!("{side}.log"));
     fs::File::create(&path).map_err(SystemError::doing(format!("write {}", path.display())))

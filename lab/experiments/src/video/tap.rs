@@ -10,18 +10,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use terms::Span;
 
-/// Which way the packets pass.
+/// The direction of captured packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TapDirection {
-    /// Leaving, after the queueing discipline.
+    /// Outgoing packets, after the queueing discipline.
     Out,
-    /// Coming in.
+    /// Incoming packets.
     In,
 }
 
-/// How often a waiting capture looks whether it should stop.
+/// The interval at which a waiting capture checks whether it should stop.
 const LOOK: Span = Span::from_millis(50);
-/// More packets than an experiment ever sees; the memory is bounded even if somebody else uses the port.
+/// The largest number of packets kept. No experiment has as many; the limit bounds memory if another program
+/// uses the port.
 const MOST: usize = 4_000_000;
 
 /// A running capture. It ends when this is dropped.
@@ -39,7 +40,7 @@ struct Shared {
 }
 
 impl Tap {
-    /// Begins.
+    /// Starts a capture.
     ///
     /// # Errors
     /// The interface cannot be captured on.
@@ -53,12 +54,13 @@ impl Tap {
         Ok(Tap { shared, thread: Some(thread) })
     }
 
-    /// Every packet so far, in order of arrival.
+    /// Returns every packet so far, in order of arrival.
     pub fn packets(&self) -> Vec<RtpPacket> {
         self.shared.packets.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Packets that the capture itself missed; anything but zero makes its figures void.
+    /// Returns the number of packets that the capture itself missed. Any number above zero makes its figures
+    /// void.
     pub fn missed(&self) -> u64 {
         self.shared.missed.load(Relaxed)
     }

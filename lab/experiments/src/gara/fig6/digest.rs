@@ -1,20 +1,22 @@
-//! Work for each byte: what makes a receiver need the processor. It is only arithmetic, of a cost that is measured first,
-//! so that a machine of any speed is as busy with it.
+//! Processor work for each received byte. It is plain arithmetic whose cost is measured first, so that a
+//! machine of any speed is equally busy.
 
 use std::time::{Duration, Instant};
 
-/// Does so many rounds for each byte.
+/// A computation of a number of rounds for each byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Digest {
     rounds: u32,
 }
 
-/// Some milliseconds of work each time: the quickest of them was not interrupted.
+/// The bytes and repetitions of a cost measurement: some milliseconds each, of which the quickest was not
+/// interrupted.
 const SAMPLE: usize = 256 << 10;
 const TRIES: usize = 15;
 
 impl Digest {
-    /// One that takes about `cost` of a core for each byte; measured on the calling thread, the least of a few times.
+    /// Creates one that takes about `cost` of a core for each byte. Measures on the calling thread and takes
+    /// the least of a few times.
     pub fn costing(cost: Duration) -> Digest {
         let block = vec![7u8; SAMPLE];
         let rounds = 8;
@@ -28,7 +30,7 @@ impl Digest {
         Digest { rounds: ((cost.as_nanos() as f64 / per_round) as u32).clamp(1, 10_000) }
     }
 
-    /// Of these bytes.
+    /// Computes the digest of these bytes.
     pub fn of(self, bytes: &[u8]) -> u64 {
         let mut sum = 0xcbf2_9ce4_8422_2325_u64;
         for &byte in bytes {

@@ -1,5 +1,5 @@
-//! The TCP flow of the co-reservation: a sender that offers a constant rate as long as it is taken, and a receiver that
-//! works on every byte.
+//! The TCP flow of the co-reservation: a sender that offers a constant rate while the socket accepts it, and
+//! a receiver that works on every byte.
 
 use super::digest::Digest;
 use crate::host::Host;
@@ -12,11 +12,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use terms::Rate;
 
-/// What is written at once.
+/// The bytes of one write.
 const CHUNK: usize = 16 << 10;
-/// What does not leave in time is forgone beyond this.
+/// The largest delay that the sender makes up for.
 const CATCH_UP: Duration = Duration::from_millis(50);
-/// Of a full packet: payload and IP bytes (20 of IP, 20 of TCP, 12 of its timestamps).
+/// The payload and IP bytes of a full packet (20 of IP, 20 of TCP, 12 of its timestamps).
 const PAYLOAD: u64 = 1_448;
 const PACKET: u64 = 1_500;
 const LOOK: Duration = Duration::from_millis(100);
@@ -38,7 +38,8 @@ pub struct TcpFlow {
 }
 
 impl TcpFlow {
-    /// From one host to `port` of another, at `rate` of IP bytes; the receiver spends `digest` on each byte.
+    /// Starts a flow to `port` of another host, at `rate` of IP bytes; the receiver spends `digest` on each
+    /// byte.
     ///
     /// # Errors
     /// The connection cannot be made.
@@ -70,12 +71,12 @@ impl TcpFlow {
         Ok(())
     }
 
-    /// Both ends: whence and whither.
+    /// Returns both ends: source and destination.
     pub fn ends(&self) -> (SocketAddr, SocketAddr) {
         (self.source, self.sink)
     }
 
-    /// The receiver's thread, once it runs.
+    /// Returns the receiver's thread, once it runs.
     pub fn receiver(&self) -> u32 {
         while self.shared.receiver.load(Relaxed) == 0 {
             std::thread::sleep(Duration::from_millis(1));
@@ -83,7 +84,7 @@ impl TcpFlow {
         self.shared.receiver.load(Relaxed)
     }
 
-    /// What the receiver has worked on so far, as the bytes of IP that carried it.
+    /// Returns the IP bytes of the payload that the receiver has processed.
     pub fn received(&self) -> u64 {
         self.shared.received.load(Relaxed) * PACKET / PAYLOAD
     }
@@ -99,10 +100,10 @@ impl Drop for TcpFlow {
     }
 }
 
-/// As every program of the receiving host: before other work of this machine, which is not that host's, and behind the
-/// other hosts' programs.
+/// Runs the receiver with the priority of every program of its host: before other work of this machine, and
+/// behind the programs of the other hosts.
 fn receive(mut stream: TcpStream, shared: &Shared, digest: Digest) {
-    // Whoever may go first may also go second.
+    // A process with the right to go first may also go second.
     let _ = linux::process::go_second();
     shared.receiver.store(linux::cpu::deadline::this_thread(), Relaxed);
     let mut buffer = vec![0u8; CHUNK];

@@ -1,11 +1,11 @@
-//! Threads that do nothing, as fast as they can: a competing load on the processors of a host.
+//! Threads in an endless loop: a competing load on the processors of a host.
 
 use linux::error::SystemError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
-/// They end when this is dropped.
+/// The threads of a load. They end when this is dropped.
 #[derive(Debug)]
 pub struct Hogs {
     stop: Arc<AtomicBool>,
@@ -13,7 +13,7 @@ pub struct Hogs {
 }
 
 impl Hogs {
-    /// So many.
+    /// Starts `count` threads.
     ///
     /// # Errors
     /// No thread can be started.
@@ -22,7 +22,7 @@ impl Hogs {
         for _ in 0..count {
             let stop = hogs.stop.clone();
             let deed = move || {
-                // Whoever may go first may also go second.
+                // A process with the right to go first may also go second.
                 let _ = linux::process::go_second();
                 while !stop.load(Relaxed) {
                     std::hint::spin_loop();

@@ -1,4 +1,4 @@
-//! What must hold: while everything that is contended for is reserved, every second from the third after a change
+//! The criterion: while every contended resource is reserved, each second from the third after a change
 //! brings at least 99 % of min(unloaded rate, reservation).
 
 use super::{PHASES, Phase, Second};
@@ -8,10 +8,10 @@ use terms::Rate;
 
 /// Seconds after a change that are not counted.
 const SETTLES: u32 = 2;
-/// The share that must be had.
+/// The least share.
 const SHARE: f64 = 0.99;
 
-/// Of one phase.
+/// The rates in one phase, Mb/s.
 struct Got {
     mean: f64,
     least: f64,
@@ -32,7 +32,7 @@ fn got(seconds: &[Second], phase: &Phase) -> Option<Got> {
     })
 }
 
-/// Cells, figure, notes and shortfalls.
+/// Fills in cells, figure, notes and shortfalls.
 pub(super) fn fill(finding: &mut Finding, seconds: &[Second], offered: Rate, reserved: Rate, quick: bool) {
     let unloaded = got(seconds, &PHASES[0]).map_or(0.0, |found| found.mean);
     let kept = unloaded.min(reserved.as_bps() as f64 / 1e6);
@@ -64,7 +64,7 @@ pub(super) fn fill(finding: &mut Finding, seconds: &[Second], offered: Rate, res
     finding.figure("figure-6", "Figure 6 of the paper", chart(seconds, quick));
 }
 
-/// What did not come out as in the seed.
+/// Returns the difference from the seed's description, if there is one.
 fn shortfall(phase: &Phase, found: &Got, kept: f64) -> Option<String> {
     let (number, what) = (phase.number, phase.what);
     if phase.is_kept() && phase.number > 1 && found.least < SHARE * kept {
@@ -80,7 +80,7 @@ fn shortfall(phase: &Phase, found: &Got, kept: f64) -> Option<String> {
     None
 }
 
-/// Section 5.4 of the seed, in short.
+/// Summarises section 5.4 of the seed.
 fn words(number: u32) -> &'static str {
     match number {
         1 => "without congestion and without a reservation",

@@ -1,9 +1,9 @@
 //! Figure 6 of seed 002 (section 5.4): network and processor of one receiver reserved together, in seven phases, with a
 //! real flood and real hogs.
 //!
-//! The receiver works on every byte, so that it needs about half of a core; the hogs take most of that away, as the
-//! flood takes most of the link. Both reservations are made and given back through the books of the agents: the network
-//! at the router before the bottleneck, the processor at the receiving host, for the receiving thread.
+//! The receiver works on every byte and needs about half of a core. The hogs take most of that away, as the
+//! flood takes most of the link. Both reservations are made and cancelled through the agents: the network at
+//! the router before the bottleneck, the processor at the receiving host, for the receiving thread.
 
 mod digest;
 mod flow;
@@ -27,7 +27,7 @@ use rpc::book::{BindingDoc, FlowDoc, PartDoc};
 use std::time::{Duration, Instant};
 use terms::Rate;
 
-/// It.
+/// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "gara-fig6",
     about: "Network and processor of one receiver reserved together: a TCP flow through a flood and a load, in seven phases",
@@ -36,8 +36,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The testbed of Figure 4, with what this experiment has otherwise: up to 95 Mb/s of premium (section 5.4), and a
-/// receiver whose processors can be reserved.
+/// The testbed of Figure 4 with two changes: up to 95 Mb/s of premium (section 5.4), and a receiver whose
+/// processors can be reserved.
 const TOPOLOGY: &str = include_str!("../../../../../examples/garnet.toml");
 const PREMIUM_THERE: &str = "premium = \"45mbit\"";
 const PREMIUM_HERE: &str = "premium = \"95mbit\"";
@@ -48,33 +48,33 @@ fn topology() -> String {
     TOPOLOGY.replace(PREMIUM_THERE, PREMIUM_HERE).replace(RECEIVER, &format!("{RECEIVER}{RESERVABLE}"))
 }
 
-/// What the application offers: unloaded, it gets it.
+/// The rate that the application offers, and gets without load.
 const OFFERED: Rate = Rate::from_mbps(60);
-/// What it reserves; a little more, so that what was held up for a moment can follow.
+/// The reserved rate. It is a little higher, so that the sender can catch up after a short delay.
 const RESERVED: Rate = Rate::from_mbps(72);
-/// The seed's generator.
+/// The rate of the seed's generator.
 const FLOOD: Rate = Rate::from_mbps(80);
-/// What a byte costs the receiver: at what is offered, half of a core.
+/// The receiver's processor time for a byte: half of a core at the offered rate.
 const COST: Duration = Duration::from_nanos(72);
-/// What is reserved of the processors.
+/// The reserved share of a processor, in cores.
 const CORES: f64 = 0.85;
-/// For each core of this machine: without a reservation the receiver gets about a quarter of one.
+/// The number of hogs for each core: without a reservation the receiver gets about a quarter of a core.
 const HOGS_PER_CORE: usize = 3;
 const PORT: u16 = 5_001;
 const FLOOD_PORT: u16 = 9;
 
-/// What holds in a phase.
+/// The conditions of a phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Phase {
-    /// The seed's number of it.
+    /// The seed's number for it.
     pub number: u32,
-    /// When it begins, seconds in the seed.
+    /// The begin, in the seed's seconds.
     pub begins: u32,
     pub flood: bool,
     pub hogs: bool,
     pub network: bool,
     pub processor: bool,
-    /// Seconds of the short form.
+    /// The length in the short form, seconds.
     pub short: u32,
     pub what: &'static str,
 }
@@ -84,7 +84,7 @@ const fn phase(number: u32, begins: u32, held: [bool; 4], short: u32, what: &'st
     Phase { number, begins, flood, hogs, network, processor, short, what }
 }
 
-/// Section 5.4.
+/// The phases of section 5.4.
 pub(crate) const PHASES: [Phase; 7] = [
     phase(1, 0, [false, false, false, false], 3, "alone"),
     phase(2, 10, [true, false, false, false], 3, "flood"),
@@ -94,29 +94,29 @@ pub(crate) const PHASES: [Phase; 7] = [
     phase(6, 120, [true, true, false, true], 3, "flood and load, processor reserved"),
     phase(7, 160, [true, true, false, false], 3, "flood and load"),
 ];
-/// Where the seed's figure ends.
+/// The end of the seed's figure, seconds.
 const END: u32 = 180;
 
 impl Phase {
-    /// Whether everything that is contended for is reserved.
+    /// True if every contended resource is reserved.
     pub(crate) fn is_kept(&self) -> bool {
         (!self.flood || self.network) && (!self.hogs || self.processor)
     }
 
-    /// How long it lasts.
+    /// Returns the phase's length, seconds.
     fn length(&self, quick: bool) -> u32 {
         let next = PHASES.get(self.number as usize).map_or(END, |next| next.begins);
         if quick { self.short } else { next - self.begins }
     }
 }
 
-/// What was delivered in a second, or the part of one before a phase's end.
+/// The rates in a second, or in its part before a phase's end.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Second {
     pub phase: u32,
-    /// From 0, within the phase.
+    /// The second's number within the phase, from 0.
     pub number: u32,
-    /// Middle of it, seconds since the start.
+    /// The middle of the second, seconds since the start.
     pub at: f64,
     pub tcp_mbps: f64,
     pub flood_mbps: f64,
@@ -131,7 +131,7 @@ fn run(options: &RunOptions) -> Result<Finding, Error> {
     Ok(finding)
 }
 
-/// Plays it with agents of the program that `up` names.
+/// Plays all phases with agents of the program that `up` names.
 fn play(options: &RunOptions, up: &UpOptions, finding: &mut Finding) -> Result<Vec<Second>, Error> {
     linux::process::go_first()?;
     let digest = Digest::costing(COST);
@@ -183,7 +183,7 @@ fn play(options: &RunOptions, up: &UpOptions, finding: &mut Finding) -> Result<V
     Ok(seconds)
 }
 
-/// What is held at present.
+/// The load and the reservations at present.
 #[derive(Debug, Default)]
 struct Held {
     hogs: Option<Hogs>,
@@ -222,7 +222,7 @@ impl Held {
     }
 }
 
-/// Makes or gives back a reservation of one part, so that it is as wanted; returns when it is in force.
+/// Makes or cancels a reservation of one part, as `wanted` says. Returns when it is in force.
 fn hold(held: &mut Option<String>, mut book: Book, part: PartDoc, wanted: bool) -> Result<(), Error> {
     match (held.take(), wanted) {
         (None, true) => *held = Some(book.reserve(part, "gara-fig6")?.handle),
