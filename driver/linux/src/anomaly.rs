@@ -1,8 +1,9 @@
-//! Anomalies: a supervisor between a program and its kernel counts system calls of a kind, and answers one of them, or all from
-//! one on, with an error. The program is the one that users run; nothing in it knows.
+//! Fault injection: a supervisor between a program and the kernel counts its system calls of one kind, and
+//! fails the nth of them, or all from the nth on, with an error. The program is the one that users run,
+//! unmodified.
 //!
-//! By seccomp's user notification (seccomp_unotify(2)), so that raw system calls are seen too: SQLite's, those of libraries,
-//! those of threads and children.
+//! It uses seccomp's user notification (seccomp_unotify(2)), so it also sees raw system calls: those of
+//! SQLite, of other libraries, of threads and of children.
 
 use crate::error::SystemError;
 use std::collections::BTreeMap;
@@ -15,12 +16,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The descriptor at which a watched program finds itself watched; out of the way of its own.
+/// The descriptor number of the listener in the watched program; above those that the program uses.
 const LISTENER: RawFd = 700;
-/// How often the supervisor looks whether it is still wanted, milliseconds.
+/// The interval at which the supervisor checks whether it must end, milliseconds.
 const LOOK: i32 = 50;
 
-/// What kind of system call fails.
+/// The kinds of system calls that can fail.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum CallKind {
     /// Writing to a regular file: write, writev, pwrite64, pwritev, ftruncate, fallocate.
@@ -29,20 +30,21 @@ pub enum CallKind {
     Sync,
     /// Opening a file.
     Open,
-    /// Renaming one.
+    /// Renaming a file.
     Rename,
-    /// A descriptor that is no file's: socket, accept, eventfd, timerfd, epoll, pipe, memfd, fcntl's copy.
+    /// Making a descriptor other than a file's: socket, accept, eventfd, timerfd, epoll, pipe, memfd, fcntl's
+    /// copy.
     Descriptor,
-    /// A message to the kernel by netlink.
+    /// Sending a netlink message to the kernel.
     Netlink,
 }
 
 impl CallKind {
-    /// Each.
+    /// All kinds.
     pub const ALL: [CallKind; 6] =
         [CallKind::Write, CallKind::Sync, CallKind::Open, CallKind::Rename, CallKind::Descriptor, CallKind::Netlink];
 
-    /// The errors that the kernel gives for such a call.
+    /// The errors that the kernel gives for calls of this kind.
     pub fn errors(self) -> &'static [(&'static str, i32)] {
         match self {
             CallKind::Write => {
@@ -69,8 +71,8 @@ impl CallKind {
         }
     }
 
-    /// Whether an error of the kernel's stays until somebody does something about it: a disk or a quota that is full, a disk that is
-    /// read only.
+    /// True for an error of the kernel's that lasts until an operator acts: a full disk or quota, or a
+    /// read-only disk.
     pub fn lasts(error: i32) -> bool {
         [libc::ENOSPC, libc::EDQUOT, libc::EROFS].contains(&error)
     }
@@ -80,7 +82,7 @@ impl CallKind {
     }
 }
 
-/// The system calls of each kind; those of netlink and of descriptors' copies are looked at once more.
+/// The system calls of each kind; for netlink, and for copies of descriptors, the arguments are checked too.
 const CALLS: [(libc::c_long, CallKind); 27] = [
     (libc::SYS_write, CallKind::Write),
     (libc::SYS_writev, CallKind::Write),
@@ -117,20 +119,20 @@ const CALLS: [(libc::c_long, CallKind); 27] = [
     (libc::SYS_sendmsg, CallKind::Netlink),
 ];
 
-/// What goes wrong.
+/// A fault to inject.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct InjectedFault {
-    /// Calls of this kind are counted.
+    /// The kind of the calls that are counted and fail.
     pub kind: CallKind,
-    /// The first that fails, from 1.
+    /// The number of the first call that fails, from 1.
     pub nth: u64,
-    /// With this error number.
+    /// The error number that it returns.
     pub error: i32,
-    /// Whether all that follow fail too, until it is lifted.
+    /// True if all later calls fail too, until the fault is lifted.
     pub lasting: bool,
 }
 
-/// A program that is watched.
+/// A program whose system calls are supervised.
 #[derive(Debug)]
 pub struct WatchedProgram {
     shared: Arc<Shared>,
@@ -150,18 +152,18 @@ struct State {
     fault: Option<InjectedFault>,
     counts: BTreeMap<CallKind, u64>,
     struck: Vec<String>,
-    /// How long each call waits before it goes on.
+    /// The delay of each call before it goes on.
     delay: Duration,
     over: bool,
 }
 
-/// Has the program watched from its exec on. To be the last thing that is asked of `command` before it is started; whoever
-/// starts it calls [`WatchedProgram::of`] at once, because the program stands still until then.
+/// Makes `command` watched from its exec on. It must be the last setting of `command` before the start; the
+/// caller then calls [`WatchedProgram::of`] at once, because the program stands still until then.
 pub fn watch_at_exec(command: &mut Command) {
     watch_some_at_exec(command, |_| true);
 }
 
-/// As [`watch_at_exec`], of fsync and fdatasync alone: for [`WatchedProgram::slow`].
+/// Like [`watch_at_exec`], for fsync and fdatasync only: for [`WatchedProgram::slow`].
 pub fn watch_syncs_at_exec(command: &mut Command) {
     watch_some_at_exec(command, |kind| kind == CallKind::Sync);
 }
@@ -183,7 +185,7 @@ fn watch_some_at_exec(command: &mut Command, wanted: impl Fn(CallKind) -> bool) 
     }
 }
 
-/// Calls of those kinds ask, all others go on.
+/// A seccomp filter: calls of the wanted kinds ask the supervisor, all others go on.
 fn filter(wanted: impl Fn(CallKind) -> bool) -> Vec<libc::sock_filter> {
     let statement = |code: u32, k: u32, jt: u8| libc::sock_filter { code: code as u16, jt, jf: 0, k };
     // The number of the call is the first word of what a filter sees.
@@ -201,10 +203,11 @@ fn filter(wanted: impl Fn(CallKind) -> bool) -> Vec<libc::sock_filter> {
 }
 
 impl WatchedProgram {
-    /// Watches the program that was started as process `pid` with [`watch_at_exec`]; the fault is there from its first call on.
+    /// Watches the program that was started as process `pid` with [`watch_at_exec`]; the fault is armed from
+    /// its first call on.
     ///
     /// # Errors
-    /// It is gone, is not watched, or is not ours to watch.
+    /// The process is gone, is not watched, or may not be watched by us.
     pub fn of(pid: u32, fault: Option<InjectedFault>) -> Result<WatchedProgram, SystemError> {
         let number = i32::try_from(pid).unwrap_or(-1);
         // SAFETY: no memory is passed; the descriptor is new and ours alone.
@@ -218,35 +221,36 @@ impl WatchedProgram {
         Ok(WatchedProgram { shared, thread: Some(thread) })
     }
 
-    /// Every watched call waits so long, one after the other, and then goes on: a slow disk.
+    /// Delays every watched call by `delay`, one after the other, then lets it go on, as a slow disk does.
     pub fn slow(&self, delay: Duration) {
         self.shared.state().delay = delay;
     }
 
-    /// From now on this goes wrong, or nothing; counting begins anew.
+    /// Replaces the fault, or removes it (`None`), and restarts the counts.
     pub fn arm(&self, fault: Option<InjectedFault>) {
         let mut state = self.shared.state();
         (state.fault, state.counts, state.struck) = (fault, BTreeMap::new(), Vec::new());
     }
 
-    /// Nothing goes wrong any more; what was counted stays.
+    /// Removes the fault; the counts stay.
     pub fn lift(&self) {
         self.shared.state().fault = None;
     }
 
-    /// How many calls of a kind there were since [`WatchedProgram::arm`].
+    /// The number of calls of this kind since [`WatchedProgram::arm`].
     pub fn count(&self, kind: CallKind) -> u64 {
         self.shared.state().counts.get(&kind).copied().unwrap_or(0)
     }
 
-    /// The first calls that failed since [`WatchedProgram::arm`], in words; none if there were not so many.
+    /// Descriptions of the first failed calls, at most four, since [`WatchedProgram::arm`]; empty if none
+    /// failed.
     pub fn struck(&self) -> Vec<String> {
         self.shared.state().struck.clone()
     }
 }
 
 impl Drop for WatchedProgram {
-    /// A program that still runs goes on undisturbed only as long as somebody watches: it is to be ended before.
+    /// Stops watching. End the program before: its watched calls fail once no supervisor answers them.
     fn drop(&mut self) {
         self.shared.state().over = true;
         if let Some(thread) = self.thread.take() {
@@ -260,7 +264,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What to answer a call with: an error number, or zero to let it go on.
+    /// The answer to a call: an error number, or zero to let it go on.
     fn judge(&self, asked: &libc::seccomp_notif) -> i32 {
         let Some(kind) = self.kind(&asked.data) else { return 0 };
         let mut state = self.state();
@@ -291,7 +295,7 @@ impl Shared {
         }
     }
 
-    /// The file behind one of its descriptors; a link that the kernel follows.
+    /// The file behind one of the program's descriptors, as a link that the kernel follows.
     fn path(&self, fd: RawFd) -> Option<PathBuf> {
         (fd >= 0).then(|| PathBuf::from(format!("/proc/{}/fd/{fd}", self.pid)))
     }
@@ -307,7 +311,7 @@ impl Shared {
         rc == 0 && domain == libc::AF_NETLINK
     }
 
-    /// A call for people: its number, and the file that it is about, if it is about one.
+    /// A description of a call for people: its number, and its file if it has one.
     fn words(&self, asked: &libc::seccomp_notif) -> String {
         let data = &asked.data;
         let about = match CallKind::of(data.nr) {
@@ -322,7 +326,7 @@ impl Shared {
         format!("call {} {}", data.nr, about.unwrap_or_default().display())
     }
 
-    /// A text in its memory.
+    /// A C string in the program's memory.
     fn text(&self, at: u64) -> Option<PathBuf> {
         use std::os::unix::ffi::OsStrExt;
         use std::os::unix::fs::FileExt;
@@ -334,7 +338,7 @@ impl Shared {
     }
 }
 
-/// Answers calls until the program has ended or is watched no more.
+/// Answers calls until the program ends or is no longer watched.
 fn supervise(shared: &Shared) {
     let listener = shared.listener.as_raw_fd();
     loop {
@@ -368,16 +372,16 @@ fn answer(shared: &Shared, listener: RawFd) {
     unsafe { libc::ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut said) };
 }
 
-/// A descriptor of the program as one of ours.
+/// A copy, in this process, of one of the program's descriptors.
 fn copy(process: &OwnedFd, fd: RawFd, what: &str) -> Result<OwnedFd, SystemError> {
     // SAFETY: no memory is passed; the descriptor is new and ours alone.
     unsafe { descriptor(libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0), what) }
 }
 
-/// What a system call gave.
+/// The descriptor that a system call returned, or its error.
 ///
 /// # Safety
-/// It is a new descriptor that nobody else has, or an error.
+/// `given` is an error or a new descriptor that has no other owner.
 unsafe fn descriptor(given: libc::c_long, what: &str) -> Result<OwnedFd, SystemError> {
     if given < 0 {
         return Err(SystemError::last(what));
@@ -391,7 +395,7 @@ mod tests {
     use super::*;
     use std::process::Stdio;
 
-    /// A shell that writes three lines, each by a call of its own: the second fails, or all from the second on.
+    /// A shell that writes three lines with three calls; the second call fails, or all from the second on.
     #[test]
     fn the_second_write_fails() {
         let place = std::env::temp_dir().join(format!("sluice-anomaly-{}", std::process::id()));

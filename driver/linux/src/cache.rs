@@ -1,6 +1,7 @@
-//! The processor's cache: what an engine may ask for ahead of time, through `traffic::meter::Prefetch`.
+//! The processor's cache: prefetching for engines, through `traffic::meter::Prefetch`.
 
-/// Begins to fetch the cache line of a value; returns at once. Elsewhere than on x86-64 it does nothing.
+/// Starts to fetch the cache line of a value and returns at once. On other processors than x86-64 it does
+/// nothing.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]

@@ -1,8 +1,8 @@
-//! Counting what really passes an interface: a packet socket that sees UDP to one port, with the kernel's time stamps.
+//! Counts packets on an interface: a packet socket that sees UDP to one port, with the kernel's time stamps.
 //!
-//! Loss and rates of the experiments are taken here rather than in the application, so that a slow reader is never
-//! mistaken for a lossy network (packet(7), socket(7); the filter is classic BPF, seccomp-free and checked by the
-//! kernel). Outgoing packets are seen after the queueing discipline, at the moment they leave.
+//! Experiments measure loss and rates here, not in the application, so that a slow reader does not look like
+//! a lossy network (packet(7), socket(7); the filter is classic BPF, checked by the kernel). Outgoing packets
+//! are seen after the queueing discipline, at the moment they leave.
 
 use crate::clock::Clock;
 use crate::error::SystemError;
@@ -10,21 +10,22 @@ use std::ffi::CString;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use terms::{Span, Time};
 
-/// So many bytes of each packet, from the IP header on, are kept.
+/// The bytes of each packet that are kept, from the IP header on.
 pub const HEAD: usize = 96;
 
-/// Room in the kernel for what waits to be read: minutes of a video stream, so that a busy machine loses nothing.
+/// The kernel's receive buffer, bytes: minutes of a video stream, so that a busy machine loses nothing.
 const RECEIVE_BUFFER: libc::c_int = 8 << 20;
 
-/// `SKF_AD_OFF + SKF_AD_PROTOCOL` of `linux/filter.h`: the EtherType, wherever the link header ends.
+/// `SKF_AD_OFF + SKF_AD_PROTOCOL` of `linux/filter.h`: the EtherType, independent of the length of the link
+/// header.
 const ETHERTYPE: u32 = (-0x1000_i32) as u32;
 
-/// A packet that passed.
+/// A packet that passed the interface.
 #[derive(Clone, Copy, Debug)]
 pub struct CapturedFrame {
-    /// When, by the kernel.
+    /// The kernel's time stamp.
     pub at: Time,
-    /// Whether it was leaving.
+    /// True if the packet was leaving.
     pub outgoing: bool,
     /// Total length of the IP packet, bytes.
     pub len: u32,
@@ -38,14 +39,14 @@ impl CapturedFrame {
         &self.head[..self.kept]
     }
 
-    /// What follows the UDP header within [`CapturedFrame::head`].
+    /// The bytes after the UDP header within [`CapturedFrame::head`].
     pub fn payload(&self) -> &[u8] {
         let start = self.head.first().map_or(0, |first| usize::from(first & 0xf) * 4) + 8;
         self.head().get(start..).unwrap_or(&[])
     }
 }
 
-/// An open capture. It begins when it is opened.
+/// An open capture. It starts when it is opened.
 #[derive(Debug)]
 pub struct Capture {
     socket: OwnedFd,
@@ -53,10 +54,10 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Sees IPv4 UDP packets to `port` on `interface` of the network namespace that this thread is in.
+    /// Captures IPv4 UDP packets to `port` on `interface` of the network namespace of this thread.
     ///
     /// # Errors
-    /// No such interface, or the kernel does not let us (CAP_NET_RAW is needed).
+    /// There is no such interface, or CAP_NET_RAW is missing.
     pub fn udp_to(interface: &str, port: u16, clock: Clock) -> Result<Capture, SystemError> {
         let what = || format!("capture on {interface}");
         let name = CString::new(interface)
@@ -113,7 +114,7 @@ impl Capture {
     /// The next packet; `None` if none passes within `patience`.
     ///
     /// # Errors
-    /// The interface went.
+    /// The interface is gone.
     pub fn next(&mut self, patience: Span) -> Result<Option<CapturedFrame>, SystemError> {
         let what = "read captured packets";
         let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -155,7 +156,8 @@ impl Capture {
         }))
     }
 
-    /// Packets that the kernel could not keep for us since the last call. Anything but zero makes a loss figure void.
+    /// Packets that the kernel dropped for lack of room since the last call. Any value but zero makes a loss
+    /// figure void.
     ///
     /// # Errors
     /// The kernel has no such statistics.
@@ -189,8 +191,8 @@ fn stamp(message: &libc::msghdr) -> Option<u64> {
     None
 }
 
-/// Accepts IPv4, UDP, not a later fragment, to `port`; keeps [`HEAD`] bytes. Offsets count from the IP header, which
-/// is where a `SOCK_DGRAM` packet socket begins.
+/// Accepts IPv4 UDP packets to `port`, except later fragments; keeps [`HEAD`] bytes. Offsets count from the
+/// IP header, at which a `SOCK_DGRAM` packet socket begins.
 fn udp_filter(port: u16) -> [libc::sock_filter; 11] {
     let op = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let (load, absolute, word, half, byte) = (libc::BPF_LD, libc::BPF_ABS, libc::BPF_W, libc::BPF_H, libc::BPF_B);

@@ -1,34 +1,35 @@
-//! A channel between two processes of ours: whole messages with a greatest length, each with at most one descriptor
-//! (a pair of Unix sockets of the kind SOCK_SEQPACKET, unix(7)).
+//! A channel between two processes of ours: whole messages of limited length, each with at most one
+//! descriptor (a pair of Unix sockets of type SOCK_SEQPACKET, unix(7)).
 //!
-//! Why not a stream: the kernel keeps the bounds of messages, so that a peer that is not trusted cannot make this side wait for
-//! the rest of one, and one that is too long is known as such. A descriptor is only taken where the reader says that it wants one.
+//! The kernel keeps the bounds of messages, unlike in a stream: an untrusted peer cannot make this side wait
+//! for the rest of one, and a message that is too long is detected. A descriptor is accepted only if the
+//! reader wants one.
 
 use crate::error::SystemError;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// Most bytes of a message.
+/// The longest message, bytes.
 pub const MAX_MESSAGE: usize = 16 << 10;
 
-/// One end.
+/// One end of a channel.
 #[derive(Debug)]
 pub struct Channel(OwnedFd);
 
-/// What was received.
+/// A message that was received.
 #[derive(Debug)]
 pub struct ChannelMessage {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// The descriptor that came with them, where one was wanted.
+    /// The descriptor that came with them, if one was wanted.
     pub fd: Option<OwnedFd>,
 }
 
 impl Channel {
-    /// Both ends; neither waits, and neither is inherited.
+    /// Both ends of a new channel; they are non-blocking and not inherited.
     ///
     /// # Errors
-    /// Out of descriptors.
+    /// No descriptors are left.
     pub fn pair() -> Result<(Channel, Channel), SystemError> {
         let mut fds = [0; 2];
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
@@ -41,10 +42,10 @@ impl Channel {
         Ok((Channel(one), Channel(two)))
     }
 
-    /// The end that whoever started this process gave it.
+    /// The end that this process inherited from its parent.
     ///
     /// # Errors
-    /// It is no such socket.
+    /// The descriptor is no such socket.
     pub fn inherited(fd: OwnedFd) -> Result<Channel, SystemError> {
         let mut kind: libc::c_int = 0;
         let mut size = size_of::<libc::c_int>() as libc::socklen_t;
@@ -60,10 +61,11 @@ impl Channel {
         Ok(Channel(fd))
     }
 
-    /// Sends a message, and a descriptor with it.
+    /// Sends a message, with a descriptor if given.
     ///
     /// # Errors
-    /// `WouldBlock`: the other side has not read what was sent; `InvalidInput`: too long; it has gone.
+    /// `WouldBlock`: the peer has not read earlier messages; `InvalidInput`: the message is empty or too
+    /// long; the peer has closed.
     pub fn send(&self, bytes: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
         if bytes.is_empty() || bytes.len() > MAX_MESSAGE {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -90,11 +92,11 @@ impl Channel {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// The next message; `None`: the other side has gone. Without `wants_fd` a descriptor that comes is not taken: the kernel
-    /// closes it.
+    /// The next message; `None`: the peer has closed. Without `wants_fd` the kernel closes a descriptor that
+    /// comes with it.
     ///
     /// # Errors
-    /// `WouldBlock`: there is none; `InvalidData`: it is longer than a message may be.
+    /// `WouldBlock`: there is no message; `InvalidData`: the message is too long.
     pub fn receive(&self, wants_fd: bool) -> io::Result<Option<ChannelMessage>> {
         let mut bytes = vec![0; MAX_MESSAGE];
         let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -130,18 +132,18 @@ impl From<Channel> for OwnedFd {
     }
 }
 
-/// Room for one descriptor, aligned as its header must be.
+/// A buffer for one descriptor, aligned as its header must be.
 #[derive(Default)]
 struct Control([u64; 4]);
 
-/// What a header and one descriptor take, bytes.
+/// The length of a header with one descriptor, bytes.
 fn space() -> usize {
     // SAFETY: plain arithmetic.
     let bytes = unsafe { libc::CMSG_SPACE(size_of::<RawFd>() as u32) } as usize;
     bytes.min(size_of::<Control>())
 }
 
-/// The descriptor that a message brought: there is room for one, so the kernel gave at most one.
+/// The descriptor of a message; the buffer has room for only one.
 fn taken(header: &libc::msghdr) -> Option<OwnedFd> {
     // SAFETY: the kernel filled the control buffer, which is still there, up to the length that it wrote; a descriptor in it is ours
     // alone.

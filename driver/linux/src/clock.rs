@@ -1,7 +1,7 @@
-//! The one place that reads a clock.
+//! The only module that reads a clock.
 //!
-//! [`Clock::now`] is the boot clock (it counts suspended time and never steps) plus an offset to Unix time that is
-//! fixed when the process starts. Calendar edges are another matter: see `ARCHITECTURE.md`, "Time".
+//! [`Clock::now`] is the boot clock (it counts suspended time and never steps) plus an offset to Unix time
+//! that is fixed when the process starts. Calendar edges are different: see `ARCHITECTURE.md`, "Time".
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use terms::{Span, Time};
@@ -13,8 +13,8 @@ pub struct Clock {
     step: Option<&'static ClockAdjustment>,
 }
 
-/// By how much the wall clock is off what the machine's says, and how long the machine has slept beside what it says, nanoseconds: so
-/// that tests step a clock and suspend, and never the machine's.
+/// An offset of the wall clock from the machine's, and extra time of suspension, both ns: tests step a clock
+/// and suspend with it, not with the machine's clock.
 #[derive(Debug, Default)]
 pub struct ClockAdjustment {
     wall: AtomicI64,
@@ -22,24 +22,24 @@ pub struct ClockAdjustment {
 }
 
 impl ClockAdjustment {
-    /// Off by so much from now on.
+    /// Sets the offset of the wall clock, ns.
     pub fn set(&self, nanos: i64) {
         self.wall.store(nanos, Ordering::SeqCst);
     }
 
-    /// The machine was suspended so long: the boot clock and the wall clock went on, the monotonic one did not.
+    /// Simulates a suspension: the boot clock and the wall clock go on, the monotonic clock does not.
     pub fn suspend(&self, nanos: i64) {
         self.slept.fetch_add(nanos, Ordering::SeqCst);
     }
 }
 
 impl Clock {
-    /// Fixes the offset now.
+    /// A clock with its offset fixed now.
     pub fn start() -> Clock {
         Clock::begin(None)
     }
 
-    /// The same with a wall clock that a test can step.
+    /// The same, with a wall clock that a test can step.
     pub fn stepped(step: &'static ClockAdjustment) -> Clock {
         Clock::begin(Some(step))
     }
@@ -59,8 +59,8 @@ impl Clock {
         read(libc::CLOCK_BOOTTIME).saturating_add_signed(slept)
     }
 
-    /// Calendar time as it is known now, which steps when somebody sets the clock: for what is dated by others, as
-    /// certificates and keys are, and for what people read. Nothing is timed by it.
+    /// Calendar time as known now; it steps when the clock is set. For dates made elsewhere, such as those of
+    /// certificates and keys, and for people. Timers never use it.
     pub fn today(&self) -> Time {
         Time::from_nanos(self.wall())
     }
@@ -70,16 +70,16 @@ impl Clock {
         Time::from_nanos(self.boot().saturating_add(self.offset_ns))
     }
 
-    /// Our time of an instant of the recent past that the kernel named by the wall clock, nanoseconds; without one,
-    /// now. A step of the wall clock in between is the only error.
+    /// Converts a recent wall-clock stamp of the kernel, ns, to our time; without a stamp, returns now. Only
+    /// a step of the wall clock since the stamp makes it wrong.
     pub fn from_wall(&self, stamp: Option<u64>) -> Time {
         let age = stamp.map_or(0, |stamp| self.wall().saturating_sub(stamp));
         Time::from_nanos(self.now().as_nanos().saturating_sub(age))
     }
 
-    /// By how much calendar time is ahead of [`Clock::now`] at this moment, nanoseconds, and how far it may be off: as far as
-    /// the kernel says where something keeps it in step with the world (adjtimex(2)). Where nothing does, calendar time is
-    /// what this machine's clock says, and by that measure it is exact.
+    /// The lead of calendar time over [`Clock::now`] at this moment, ns, and its uncertainty: the kernel's
+    /// maximum error if the clock is synchronised (adjtimex(2)). An unsynchronised clock defines calendar
+    /// time itself, so its uncertainty is zero.
     pub fn calendar(&self) -> (i64, Span) {
         let before = self.boot();
         let wall = self.wall();
@@ -89,13 +89,13 @@ impl Clock {
         (i64::try_from(ahead).unwrap_or(if ahead < 0 { i64::MIN } else { i64::MAX }), uncertainty())
     }
 
-    /// What the boot clock itself shows at `at`, in nanoseconds: for the kernel's own timers.
+    /// The reading of the boot clock at `at`, ns: for the kernel's timers.
     pub fn boot_nanos(&self, at: Time) -> u64 {
         at.as_nanos().saturating_sub(self.offset_ns)
     }
 }
 
-/// The kernel's monotonic clock, as coarsely as the kernel's own programs read it, ns.
+/// The kernel's coarse monotonic clock, which eBPF programs read too, ns.
 pub fn monotonic_coarse() -> u64 {
     read(libc::CLOCK_MONOTONIC_COARSE)
 }
@@ -105,7 +105,7 @@ pub fn thread_cpu() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// What the machine has slept: the boot clock less the monotonic clock, ns.
+/// The total time of suspension: boot clock minus monotonic clock, ns.
 pub fn slept() -> u64 {
     read(libc::CLOCK_BOOTTIME).saturating_sub(read(libc::CLOCK_MONOTONIC))
 }
@@ -139,7 +139,7 @@ mod tests {
         assert!(ahead.abs() < 1_000_000_000, "{ahead} ns since a moment ago");
     }
 
-    /// A machine that boots in 1970 and is told the time later: timers go on as they were, the calendar is right at once.
+    /// A machine that boots in 1970 and gets the time later: timers are unaffected, the calendar is right at once.
     #[test]
     fn a_step_moves_the_calendar_and_no_timer() {
         const DAY: u64 = 86_400_000_000_000;
@@ -164,7 +164,7 @@ mod tests {
         assert!(clock.now() >= last && clock.today() < right);
     }
 
-    /// A machine that slept for eight hours: timers that were due are due at once, and the calendar is no step ahead of them.
+    /// A machine that slept for eight hours: overdue timers expire at once, and the calendar has not stepped.
     #[test]
     fn what_the_machine_slept_counts_for_timers_and_the_calendar() {
         const HOURS: u64 = 8 * 3_600_000_000_000;

@@ -1,34 +1,35 @@
-//! What the system would not do: the deed in words, and the kernel's reason.
+//! Failures of system calls: the attempted operation in words, and the kernel's reason.
 
 use std::io;
 
-/// A deed that failed.
+/// An operation that failed.
 #[derive(Debug)]
 pub struct SystemError {
-    /// What was attempted, for a person: `create the network namespace seed-maui`.
+    /// The attempted operation, for a person: `create the network namespace seed-maui`.
     pub what: String,
     /// The kernel's reason.
     pub error: io::Error,
 }
 
 impl SystemError {
-    /// With the reason that the last system call left.
+    /// An error with the reason of the last system call.
     pub fn last(what: impl Into<String>) -> SystemError {
         SystemError { what: what.into(), error: io::Error::last_os_error() }
     }
 
-    /// With a reason at hand.
+    /// An error with this reason.
     pub fn because(what: impl Into<String>, error: io::Error) -> SystemError {
         SystemError { what: what.into(), error }
     }
 
-    /// For `map_err`: names the deed.
+    /// For `map_err`: names the operation.
     pub fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> SystemError {
         let what = what.into();
         move |error| SystemError { what, error }
     }
 
-    /// For `map_err` of a netlink request: names the deed, and keeps the kernel's own sentence where it gives one.
+    /// For `map_err` of a netlink request: names the operation, and keeps the kernel's message if it sent
+    /// one.
     pub fn netlink(what: impl Into<String>) -> impl FnOnce(crate::netlink::Error) -> SystemError {
         let what = what.into();
         move |refused| {
@@ -40,7 +41,7 @@ impl SystemError {
         }
     }
 
-    /// errno, or 0 where the reason is not the kernel's.
+    /// The errno, or 0 if the reason is not the kernel's.
     pub fn code(&self) -> i32 {
         self.error.raw_os_error().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! Questions to a network driver by `ioctl(SIOCETHTOOL)` (linux/ethtool.h).
+//! Requests to a network driver by `ioctl(SIOCETHTOOL)` (linux/ethtool.h).
 
 use crate::error::SystemError;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -11,7 +11,7 @@ const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETH_SS_FEATURES: u32 = 4;
 const ETH_GSTRING_LEN: usize = 32;
 
-/// The rate that a link's driver reports; `None` where it does not know.
+/// The rate that a link's driver reports; `None` if the driver does not know it.
 ///
 /// # Errors
 /// There is no such link.
@@ -32,7 +32,7 @@ pub fn link_speed(name: &str) -> Result<Option<Rate>, SystemError> {
     Ok((mbps != 0 && mbps != u32::MAX && mbps != 0xffff).then(|| Rate::from_mbps(mbps.into())))
 }
 
-/// A link to ask by ioctl.
+/// A link, for requests by ioctl.
 pub(crate) struct Device {
     socket: OwnedFd,
     name: [libc::c_char; libc::IFNAMSIZ],
@@ -53,7 +53,7 @@ impl Device {
         Ok(Device { socket: unsafe { OwnedFd::from_raw_fd(fd) }, name: bytes })
     }
 
-    /// The features' names, in the order of their bits.
+    /// The names of the features, in the order of their bits.
     pub(crate) fn feature_names(&self) -> Result<Vec<String>, SystemError> {
         // struct ethtool_sset_info: cmd, reserved, a mask of 64 bits, one count.
         let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
@@ -68,7 +68,7 @@ impl Device {
         Ok(bytes.chunks_exact(ETH_GSTRING_LEN).map(name).collect())
     }
 
-    /// Passes `data`, which begins with its command, to the driver and lets it answer there.
+    /// Passes `data`, which begins with its command, to the driver, which writes the answer there.
     pub(crate) fn call(&self, data: &mut [u32], what: &str) -> Result<(), SystemError> {
         // SAFETY: all-zero is a valid ifreq.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

@@ -1,4 +1,5 @@
-//! Sockets and files where strangers may have been: nobody gets in between making them and giving them away.
+//! Sockets and files in places that other users may write: no other user can interfere between their making
+//! and their use.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -8,11 +9,11 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-/// Listens at `path`, which is replaced if nobody does; mode 0660, given to `group` where there is one. Until that is so
-/// nobody but this user can connect.
+/// Listens at `path`; a stale socket there is replaced. The socket has mode 0660 and is given to `group` if
+/// there is one. Until then only this user can connect.
 ///
 /// # Errors
-/// Somebody listens there, there is something else, or the socket cannot be made.
+/// Another process listens there, there is a file of another kind, or the socket cannot be made.
 pub fn listen(path: &Path, group: Option<u32>) -> io::Result<UnixListener> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir)?;
@@ -38,8 +39,8 @@ pub fn listen(path: &Path, group: Option<u32>) -> io::Result<UnixListener> {
     }
 }
 
-/// A socket that is there with mode 0600 and does not listen yet: a mode that is set before takes part in the making
-/// (unix(7), "Pathname socket ownership and permissions").
+/// A bound socket with mode 0600 that does not listen yet: a mode that is set before bind(2) holds for the
+/// new file (unix(7), "Pathname socket ownership and permissions").
 fn bind(path: &Path) -> io::Result<OwnedFd> {
     let name = path.as_os_str().as_bytes();
     // SAFETY: no memory is passed; a descriptor that is given is ours alone.
@@ -66,11 +67,11 @@ fn bind(path: &Path) -> io::Result<OwnedFd> {
     if rc == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Opens a file of ours for reading and writing, or makes it: never through a link that somebody else has laid there, and
-/// only a plain file.
+/// Opens a plain file of ours for reading and writing, or makes it; it never follows a symbolic link, which
+/// another user may have put there.
 ///
 /// # Errors
-/// There is a link or something else that is no plain file, or it cannot be opened.
+/// The path is a link or no plain file, or it cannot be opened.
 pub fn open_plain(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);

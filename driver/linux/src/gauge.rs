@@ -1,32 +1,33 @@
-//! A rate out of a count that only grows: what went by in the last whole interval, and how long that interval was.
+//! A rate computed from a count that only grows: the increase in the last whole interval, and the length of
+//! that interval.
 //!
-//! Looked at as often as somebody likes; the rate is told anew once a second at most, so that it stands for long enough to
-//! mean something, and always with the time that it stands for.
+//! The count may be read at any frequency; the rate is computed at most once a second, so that it covers a
+//! useful interval, and always comes with its length.
 
 use std::time::Duration;
 
-/// The shortest interval that a rate is told for.
+/// The shortest interval of a rate.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// What was seen.
+/// A rate and its interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GaugeReading {
-    /// So much a second, rounded down.
+    /// The increase per second, rounded down.
     pub rate: u64,
-    /// In an interval of this length, which ended when the count was last looked at in time.
+    /// The length of the interval, which ended at a reading of the count.
     pub span: Duration,
 }
 
-/// Of one count.
+/// The state of one count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Gauge {
-    /// The beginning of the interval that runs.
+    /// The start of the current interval: time and count.
     from: Option<(Duration, u64)>,
     seen: Option<GaugeReading>,
 }
 
 impl Gauge {
-    /// The count stands at `total` at this time of any clock that does not step.
+    /// Notes that the count is `total` at this time, of any clock that does not step.
     pub fn look(&mut self, at: Duration, total: u64) {
         let Some((then, before)) = self.from else {
             self.from = Some((at, total));
@@ -45,7 +46,7 @@ impl Gauge {
         }
     }
 
-    /// The last whole interval; `None` until there is one.
+    /// The rate of the last whole interval; `None` until there is one.
     pub fn seen(&self) -> Option<GaugeReading> {
         self.seen
     }

@@ -1,5 +1,5 @@
-//! Which files a process may touch from now on, whoever it is (landlock(7)): for one that is root by name and reads what
-//! strangers send.
+//! Restricts the files that a process may access, whatever its user (landlock(7)): for a process that runs as
+//! root and reads data of strangers.
 
 use crate::error::SystemError;
 use std::fs::{File, OpenOptions};
@@ -14,23 +14,23 @@ const READ_DIR: u64 = 1 << 3;
 const REMOVE_FILE: u64 = 1 << 5;
 const MAKE_DIR: u64 = 1 << 7;
 const MAKE_REG: u64 = 1 << 8;
-/// Everything of the first version.
+/// All file rights of the first version.
 const FIRST: u64 = (1 << 13) - 1;
-/// Of the third.
+/// The file right of the third version.
 const TRUNCATE: u64 = 1 << 14;
-/// No signals to processes that are not restricted as we are; of the sixth version.
+/// A scope of the sixth version: no signals to processes outside of this restriction.
 const SIGNALS: u64 = 1 << 1;
-/// What can be allowed of something that is no directory.
+/// The rights that exist for a file that is no directory.
 const OF_A_FILE: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE;
 
-/// What may be done below a place.
+/// The access that is allowed below a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
-    /// Read and list.
+    /// Reading and listing.
     Read,
-    /// That, and write, make and remove files and directories.
+    /// Reading, listing, writing, and making and removing files and directories.
     Write,
-    /// Remove files, nothing else.
+    /// Removing files only.
     Remove,
 }
 
@@ -44,11 +44,12 @@ impl Use {
     }
 }
 
-/// From now on this thread, and what it starts, opens no file but below these places (those that are not there are left
-/// out), and signals nobody else. Whether the kernel can do that. No new privileges must have been asked for.
+/// From now on this thread and its children open files only below these places (absent ones are skipped), and
+/// send signals only among themselves. Returns true if the kernel supports it. The thread must have given up
+/// new privileges.
 ///
 /// # Errors
-/// The kernel can, and would not.
+/// The kernel supports it, but refuses.
 pub fn only(places: &[(&Path, Use)]) -> Result<bool, SystemError> {
     let what = "restrict access to files";
     // SAFETY: asking for the version passes no memory.

@@ -1,11 +1,12 @@
-//! Sluice on the Linux kernel. This crate acts; it decides nothing.
+//! Sluice on the Linux kernel. This crate acts; it makes no decisions.
 //!
-//! [`clock`] is the one place that reads a clock; [`netns`] makes and enters network namespaces, [`process`] starts
-//! and knows processes, [`owner`] whose they are, [`channel`] joins two of them, [`privilege`] and [`landlock`] give power away, [`poll`]
-//! waits; [`netlink`] speaks to the kernel about links, routes and traffic control;
-//! [`cgroup`] knows control groups, [`cpu`] and [`storage`] reserve processors and disks, [`gauge`] makes rates of counts;
-//! [`doctor`] says what this kernel can do; [`sockets`] speak RSVP; [`testbed`] makes a small network of namespaces;
-//! [`tsc`] measures the steps of an engine; [`files`] are made where strangers may have been.
+//! [`clock`] is the only module that reads a clock; [`netns`] makes and enters network namespaces;
+//! [`process`] starts and identifies processes, [`owner`] finds their owners, [`channel`] connects two of
+//! them; [`privilege`] and [`landlock`] drop rights; [`poll`] waits; [`netlink`] configures links, routes and
+//! traffic control; [`cgroup`] manages control groups, [`cpu`] and [`storage`] reserve processors and disks,
+//! [`gauge`] computes rates from counts; [`doctor`] reports the abilities of this kernel; [`sockets`] send
+//! and receive RSVP; [`testbed`] makes a small network of namespaces; [`tsc`] measures the steps of an
+//! engine; [`files`] makes files safely in places that other users may write.
 
 pub mod anomaly;
 pub mod boomerang;

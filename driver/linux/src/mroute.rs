@@ -1,8 +1,9 @@
-//! Static multicast forwarding: what a multicast routing daemon would tell the kernel, told by hand, for testbeds and
-//! for networks small enough to be written down (`linux/mroute.h`, `linux/mroute6.h`).
+//! Static multicast forwarding: the routes that a multicast routing daemon would install, for testbeds and
+//! for small networks with fixed routes (`linux/mroute.h`, `linux/mroute6.h`).
 //!
-//! The kernel has one such router per family and network namespace, and its routes live as long as the socket: a
-//! value of this type holds them, and dropping it takes them away. Constants and structures are not in libc.
+//! The kernel has one such router per family and network namespace, and its routes live as long as the
+//! socket: a value of this type holds them, and dropping it removes them. Constants and structures are not in
+//! libc.
 
 use crate::error::SystemError;
 use crate::netlink::mfc::MulticastRoute;
@@ -12,12 +13,12 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use terms::IfIndex;
 
-/// `MRT_INIT` and `MRT6_INIT`; what follows has the same numbers in both families.
+/// `MRT_INIT` and `MRT6_INIT`; the following options have the same numbers in both families.
 const INIT: i32 = 200;
 const ADD_VIF: i32 = 202;
 const ADD_MFC: i32 = 204;
 const DEL_MFC: i32 = 205;
-/// `MAXVIFS` and, of the many more that IPv6 allows, as many.
+/// `MAXVIFS`; the same limit for IPv6, which allows many more.
 const MAX_VIFS: usize = 32;
 /// `VIFF_USE_IFINDEX`: the interface is named by its index.
 const USE_IFINDEX: u8 = 8;
@@ -79,13 +80,13 @@ pub struct MulticastRouter {
 #[derive(Debug)]
 struct Family {
     socket: OwnedFd,
-    /// The kernel's numbers of interfaces are places in this list.
+    /// The interfaces; the position in this list is the kernel's number of an interface.
     vifs: Vec<IfIndex>,
     level: i32,
 }
 
 impl MulticastRouter {
-    /// A router without routes; it takes a family's place when the family's first route comes.
+    /// A router without routes; it registers for a family with the family's first route.
     pub fn new() -> MulticastRouter {
         MulticastRouter::default()
     }
@@ -93,8 +94,8 @@ impl MulticastRouter {
     /// Adds a route, or replaces the one of the same sender and group.
     ///
     /// # Errors
-    /// Not root (CAP_NET_ADMIN), another multicast router runs in this namespace (EADDRINUSE), an interface that is
-    /// not there, or more than 32 interfaces.
+    /// CAP_NET_ADMIN is missing, another multicast router runs in this namespace (EADDRINUSE), an interface
+    /// does not exist, or there are more than 32 interfaces.
     pub fn add(&mut self, route: &MulticastRoute) -> Result<(), SystemError> {
         let family = self.family(&route.group)?;
         let parent = family.vif(route.iif)?;
@@ -110,7 +111,7 @@ impl MulticastRouter {
     /// Removes the route of this sender and group.
     ///
     /// # Errors
-    /// ENOENT: there is none.
+    /// ENOENT: there is no such route.
     pub fn remove(&mut self, route: &MulticastRoute) -> Result<(), SystemError> {
         let family = self.family(&route.group)?;
         let parent = family.vif(route.iif)?;
@@ -150,7 +151,7 @@ fn pifi(interface: IfIndex) -> Result<u16, SystemError> {
 }
 
 impl Family {
-    /// The kernel's number of an interface, which is given one if it has none.
+    /// The kernel's number of an interface; assigns one if it has none.
     fn vif(&mut self, interface: IfIndex) -> Result<u16, SystemError> {
         if let Some(vif) = self.vifs.iter().position(|known| *known == interface) {
             return Ok(vif as u16);

@@ -1,8 +1,9 @@
-//! Named network namespaces, as iproute2 keeps them: a bind mount of the namespace under `/run/netns/NAME`.
+//! Named network namespaces in the form of iproute2: a bind mount of the namespace under `/run/netns/NAME`.
 //!
-//! Why by hand: `ip netns exec` gives its child a mount namespace of its own with an empty `/sys/fs/bpf`, which hides
-//! pinned eBPF objects; a thread that calls `setns` sees everything else unchanged. Namespaces made here are seen by
-//! `ip netns` and the other way round (network_namespaces(7), setns(2), ip-netns(8)).
+//! They are entered without `ip netns exec`, because that gives its child a mount namespace of its own with
+//! an empty `/sys/fs/bpf`, which hides pinned eBPF objects; a thread that calls `setns` sees everything else
+//! unchanged. `ip netns` sees namespaces made here, and the reverse (network_namespaces(7), setns(2),
+//! ip-netns(8)).
 
 use crate::error::SystemError;
 use std::ffi::{CStr, CString};
@@ -14,13 +15,13 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where iproute2 looks.
+/// The directory of iproute2's namespaces.
 pub const NETNS_DIR: &str = "/run/netns";
 
-/// Written when the mount over [`NETNS_DIR`] was made here, so that the last one out can take it away again.
+/// A mark that the mount over [`NETNS_DIR`] was made here, so that it can be removed with the last namespace.
 const MADE_DIR: &str = "/run/netns-by-sluice";
 
-/// A namespace, held open: it lives at least as long as this does.
+/// An open namespace: it lives at least as long as this value.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
@@ -28,10 +29,10 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes a namespace called `name`.
+    /// Makes a namespace with this name.
     ///
     /// # Errors
-    /// The name is taken or not a plain file name, or the kernel says no (CAP_SYS_ADMIN is needed).
+    /// The name is taken or not a plain file name, or the kernel refuses (CAP_SYS_ADMIN is needed).
     pub fn create(name: &str) -> Result<Namespace, SystemError> {
         let what = || format!("create the network namespace {name}");
         let path = path_of(name)?;
@@ -46,17 +47,17 @@ impl Namespace {
         Namespace::open(name)
     }
 
-    /// Opens an existing one.
+    /// Opens an existing namespace.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// There is no namespace of that name.
     pub fn open(name: &str) -> Result<Namespace, SystemError> {
         let file =
             File::open(path_of(name)?).map_err(SystemError::doing(format!("open the network namespace {name}")))?;
         Ok(Namespace { name: name.to_owned(), file })
     }
 
-    /// The one that this thread is in.
+    /// The namespace of this thread.
     ///
     /// # Errors
     /// `/proc` is not mounted.
@@ -71,10 +72,11 @@ impl Namespace {
         &self.name
     }
 
-    /// Runs `deed` inside, on a thread of its own, and gives its result back. A panic inside comes out here.
+    /// Runs `deed` in the namespace, on a thread of its own, and returns its result. A panic in it is resumed
+    /// here.
     ///
     /// # Errors
-    /// The kernel does not let us in (CAP_SYS_ADMIN is needed).
+    /// The kernel refuses the entry (CAP_SYS_ADMIN is needed).
     pub fn run<T: Send>(&self, deed: impl FnOnce() -> T + Send) -> Result<T, SystemError> {
         let fd = self.file.as_raw_fd();
         on_thread(|| set_namespace(fd).map(|()| deed()))
@@ -82,7 +84,7 @@ impl Namespace {
             .map_err(SystemError::doing(format!("enter the network namespace {}", self.name)))
     }
 
-    /// Makes `command`'s child start inside. The namespace must stay open until the child is spawned.
+    /// Makes `command`'s child start in the namespace, which must stay open until the child is spawned.
     pub fn enter_at_exec(&self, command: &mut Command) {
         let fd = self.file.as_raw_fd();
         // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe; `fd` is close-on-exec but
@@ -90,10 +92,10 @@ impl Namespace {
         unsafe { command.pre_exec(move || set_namespace(fd)) };
     }
 
-    /// Removes the name. The namespace itself goes when nothing is left in it. One that is not there is no error.
+    /// Removes the name; the namespace ends with its last user. An absent name is no error.
     ///
     /// # Errors
-    /// It cannot be unmounted or unlinked.
+    /// The name cannot be unmounted or unlinked.
     pub fn delete(name: &str) -> Result<(), SystemError> {
         let path = path_of(name)?;
         let what = || format!("delete the network namespace {name}");
@@ -115,7 +117,7 @@ impl Namespace {
         }
     }
 
-    /// Whether the name is taken.
+    /// True if the name is taken.
     pub fn exists(name: &str) -> bool {
         path_of(name).is_ok_and(|path| path.exists())
     }
@@ -133,12 +135,12 @@ impl AsRawFd for Namespace {
     }
 }
 
-/// A namespace that goes when this is dropped.
+/// A namespace that is deleted when this is dropped.
 #[derive(Debug)]
 pub struct Guarded(Namespace);
 
 impl Guarded {
-    /// Makes one; see [`Namespace::create`].
+    /// Makes a namespace; see [`Namespace::create`].
     ///
     /// # Errors
     /// As [`Namespace::create`].
@@ -177,7 +179,7 @@ fn c_path(path: &Path) -> Result<CString, SystemError> {
         .map_err(|_| SystemError::because(format!("use the path {path:?}"), io::ErrorKind::InvalidInput.into()))
 }
 
-/// Runs on a thread whose namespace may be changed, because it ends right after.
+/// Runs `deed` on a thread whose namespace may be changed, because the thread ends afterwards.
 fn on_thread<T: Send>(deed: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("netns".into()).spawn_scoped(scope, deed)?;
@@ -193,7 +195,7 @@ fn set_namespace(fd: RawFd) -> io::Result<()> {
     }
 }
 
-/// On a thread of its own: leaves for a new namespace and binds it to `path`.
+/// Moves this thread to a new namespace and binds that to `path`.
 fn mount_new_namespace(path: &Path) -> io::Result<()> {
     // SAFETY: no memory is passed; only this thread is affected.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
@@ -209,8 +211,8 @@ fn mount(source: &CStr, target: &CStr, flags: libc::c_ulong) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes the directory a shared mount, as `ip netns add` does, so that a name deleted here goes in every mount
-/// namespace that copied it.
+/// Makes the directory a shared mount, as `ip netns add` does, so that a deleted name disappears from every
+/// mount namespace that copied it.
 fn prepare_dir() -> Result<File, SystemError> {
     let what = || format!("prepare {NETNS_DIR}");
     fs::create_dir_all(NETNS_DIR).map_err(SystemError::doing(what()))?;
@@ -228,7 +230,7 @@ fn prepare_dir() -> Result<File, SystemError> {
     Ok(locked)
 }
 
-/// Waits until nobody else (iproute2 takes the same lock) is about to mount or unmount the directory.
+/// Waits for the lock that iproute2 also takes when it mounts or unmounts the directory.
 fn lock_dir() -> io::Result<File> {
     let dir = File::open(NETNS_DIR)?;
     // SAFETY: no memory is passed; the descriptor is open.
@@ -238,8 +240,8 @@ fn lock_dir() -> io::Result<File> {
     }
 }
 
-/// Takes the mount over the directory away again if it was made here and nobody uses it; the empty directory stays,
-/// because another program may be about to use it. Failing is harmless: that is how `ip netns` leaves it.
+/// Removes the mount over the directory if it was made here and is unused; the empty directory stays, because
+/// another program may be about to use it. A failure is harmless: `ip netns` leaves the mount too.
 fn clear_dir() {
     let Ok(_locked) = lock_dir() else { return };
     let empty = fs::read_dir(NETNS_DIR).is_ok_and(|mut entries| entries.next().is_none());

@@ -1,17 +1,17 @@
-//! A notifier: one thread signals it, another waits for it among other things (eventfd(2)).
+//! A notifier: one thread signals it, another polls it beside other descriptors (eventfd(2)).
 
 use crate::error::SystemError;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Rung any number of times, it is heard once.
+/// An event descriptor; any number of signals count as one.
 #[derive(Debug)]
 pub struct Notifier(OwnedFd);
 
 impl Notifier {
-    /// A silent one.
+    /// A notifier without a signal.
     ///
     /// # Errors
-    /// Out of descriptors.
+    /// No descriptors are left.
     pub fn new() -> Result<Notifier, SystemError> {
         // SAFETY: no memory is passed.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
@@ -22,14 +22,14 @@ impl Notifier {
         Ok(Notifier(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Whoever waits hears it.
+    /// Signals the waiting thread.
     pub fn notify(&self) {
         let one = 1u64.to_ne_bytes();
         // SAFETY: eight bytes are what an event descriptor takes. It fails only where it was rung 2^64 times: it rings already.
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
-    /// Silent again, until it is rung.
+    /// Clears the signal.
     pub fn clear(&self) {
         let mut count = [0u8; 8];
         // SAFETY: eight bytes are what an event descriptor gives; that it was silent does not matter.

@@ -1,10 +1,11 @@
-//! Telling whoever supervises this process (systemd) that it serves, that it is alive, and that it is about to end: the
-//! protocol of sd_notify(3), which is a datagram of text.
+//! Notifications to the supervisor of this process (systemd) that it is ready, alive or about to end: the
+//! protocol of sd_notify(3), datagrams of text.
 //!
-//! `NOTIFY_SOCKET` comes from whoever started us, so it is not more trusted than that. It names one Unix socket, by a path from the root or
-//! by an abstract name; anything else is as if nothing were said. What is sent there is one of three lines without any secret, without a descriptor, never
-//! waiting; nothing is read. So the most that somebody could do with it who can set the environment of a privileged process is to have
-//! these lines sent to a socket of their choice. The variables are taken out of the environment at once: no child of ours speaks for us.
+//! `NOTIFY_SOCKET` comes from the parent process and is trusted no more than that. It names one Unix socket,
+//! by an absolute path or by an abstract name; any other value is ignored. The datagrams are three fixed
+//! lines without secrets or descriptors, sent without waiting; no datagram is read. So an attacker who
+//! controls the environment of a privileged process can at most direct these lines to another socket. The
+//! variables are removed from the environment at once: no child of ours can notify in our name.
 
 use std::ffi::OsString;
 use std::os::linux::net::SocketAddrExt;
@@ -12,19 +13,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// What a supervisor puts into the environment.
+/// The variables that a supervisor sets in the environment.
 const SOCKET: &str = "NOTIFY_SOCKET";
 const WATCHDOG: &str = "WATCHDOG_USEC";
 const WATCHED: &str = "WATCHDOG_PID";
-/// All of them: what is taken out of a child's environment that may not speak for us.
+/// All of these variables; they are removed from a child's environment that may not notify in our name.
 pub const VARIABLES: [&str; 3] = [SOCKET, WATCHDOG, WATCHED];
-/// How many times in the supervisor's period we say that we are alive.
+/// The number of signs of life in a supervisor's period.
 const OFTEN: u32 = 4;
-/// However short its period is, not more often than this; and a period longer than this is none.
+/// The shortest interval between signs of life; and the longest period that is accepted.
 const SHORTEST: Duration = Duration::from_millis(25);
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Whoever supervises us; nobody, if nobody said so.
+/// The supervisor, if the environment names one.
 #[derive(Debug, Default)]
 pub struct Supervisor {
     to: Option<(UnixDatagram, SocketAddr)>,
@@ -32,7 +33,8 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Who the environment says it is; it says so no more afterwards. To be called before this process has a second thread.
+    /// The supervisor from the environment, whose variables are then removed. Call it before this process has
+    /// a second thread.
     pub fn take() -> Supervisor {
         let [socket, period, watched] = VARIABLES.map(std::env::var_os);
         if is_alone() {
@@ -44,7 +46,7 @@ impl Supervisor {
         Supervisor::of(socket, period, watched)
     }
 
-    /// With these values of the three variables.
+    /// The supervisor from these values of the three variables.
     fn of(socket: Option<OsString>, period: Option<OsString>, watched: Option<OsString>) -> Supervisor {
         let number = |text: OsString| text.to_str()?.parse::<u64>().ok();
         let us = watched.is_none_or(|pid| number(pid) == Some(u64::from(std::process::id())));
@@ -63,22 +65,23 @@ impl Supervisor {
         Supervisor { period: period.filter(|_| to.is_some()), to }
     }
 
-    /// How long it waits for a sign of life before it ends us, and how often it is to be given one; `None`: it waits for none.
+    /// The supervisor's time limit for a sign of life, and the interval at which to send one; `None`: it
+    /// expects none.
     pub fn watchdog(&self) -> Option<(Duration, Duration)> {
         self.period.map(|period| (period, (period / OFTEN).max(SHORTEST)))
     }
 
-    /// We serve.
+    /// Reports that this process is ready.
     pub fn ready(&self) {
         self.tell("READY=1\n");
     }
 
-    /// We are alive, and so are our threads.
+    /// Reports that this process and its threads are alive.
     pub fn alive(&self) {
         self.tell("WATCHDOG=1\n");
     }
 
-    /// We are about to end.
+    /// Reports that this process is about to end.
     pub fn stopping(&self) {
         self.tell("STOPPING=1\n");
     }
@@ -91,7 +94,7 @@ impl Supervisor {
     }
 }
 
-/// A path from the root, or an abstract name behind `@`.
+/// Parses an absolute path, or an abstract name after `@`.
 fn address(name: &[u8]) -> Option<SocketAddr> {
     match name {
         [b'@', name @ ..] if !name.is_empty() => SocketAddr::from_abstract_name(name).ok(),
@@ -100,7 +103,7 @@ fn address(name: &[u8]) -> Option<SocketAddr> {
     }
 }
 
-/// Whether this process has one thread.
+/// True if this process has one thread.
 fn is_alone() -> bool {
     std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1)
 }
@@ -137,7 +140,7 @@ mod tests {
         std::fs::remove_file(path).unwrap();
     }
 
-    /// One that reads nothing makes nobody wait: its queue is full, and the lines are lost.
+    /// A supervisor that reads nothing does not block: its queue is full, and the lines are lost.
     #[test]
     fn a_supervisor_that_reads_nothing_stops_nobody() {
         let name = format!("sluice-notify-full-{}", std::process::id());

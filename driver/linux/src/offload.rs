@@ -1,8 +1,9 @@
-//! Segmentation offloads off, so that one packet in a queue is one packet on the wire.
+//! Switching segmentation offloads off, so that one packet in a queue is one packet on the wire.
 //!
-//! A veth device passes packets of up to 64 KB along as if they were one; a policer of 8 KB then drops them for
-//! ever, and a "packet" delays others by 64 KB. Features are switched by name (`ETHTOOL_SFEATURES`, linux/ethtool.h);
-//! TCP, which cuts its packets itself where the device does not, is held to one segment by `IFLA_GSO_MAX_SEGS`.
+//! A veth device passes packets of up to 64 KB as one; a policer with a bucket of 8 KB then drops them all,
+//! and one "packet" delays others by 64 KB. Features are switched by name (`ETHTOOL_SFEATURES`,
+//! linux/ethtool.h). TCP, which segments its packets itself if the device does not, is limited to one segment
+//! by `IFLA_GSO_MAX_SEGS`.
 
 use crate::error::SystemError;
 use crate::ethtool::Device;
@@ -13,10 +14,10 @@ const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
 const IFLA_GSO_MAX_SEGS: u16 = 40;
 
-/// Switches every segmentation and receive-merging offload of a link off, in this thread's network namespace.
+/// Switches off every segmentation and receive-merging offload of a link in this thread's network namespace.
 ///
 /// # Errors
-/// The device does not let us.
+/// The device refuses.
 pub fn segmentation_off(socket: &mut Socket, name: &str, index: IfIndex) -> Result<(), SystemError> {
     let device = Device::open(name)?;
     let names = device.feature_names()?;

@@ -1,4 +1,4 @@
-//! Whose a process, thread or control group is (proc(5)), for whoever decides whether it may be bound.
+//! The owner of a process, thread or control group (proc(5)), for the decision whether it may be bound.
 
 use crate::cgroup::{Mounted, below_root, family, home_of, is_kernel_thread};
 use crate::process::ProcessId;
@@ -6,32 +6,33 @@ use std::fs;
 use std::path::Path;
 use terms::book::Task;
 
-/// What the kernel says about a process or thread.
+/// The kernel's facts about the owner of a process or thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Belongs {
-    /// The one user whose it is: real, effective and saved; `None`: they differ (setuid programs).
+    /// Its user, if the real, effective and saved one are the same; `None`: they differ (setuid programs).
     pub uid: Option<u32>,
-    /// Whether it is a thread of the kernel.
+    /// True if it is a kernel thread.
     pub kernel: bool,
-    /// Whether it is process 1 or a thread of it.
+    /// True if it is process 1 or a thread of it.
     pub first: bool,
-    /// Whether it is this process or a child of it, or a thread of one of them.
+    /// True if it is this process or a descendant, or a thread of one of them.
     pub ours: bool,
 }
 
-/// When a process or thread started, so that a later one of its number is not taken for it; `None`: it does not run.
+/// The start time of a process or thread, which distinguishes it from a later one with the same number;
+/// `None`: it does not run.
 pub fn started(number: u32) -> Option<u64> {
     ProcessId::of(number).map(|process| process.start)
 }
 
-/// Whose it is; `None`: it does not run, or its number is another's by now.
+/// The owner of a task; `None`: it does not run, or another task has its number by now.
 pub fn of(task: Task) -> Option<Belongs> {
     let found = look(task.number)?;
     // Looked at last: what was read before is that one's.
     (started(task.number) == Some(task.start)).then_some(found)
 }
 
-/// Whatever has that number now.
+/// The owner of the process or thread that has this number now.
 pub(crate) fn look(number: u32) -> Option<Belongs> {
     let status = Status::of(number)?;
     let (me, mut above, mut ours) = (std::process::id(), status.process, false);
@@ -44,7 +45,7 @@ pub(crate) fn look(number: u32) -> Option<Belongs> {
     Some(Belongs { uid: status.uid, kernel: is_kernel_thread(number), first: status.process == 1, ours })
 }
 
-/// No process has more ancestors that are looked at.
+/// The most ancestors of a process that are examined.
 const MOST_ABOVE: usize = 256;
 
 struct Status {
@@ -68,8 +69,8 @@ impl Status {
     }
 }
 
-/// The worst that is in a group or below it, and its path below its hierarchy's root; of the hierarchies that a reservation
-/// uses, in the first. `None`: there is no such group.
+/// The union of the facts about all processes in a group or below it, and its path below its hierarchy's
+/// root; only in the first hierarchy of a reservation. `None`: there is no such group.
 pub fn of_group(mounted: &[Mounted], path: &str) -> Option<(Belongs, String)> {
     let (first, below) = (mounted.first()?, below_root(path, mounted)?);
     let dir = first.at.join(&below);
@@ -83,7 +84,7 @@ pub fn of_group(mounted: &[Mounted], path: &str) -> Option<(Belongs, String)> {
     Some((found, below.to_str()?.to_owned()))
 }
 
-/// The kernel's threads are in the root group and leave it only by root's own hand.
+/// True if the group has kernel threads: they are in the root group unless root moved them.
 fn holds_kernel(mounted: &Mounted, dir: &Path) -> bool {
     let procs = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
     let mut named = procs.lines().filter_map(|line| line.parse().ok());

@@ -1,7 +1,8 @@
-//! Waiting for the first of many things: one `epoll`, a timer on the boot clock, and signals as input.
+//! Waiting for the first of many events: one `epoll`, a timer on the boot clock, and signals as input.
 //!
-//! Why not an async runtime: the agent's loop is "wait, tell the engine one thing, drain it", and one thread of that
-//! is easier to reason about than tasks (epoll(7), timerfd_create(2), signalfd(2)).
+//! It is used in place of an async runtime because the agent's loop is "wait, give the engine one input,
+//! drain it", which is easier to reason about in one thread than in tasks (epoll(7), timerfd_create(2),
+//! signalfd(2)).
 
 use crate::clock::Clock;
 use crate::error::SystemError;
@@ -9,35 +10,35 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use terms::Time;
 
-/// What the caller called a descriptor when it asked to watch it.
+/// The caller's name for a watched descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u64);
 
-/// What is ready.
+/// A descriptor that is ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ready {
-    /// Which.
+    /// Its token.
     pub token: Token,
-    /// There is something to read (or the other side has gone, or an error waits to be read).
+    /// There are data to read, or the peer has closed, or an error is pending.
     pub readable: bool,
-    /// It takes more.
+    /// There is room to write.
     pub writable: bool,
 }
 
-/// What to wait for on a descriptor.
+/// The events to wait for on a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PollInterest {
-    /// Something to read.
+    /// Data to read.
     Read,
-    /// Something to read, or room to write.
+    /// Data to read, or room to write.
     ReadWrite,
-    /// Room to write, and nothing else.
+    /// Room to write only.
     Write,
-    /// Only its end.
+    /// Its end only.
     End,
 }
 
-/// The waiting room.
+/// The set of watched descriptors, with a timer.
 #[derive(Debug)]
 pub struct Poll {
     epoll: OwnedFd,
@@ -51,10 +52,10 @@ const TIMER: u64 = u64::MAX;
 const BATCH: usize = 64;
 
 impl Poll {
-    /// An empty one, whose timer runs by `clock`.
+    /// An empty set, with a timer that runs by `clock`.
     ///
     /// # Errors
-    /// Out of descriptors.
+    /// No descriptors are left.
     pub fn new(clock: Clock) -> Result<Poll, SystemError> {
         // SAFETY: no memory is passed.
         let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }, "make an epoll")?;
@@ -66,15 +67,15 @@ impl Poll {
         Ok(poll)
     }
 
-    /// Watches `fd` (level triggered) under the name `token`. `Token(u64::MAX)` is taken.
+    /// Watches `fd` (level triggered) under the name `token`. `Token(u64::MAX)` is reserved.
     ///
     /// # Errors
-    /// It is watched already, or cannot be.
+    /// It is already watched, or cannot be watched.
     pub fn add(&mut self, fd: &impl AsRawFd, token: Token, want: PollInterest) -> Result<(), SystemError> {
         self.control(libc::EPOLL_CTL_ADD, fd.as_raw_fd(), token, want)
     }
 
-    /// Waits for something else on a watched `fd`.
+    /// Changes the events to wait for on a watched `fd`.
     ///
     /// # Errors
     /// It is not watched.
@@ -82,7 +83,7 @@ impl Poll {
         self.control(libc::EPOLL_CTL_MOD, fd.as_raw_fd(), token, want)
     }
 
-    /// Stops watching `fd`; closing it does so too.
+    /// Stops watching `fd`; closing it does the same.
     ///
     /// # Errors
     /// It is not watched.
@@ -90,11 +91,11 @@ impl Poll {
         self.control(libc::EPOLL_CTL_DEL, fd.as_raw_fd(), Token(0), PollInterest::End)
     }
 
-    /// Waits until something is ready or `deadline` has come (`None`: for ever), and says what is ready; empty when
-    /// it was the deadline. A deadline that has passed does not wait.
+    /// Waits until a descriptor is ready or `deadline` has come (`None`: for ever). Returns the ready
+    /// descriptors; none at the deadline or a signal. A past deadline does not wait.
     ///
     /// # Errors
-    /// The kernel broke; not for signals.
+    /// The kernel failed; signals are no error.
     pub fn wait(&mut self, deadline: Option<Time>) -> Result<&[Ready], SystemError> {
         let overdue = deadline.is_some_and(|at| at <= self.clock.now());
         if !overdue {
@@ -165,16 +166,16 @@ impl Poll {
     }
 }
 
-/// Signals that are read instead of taken.
+/// Signals that are read from a descriptor instead of interrupting.
 #[derive(Debug)]
 pub struct SignalFd(OwnedFd);
 
 impl SignalFd {
-    /// Takes `signals` over for the whole process: to be called before any other thread starts, and each child
-    /// process started afterwards inherits the block.
+    /// Blocks `signals` for the whole process and reads them from a descriptor: call it before any other
+    /// thread starts. Child processes that start later inherit the block.
     ///
     /// # Errors
-    /// Out of descriptors.
+    /// No descriptors are left.
     pub fn take(signals: &[i32]) -> Result<SignalFd, SystemError> {
         // SAFETY: an all-zero sigset_t is a valid place for sigemptyset to write to; the set outlives every call.
         let fd = unsafe {
@@ -191,7 +192,7 @@ impl SignalFd {
         owned(fd, "make a signal descriptor").map(SignalFd)
     }
 
-    /// The next signal, if one has come.
+    /// The next pending signal.
     pub fn take_next(&mut self) -> Option<i32> {
         // SAFETY: all-zero is a valid signalfd_siginfo.
         let mut found: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };

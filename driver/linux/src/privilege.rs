@@ -1,5 +1,5 @@
-//! Giving power away for good: a process that reads what strangers send becomes a user who may nothing, with a list of the
-//! only system calls that it still needs (capabilities(7), prctl(2), seccomp(2)).
+//! Dropping privileges for good: a process that reads data of strangers becomes a user without rights,
+//! limited to the few system calls that it still needs (capabilities(7), prctl(2), seccomp(2)).
 
 use crate::error::SystemError;
 use std::fs;
@@ -8,17 +8,17 @@ use std::io;
 /// A user and its group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct User {
-    /// Its number.
+    /// Its user id.
     pub uid: u32,
-    /// Its group's number.
+    /// Its group id.
     pub gid: u32,
 }
 
-/// Who owns nothing, where no better user is there (Debian's and the kernel's own number for it).
+/// The user that owns no files, for use if there is no better one (the id of Debian and of the kernel).
 pub const NOBODY: User = User { uid: 65_534, gid: 65_534 };
 
 impl User {
-    /// The user of that name in `/etc/passwd`, or `UID:GID` for one who is not in that file.
+    /// The user of that name in `/etc/passwd`, or `UID:GID` for a user that is not in that file.
     pub fn named(name: &str) -> Option<User> {
         if let Some((uid, gid)) = name.split_once(':') {
             return Some(User { uid: uid.parse().ok()?, gid: gid.parse().ok()? });
@@ -31,18 +31,20 @@ impl User {
         })
     }
 
-    /// Whoever this process is.
+    /// The user of this process.
     pub fn own() -> User {
         // SAFETY: these cannot fail and pass no memory.
         unsafe { User { uid: libc::geteuid(), gid: libc::getegid() } }
     }
 }
 
-/// Becomes `user` for good: no other group, no capability, none to be had again, nothing that a program with more rights would
-/// give, no memory for others to look into. To be called before a second thread starts: capabilities are a thread's own.
+/// Becomes `user` for good: without other groups, without capabilities or a way to regain them or to gain
+/// rights by exec, and with memory that others cannot read. Call it before a second thread starts:
+/// capabilities are per thread.
 ///
 /// # Errors
-/// It may not (CAP_SETUID, CAP_SETGID, CAP_SETPCAP), or something is left: the caller must end.
+/// A capability is missing (CAP_SETUID, CAP_SETGID, CAP_SETPCAP), or a privilege remains: the caller must
+/// exit.
 pub fn give_up(user: User) -> Result<(), SystemError> {
     let what = "give privileges up";
     if user.uid == 0 || user.gid == 0 {
@@ -71,11 +73,11 @@ pub fn give_up(user: User) -> Result<(), SystemError> {
     Ok(())
 }
 
-/// Gives every capability up for good and stays who it is, without another way to get one. To be called
-/// before a second thread starts.
+/// Drops every capability for good and keeps the user, without a way to regain one. Call it before a second
+/// thread starts.
 ///
 /// # Errors
-/// Something is left: the caller must end.
+/// A capability remains: the caller must exit.
 pub fn give_up_capabilities() -> Result<(), SystemError> {
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
     // Without CAP_SETPCAP nothing can be dropped, and nothing got: no new privileges.
@@ -92,18 +94,18 @@ pub fn give_up_capabilities() -> Result<(), SystemError> {
     Ok(())
 }
 
-/// Capabilities of a process, as bits.
+/// Capabilities, as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Held {
-    /// In force.
+    /// The effective set.
     pub effective: u64,
-    /// That it may put in force.
+    /// The permitted set, which may be made effective.
     pub permitted: u64,
-    /// That it may ever get.
+    /// The bounding set, which limits gains by exec.
     pub bounding: u64,
 }
 
-/// What this thread holds.
+/// The capabilities of this thread.
 pub fn held() -> Held {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let bits = |name: &str| {
@@ -118,7 +120,8 @@ fn has_other_groups() -> bool {
     unsafe { libc::getgroups(0, std::ptr::null_mut()) != 0 }
 }
 
-/// None can come back by an exec. A kernel has some forty; those that it does not know end the list.
+/// Drops all capabilities from the bounding set. A kernel has about forty; the first unknown one ends the
+/// loop.
 fn drop_bounding_set() -> bool {
     for number in 0..64 {
         // SAFETY: no memory is passed.
@@ -148,8 +151,8 @@ fn prctl(option: libc::c_int, value: libc::c_ulong) -> Result<(), SystemError> {
     Ok(())
 }
 
-/// What a process needs that serves connections which others opened for it: no file, no new socket, no program, no
-/// other process.
+/// The system calls for serving connections that another process opened: no files, no new sockets, no
+/// programs, no other processes.
 const SERVING: &[libc::c_long] = &[
     libc::SYS_read,
     libc::SYS_readv,
@@ -204,7 +207,7 @@ const SERVING: &[libc::c_long] = &[
     libc::SYS_exit_group,
 ];
 
-/// The number by which the kernel knows this machine's system calls (linux/audit.h).
+/// The kernel's number of this machine's system call table (linux/audit.h).
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: Option<u32> = Some(0xc000_003e);
 #[cfg(target_arch = "aarch64")]
@@ -212,11 +215,11 @@ const ARCHITECTURE: Option<u32> = Some(0xc000_00b7);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const ARCHITECTURE: Option<u32> = None;
 
-/// From now on only what [`SERVING`] lists is allowed; everything else fails with EPERM. Whether there is such a list for this
-/// machine's processor. After [`give_up`].
+/// From now on only the calls in [`SERVING`] are allowed; all others fail with EPERM. Returns true if there
+/// is a list for this machine's processor. Call it after [`give_up`].
 ///
 /// # Errors
-/// The kernel has no filters.
+/// The kernel has no seccomp filters.
 pub fn only_serve() -> Result<bool, SystemError> {
     let Some(architecture) = ARCHITECTURE else { return Ok(false) };
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;

@@ -1,5 +1,5 @@
-//! Processes of our own: detached daemons, their pid files (with the start time, so that a recycled pid is never
-//! taken for ours), locks that end with their holder, privileges, peers and groups.
+//! Processes of our own: detached daemons, their pid files (with the start time, so that a reused pid is
+//! never taken for ours), locks that end with their holder, privileges, peers and groups.
 
 use crate::error::SystemError;
 use std::fs::{self, File, OpenOptions};
@@ -11,17 +11,17 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A process, named so that it cannot be confused with a later one of the same number.
+/// A process, identified so that it differs from a later one with the same pid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProcessId {
-    /// Its number.
+    /// Its pid.
     pub pid: u32,
-    /// When it started, in clock ticks since boot (field 22 of `/proc/PID/stat`, proc(5)).
+    /// Its start time, in clock ticks since boot (field 22 of `/proc/PID/stat`, proc(5)).
     pub start: u64,
 }
 
 impl ProcessId {
-    /// The process `pid` as it is now; `None` if there is none or it is a zombie.
+    /// The present process `pid`; `None` if there is none or it is a zombie.
     pub fn of(pid: u32) -> Option<ProcessId> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The command name is in parentheses and may hold anything, so count from the last one.
@@ -31,23 +31,23 @@ impl ProcessId {
         (!matches!(state, "Z" | "X")).then_some(ProcessId { pid, start })
     }
 
-    /// Whether it still runs.
+    /// True if it still runs.
     pub fn is_running(&self) -> bool {
         ProcessId::of(self.pid).as_ref() == Some(self)
     }
 
-    /// Takes the end of a child of this process off the kernel's hands, if it is one and has ended; a no-op otherwise.
-    /// Only for children whose `Child` was dropped.
+    /// Reaps this process if it is a child of ours and has ended; does nothing otherwise. Only for children
+    /// whose `Child` was dropped.
     pub fn reap(&self) {
         let pid = i32::try_from(self.pid).unwrap_or(i32::MAX);
         // SAFETY: no status is asked for, so no memory is passed; a pid that is not our child's is refused.
         unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
     }
 
-    /// Sends a signal. One that is gone is no error; nothing is sent to a later holder of the number.
+    /// Sends a signal. An ended process is no error; a later process with the same pid gets no signal.
     ///
     /// # Errors
-    /// The kernel says no.
+    /// The kernel refuses.
     pub fn signal(&self, signal: i32) -> Result<(), SystemError> {
         if !self.is_running() {
             return Ok(());
@@ -66,7 +66,7 @@ impl ProcessId {
 }
 
 impl std::fmt::Display for ProcessId {
-    /// As a pid file holds it: `PID START`.
+    /// The form in a pid file: `PID START`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.pid, self.start)
     }
@@ -81,11 +81,11 @@ impl std::str::FromStr for ProcessId {
     }
 }
 
-/// Starts `command` as a daemon: a session of its own, no input, output and errors appended to `log`.
-/// The caller still is its parent and may look whether it ended at once.
+/// Starts `command` as a daemon: in a session of its own, without input, with output and errors appended to
+/// `log`. The caller remains its parent and may check whether it ended at once.
 ///
 /// # Errors
-/// The log cannot be written or the program not be started.
+/// The log cannot be written, or the program cannot be started.
 pub fn spawn_detached(command: &mut Command, log: &Path) -> Result<Child, SystemError> {
     let what = || format!("start {}", command_name(command));
     let mut options = OpenOptions::new();
@@ -112,18 +112,18 @@ fn command_name(command: &Command) -> String {
     command.get_program().to_string_lossy().into_owned()
 }
 
-/// A file lock that ends with its holder, whatever way it ends.
+/// A file lock that ends with its holder, in any case.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
-/// Who holds a lock that we wanted.
+/// The reason why a lock could not be taken.
 #[derive(Debug)]
 pub enum LockError {
-    /// Another process; its pid, if it wrote it.
+    /// Another process holds it; its pid, if it wrote it.
     Held(Option<u32>),
-    /// The file cannot be made.
+    /// The file cannot be made or locked.
     Failed(SystemError),
 }
 
@@ -149,11 +149,11 @@ impl Lock {
     }
 }
 
-/// How often, and how many milliseconds apart, a lock is asked for: a holder that was killed has it until the kernel is
-/// done with it, and a program that is being started has its starter's until it is loaded.
+/// The number of attempts at a lock, and the pause between them, ms: a killed holder keeps it until the
+/// kernel has cleaned up, and a program that is being started keeps its parent's until it is loaded.
 const CLAIMS: (u32, u64) = (100, 10);
 
-/// Takes the whole of `file` for us (flock(2)); whether it could be had within a second.
+/// Locks the whole of `file` for us (flock(2)); returns true if that succeeded within a second.
 ///
 /// # Errors
 /// The file system has no locks.
@@ -172,8 +172,8 @@ pub(crate) fn claim(file: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Makes the kernel kill `command`'s child when the thread that starts it ends, whatever way (PR_SET_PDEATHSIG,
-/// prctl(2)): for programs that must not outlive an experiment whose process was killed.
+/// Makes the kernel kill `command`'s child when the thread that starts it ends, in any case
+/// (PR_SET_PDEATHSIG, prctl(2)): for programs that must not outlive an experiment whose process was killed.
 pub fn die_with_us(command: &mut Command) {
     // SAFETY: between fork and exec only `prctl` is called, which is async-signal-safe and passes no memory.
     unsafe {
@@ -184,8 +184,8 @@ pub fn die_with_us(command: &mut Command) {
     }
 }
 
-/// Puts this thread, and every thread and program that it starts from now on, before the ordinary work of a busy
-/// machine: nice value -15 (setpriority(2)).
+/// Gives this thread, and all threads and programs that it starts from now on, priority over ordinary work on
+/// a busy machine: nice value -15 (setpriority(2)).
 ///
 /// # Errors
 /// CAP_SYS_NICE is missing.
@@ -197,7 +197,7 @@ pub fn go_first() -> Result<(), SystemError> {
     }
 }
 
-/// As [`go_first`], but behind those who went first: nice value -10.
+/// Like [`go_first`], but with a lower priority than that: nice value -10.
 ///
 /// # Errors
 /// CAP_SYS_NICE is missing.
@@ -209,11 +209,11 @@ pub fn go_second() -> Result<(), SystemError> {
     }
 }
 
-/// Lets this thread, and every thread and program that it starts from now on, run on every processor again, wherever
-/// it was kept by whoever started it (`taskset`; sched_setaffinity(2)).
+/// Allows this thread, and all threads and programs that it starts from now on, to run on every processor,
+/// also if its parent restricted it (`taskset`; sched_setaffinity(2)).
 ///
 /// # Errors
-/// The kernel says no.
+/// The kernel refuses.
 pub fn run_anywhere() -> Result<(), SystemError> {
     // SAFETY: an all-zero set is a valid one; `CPU_SET` ignores numbers past its end; the set is read, at its size.
     let rc = unsafe {
@@ -224,23 +224,23 @@ pub fn run_anywhere() -> Result<(), SystemError> {
     if rc == 0 { Ok(()) } else { Err(SystemError::last("run on every processor")) }
 }
 
-/// From now on, writing to a pipe that nobody reads ends this process quietly, as users of `head` expect of a command.
-/// Not for daemons.
+/// From now on, writing to a pipe without a reader ends this process quietly, as users of `head` expect of a
+/// command. Not for daemons.
 pub fn end_on_broken_pipe() {
     // SAFETY: the default disposition is valid for every signal; no handler of ours is replaced.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
-/// Capabilities by their number (capabilities(7)).
+/// Capabilities, by their numbers (capabilities(7)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Capability {
-    /// Become another group.
+    /// Changing to another group.
     SetGid = 6,
-    /// Become another user.
+    /// Changing to another user.
     SetUid = 7,
-    /// Give capabilities away for good.
+    /// Dropping capabilities for good.
     SetPcap = 8,
-    /// Change interfaces, routes, traffic control.
+    /// Changing interfaces, routes and traffic control.
     NetAdmin = 12,
     /// Raw sockets.
     NetRaw = 13,
@@ -251,7 +251,7 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// Its name, as people grant it.
+    /// Its name, as operators grant it.
     pub fn name(self) -> &'static str {
         match self {
             Capability::SetGid => "CAP_SETGID",
@@ -265,7 +265,7 @@ impl Capability {
     }
 }
 
-/// Which of `wanted` this process has not (CapEff of `/proc/self/status`).
+/// The capabilities of `wanted` that this process lacks (CapEff of `/proc/self/status`).
 pub fn missing_capabilities(wanted: &[Capability]) -> Vec<Capability> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -273,7 +273,7 @@ pub fn missing_capabilities(wanted: &[Capability]) -> Vec<Capability> {
     wanted.iter().copied().filter(|&capability| bits & (1 << capability as u32) == 0).collect()
 }
 
-/// Who is at the other end of a local socket (SO_PEERCRED, SO_PEERGROUPS, unix(7)), as it was when it connected.
+/// The peer of a local socket (SO_PEERCRED, SO_PEERGROUPS, unix(7)), as it was when it connected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerProcess {
     /// Process.
@@ -282,14 +282,14 @@ pub struct PeerProcess {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// The other groups that it is a member of.
+    /// Its supplementary groups.
     pub groups: Vec<u32>,
 }
 
-/// Most groups that a process can have (NGROUPS_MAX of the kernel).
+/// The most groups of a process (NGROUPS_MAX of the kernel).
 const MOST_GROUPS: usize = 65_536;
 
-/// Asks the kernel who connected.
+/// Reads the identity of the peer from the kernel.
 ///
 /// # Errors
 /// The socket is no connected Unix socket.
@@ -332,7 +332,7 @@ fn peer_groups(stream: &impl AsRawFd) -> io::Result<Vec<u32>> {
     }
 }
 
-/// The number of a group of `/etc/group`, if there is one of that name; a number stands for itself.
+/// The id of a group in `/etc/group`, if there is one of that name; a number stands for itself.
 pub fn group_id(name: &str) -> Option<u32> {
     if let Ok(number) = name.parse() {
         return Some(number);
@@ -344,11 +344,12 @@ pub fn group_id(name: &str) -> Option<u32> {
     })
 }
 
-/// From so many bytes on each piece of memory is the kernel's again as soon as it is free.
+/// The least size of an allocation that is returned to the kernel as soon as it is freed, bytes.
 const LARGE: i32 = 128 << 10;
 
-/// Large pieces of memory are given back when they are free. Without this the allocator learns from the first of them to keep
-/// such pieces among small ones that stay, and what is free in between is never the kernel's again.
+/// Makes the allocator return large allocations to the kernel when they are freed. Otherwise it learns after
+/// the first of them to place such allocations among small ones that stay, and never returns the free space
+/// in between.
 pub fn give_large_memory_back() {
     // SAFETY: it sets a number in the allocator; the numbers are what it documents.
     #[cfg(target_env = "gnu")]

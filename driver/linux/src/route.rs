@@ -1,9 +1,10 @@
-//! The kernel's routing table as RSVP's `Route_Query` (RFC 2205 section 3.11.3), with a cache that a notice empties.
+//! The kernel's routing table as RSVP's `Route_Query` (RFC 2205 section 3.11.3), with a cache that notices
+//! invalidate.
 //!
-//! *Multicast.* The way of a sender's packets to a group is the kernel's multicast route of the two, or the one of any
-//! sender to the group: it names where they come in and where they go out. Without one the tree has no branches here:
-//! only this node's own receivers hear the sender. What this node itself sends goes out where the unicast table sends
-//! multicast, and from there as the multicast route says.
+//! *Multicast.* The route of a sender's packets to a group is the kernel's multicast route for both, or the
+//! one for any sender to the group: it has the incoming interface and the outgoing ones. Without one the tree
+//! has no branches here: only this node's own receivers hear the sender. Packets that this node itself sends
+//! leave by the unicast table's interface for multicast, and by those of the multicast route.
 
 use crate::netlink::addr::Address;
 use crate::netlink::mfc::MulticastRoute;
@@ -14,18 +15,18 @@ use std::net::IpAddr;
 use terms::IfIndex;
 use terms::ports::{MulticastTree, Oifs, Route, RouteDecision};
 
-/// Most answers that are kept; when there are more, all are asked for anew.
+/// The most answers in the cache; beyond that it is cleared.
 const MAX_CACHED: usize = 1 << 16;
 
 type Question = (IpAddr, Option<IpAddr>, Option<IfIndex>);
 
-/// Looks ways up in the network namespace that it was opened in.
+/// Looks up routes in the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct KernelRoutes {
     socket: Socket,
     addresses: Vec<Address>,
     known: HashMap<Question, RouteDecision>,
-    /// By group and sender (unspecified: any); `None`: to be read when somebody asks.
+    /// By group and sender (unspecified: any); `None`: to be read at the next query.
     trees: Option<HashMap<(IpAddr, IpAddr), MulticastTree>>,
 }
 
@@ -33,17 +34,17 @@ impl KernelRoutes {
     /// Opens a look-up in the calling thread's network namespace.
     ///
     /// # Errors
-    /// Netlink is not to be had.
+    /// No netlink socket can be used.
     pub fn open() -> Result<KernelRoutes, Error> {
         let mut socket = Socket::open()?;
         let addresses = socket.addresses()?;
         Ok(KernelRoutes { socket, addresses, known: HashMap::new(), trees: None })
     }
 
-    /// Forgets every answer: a route, a link or an address has changed.
+    /// Clears the cache, because a route, a link or an address has changed.
     ///
     /// # Errors
-    /// The addresses could not be read; the old ones are kept.
+    /// The addresses cannot be read; the old ones are kept.
     pub fn forget(&mut self) -> Result<(), Error> {
         self.known.clear();
         self.trees = None;
@@ -51,15 +52,15 @@ impl KernelRoutes {
         Ok(())
     }
 
-    /// Forgets the answers that a route to such destinations may have changed: those about the way there, and those about
-    /// packets from there, whose way back the kernel may look at.
+    /// Removes from the cache the answers that a route to this prefix may have changed: those about routes to
+    /// it, and those about packets from it, whose reverse path the kernel may check.
     pub fn forget_within(&mut self, network: IpAddr, bits: u8) {
         let within = |address: IpAddr| is_within(address, network, bits);
         self.known.retain(|(dst, src, _), _| !within(*dst) && !src.is_some_and(within));
     }
 
-    /// Asks the kernel. A question that it rejects (a source that is not ours and came in nowhere) is asked again
-    /// without what it rejected; RSVP routes by destination where that is all there is.
+    /// Asks the kernel. A query that it rejects (for a source that is not ours, without an incoming
+    /// interface) is repeated without the rejected part; RSVP then routes by destination only.
     fn ask(&mut self, dst: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> RouteDecision {
         if dst.is_multicast() {
             return self.tree(dst, src, iif);
@@ -92,7 +93,7 @@ impl KernelRoutes {
         }
     }
 
-    /// The tree of a group's sender at this node.
+    /// The multicast tree of a group's sender at this node.
     fn tree(&mut self, group: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> RouteDecision {
         let any = if group.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
         let src = src.unwrap_or(any);
@@ -110,7 +111,7 @@ impl KernelRoutes {
         RouteDecision::Tree(MulticastTree { iif: None, oifs })
     }
 
-    /// What the kernel's multicast routes say of a group and sender.
+    /// The tree in the kernel's multicast routes for a group and sender.
     fn told(&mut self, group: IpAddr, src: IpAddr) -> Option<MulticastTree> {
         let KernelRoutes { trees, socket, .. } = self;
         let trees = trees.get_or_insert_with(|| {
@@ -124,8 +125,8 @@ impl KernelRoutes {
         self.addresses.iter().any(|ours| ours.address == address)
     }
 
-    /// Our address on a link: the one on the next hop's network, or else the first of its family; one that is good
-    /// on this link only, if there is no other (IPv6 routers name each other by those).
+    /// Our address on a link: the one on the next hop's network, or else the first of its family; a
+    /// link-local one only if there is no other (IPv6 routers name each other by those).
     fn source(&self, oif: IfIndex, next_hop: IpAddr) -> Option<IpAddr> {
         let there = || self.addresses.iter().filter(|a| a.index == oif && a.address.is_ipv4() == next_hop.is_ipv4());
         let wide = || there().filter(|a| !is_link_local(&a.address));
@@ -162,7 +163,7 @@ fn same_network(ours: &Address, other: IpAddr) -> bool {
     is_within(other, ours.address, ours.prefix)
 }
 
-/// Whether an address begins with so many bits of a network's.
+/// True if the first `bits` bits of an address are those of a network.
 fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
     let bits = u32::from(bits);
     match (address, network) {

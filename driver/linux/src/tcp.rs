@@ -1,35 +1,35 @@
-//! What a bulk transfer asks of its TCP socket: at which rate it leaves, how little waits in it, and that a peer which is
-//! gone is noticed (tcp(7), socket(7)).
+//! TCP socket options for bulk transfers: the sending rate, a short send queue, and the detection of a dead
+//! peer (tcp(7), socket(7)).
 
 use crate::error::SystemError;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// Lets the socket send at most so many bytes of payload a second, evenly: the kernel spaces the packets itself, also
-/// without a qdisc that does (`SO_MAX_PACING_RATE`).
+/// Limits the socket to this many bytes of payload a second, evenly spaced: the kernel paces the packets
+/// itself, even without a qdisc for it (`SO_MAX_PACING_RATE`).
 ///
 /// # Errors
-/// The kernel does not know it.
+/// The kernel does not support it.
 pub fn pace(stream: &TcpStream, bytes_per_s: u64) -> Result<(), SystemError> {
     // All ones is "no limit".
     let rate = bytes_per_s.min(u64::MAX - 1);
     set(stream, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate, "pace a TCP connection")
 }
 
-/// Keeps at most about so many bytes in the socket that have not been sent yet, so that a new rate is one for the next
-/// bytes and not for those after a buffer has drained.
+/// Limits the unsent bytes in the socket to about this many, so that a new rate applies to the next bytes and
+/// not only after a buffer has drained.
 ///
 /// # Errors
-/// The kernel does not know it.
+/// The kernel does not support it.
 pub fn hold_back(stream: &TcpStream, bytes: u32) -> Result<(), SystemError> {
     set(stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes, "hold a TCP connection's queue short")
 }
 
-/// Has the kernel look after `idle` of silence whether the peer is still there, and give up a while later.
+/// Makes the kernel probe the peer after `idle` of silence, and give up after four probes, 5 s apart.
 ///
 /// # Errors
-/// The kernel does not know it.
+/// The kernel does not support it.
 pub fn keep_alive(stream: &TcpStream, idle: Duration) -> Result<(), SystemError> {
     let idle = i32::try_from(idle.as_secs().max(1)).unwrap_or(i32::MAX);
     let what = "keep a TCP connection alive";

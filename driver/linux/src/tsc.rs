@@ -1,17 +1,18 @@
 //! The processor's time-stamp counter, and a probe that reads it at an engine's checkpoints (`terms::probe`).
 //!
-//! Why not the clock: a step of an engine is 10 to 2,000 ns long, and reading the clock is 20 to 60 of them. The counter
-//! is read in about 10, ordered against what runs before and after (`lfence`). What reading costs is calibrated and
-//! taken off, so that an empty step shows zero on average; what a step within costs the outer one is taken off there.
+//! It is used in place of the clock because a step of an engine takes 10 to 2,000 ns, and reading the clock
+//! takes 20 to 60. Reading the counter takes about 10, ordered against the code before and after (`lfence`).
+//! The cost of reading is calibrated and subtracted, so that an empty step shows zero on average; the cost of
+//! an inner step is subtracted from the outer one.
 //!
-//! **What it cannot see.** Interrupts that do not switch the thread away are part of a step, as they were in the
-//! measurements of *Profiling resource reservation protocols* (section 6.1); medians pass over them. Whether the thread
-//! was switched away [`switches`] says; whoever samples drops such samples and counts them.
+//! **Limits.** Interrupts that do not switch the thread are part of a step, as in the measurements of
+//! *Profiling resource reservation protocols* (section 6.1); medians ignore them. [`switches`] counts thread
+//! switches; a sampler drops and counts samples with a switch.
 
 use std::time::{Duration, Instant};
 use terms::probe::{ProbeObserver, ProbePoint};
 
-/// The counter, in ticks; nothing that stands before it in the program runs after it, and the other way round.
+/// The counter, in ticks; no instruction is reordered across the reading.
 #[inline(always)]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -30,7 +31,7 @@ pub fn ticks() -> u64 {
     }
 }
 
-/// How often this thread has been switched away so far, of its own will or not (getrusage(2)).
+/// The number of context switches of this thread so far, voluntary or not (getrusage(2)).
 pub fn switches() -> u64 {
     // SAFETY: all-zero is a valid `rusage`.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -40,8 +41,8 @@ pub fn switches() -> u64 {
     (usage.ru_nvcsw + usage.ru_nivcsw) as u64
 }
 
-/// Processor time of this thread so far, ns, however often it was switched away (CLOCK_THREAD_CPUTIME_ID): for what takes
-/// longer than the scheduler leaves anybody alone.
+/// Processor time of this thread so far, ns, without the time when it was switched out
+/// (CLOCK_THREAD_CPUTIME_ID): for work that is longer than an undisturbed time slice.
 pub fn processor_time() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for writes and outlives the call.
@@ -50,18 +51,18 @@ pub fn processor_time() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What ticks are worth, and what looking costs.
+/// The length of a tick, and the cost of measuring.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Calibration {
     /// Nanoseconds of a tick.
     pub ns_per_tick: f64,
     /// Ticks that an empty step shows.
     pub empty: f64,
-    /// Ticks that a step costs whatever it lies in, besides what it shows.
+    /// Ticks of overhead that a step adds to its outer step, besides those that it shows itself.
     pub around: f64,
 }
 
-/// Steps of one run of the calibration, and runs of which the median counts.
+/// Steps of one run of the calibration, and the number of runs whose median counts.
 const CALIBRATION: (u32, usize) = (1_000, 101);
 
 impl Calibration {
@@ -103,16 +104,16 @@ fn tick_length() -> f64 {
     wall.elapsed().as_nanos() as f64 / spent.max(1) as f64
 }
 
-/// What a step has taken since the last [`Stopwatch::clear`].
+/// The sum of a step's times since the last [`Stopwatch::clear`].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Sum {
-    /// How often it was done.
+    /// The number of times that it ran.
     pub count: u32,
-    /// Ticks, without those of the steps within it and without what looking cost.
+    /// Ticks, without those of inner steps and without the cost of measuring.
     pub ticks: f64,
 }
 
-/// A probe that sums up how long each step takes.
+/// A probe that sums up the times of each step.
 #[derive(Clone, Debug)]
 pub struct Stopwatch {
     calibration: Calibration,
@@ -123,15 +124,15 @@ pub struct Stopwatch {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     start: u64,
-    /// Ticks of steps within it, with what looking at them cost.
+    /// Ticks of inner steps, with the cost of measuring them.
     within: f64,
 }
 
-/// Steps do not nest deeper: a Path that is heard refreshes reservations, whose tear tears.
+/// The most nested steps: a received Path refreshes reservations, whose tear tears others.
 const DEPTH: usize = 16;
 
 impl Stopwatch {
-    /// At zero.
+    /// A stopwatch at zero.
     pub fn new(calibration: Calibration) -> Stopwatch {
         Stopwatch { calibration, open: Vec::with_capacity(DEPTH), sums: [Sum::default(); ProbePoint::ALL.len()] }
     }
@@ -141,12 +142,12 @@ impl Stopwatch {
         self.sums = [Sum::default(); ProbePoint::ALL.len()];
     }
 
-    /// What a step has taken.
+    /// The sum of a step's times.
     pub fn sum(&self, step: ProbePoint) -> Sum {
         self.sums[step.index()]
     }
 
-    /// Nanoseconds of a step on average; `None` if it was not done.
+    /// The mean time of a step, ns; `None` if it never ran.
     pub fn mean_ns(&self, step: ProbePoint) -> Option<f64> {
         let Sum { count, ticks } = self.sum(step);
         (count > 0).then(|| ticks / f64::from(count) * self.calibration.ns_per_tick)
@@ -180,7 +181,7 @@ impl ProbeObserver for Stopwatch {
 mod tests {
     use super::*;
 
-    /// Busy for so many ticks.
+    /// Spins for this many ticks.
     fn busy(for_ticks: u64) {
         let start = ticks();
         while ticks() - start < for_ticks {}

@@ -78,7 +78,7 @@ pub struct Identity {
     pub domain: Option<String>,
     /// The peer's role.
     pub role: CertificateRole,
-    /// Its name: letters, digits, `-`, `_`, `.` and `@` only, so that it can stand in a log and in a policy as it is.
+    /// Its name: letters, digits, `-`, `_`, `.` and `@` only, so that logs and policies can contain it unquoted.
     pub name: String,
     /// The groups that the authority vouches for; each has the form of a name.
     pub groups: Vec<String>,

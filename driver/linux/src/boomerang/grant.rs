@@ -1,24 +1,25 @@
-//! Grants: how much of an interface the programs may give away by themselves.
+//! Grants: the rate of an interface that the programs may assign without user space.
 //!
-//! The ledger books the grant as one open slot before it is grown, and is told after it was shrunk; programs and we
-//! take by compare-and-swap and never add what is not there yet. So at every instant
-//! `free + rates in the table <= grant <= what the ledger booked`. `room` is what the ledger could add on demand: a
-//! program refuses at once what even that would not cover, and lets user space decide what it would.
+//! The ledger books a grant as one open slot before it grows, and releases the difference after it was
+//! shrunk. The programs and user space take by compare-and-swap and never add a rate that is not booked. So
+//! at every instant `free + rates in the table <= grant <= booked in the ledger`. `room` is the rate that the
+//! ledger could add on demand: a program refuses at once a request beyond it, and leaves smaller ones to user
+//! space.
 
 use super::FastPath;
 use super::layout::{flag, oif};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use terms::{Fault, IfIndex, Rate};
 
-/// How often a grant is looked at for an instant in which nothing moved.
+/// The most attempts to read a grant while no session changes.
 const LOOKS: usize = 16;
 
 impl FastPath {
-    /// Adds to the grant of an interface, which admits from then on; the ledger has booked it. `priority` is the class
-    /// of what is admitted, as `skb->priority` takes it.
+    /// Adds to the grant of an interface, which admits from then on; the ledger must have booked it.
+    /// `priority` is the class of admitted packets, in the form of `skb->priority`.
     ///
     /// # Errors
-    /// The interface's number is past the table's end.
+    /// The interface's number exceeds the table.
     pub fn grow(&self, oif: IfIndex, by: Rate, priority: u32) -> Result<(), Fault> {
         let interface = self.interface(oif).ok_or(super::PAST_THE_END)?;
         interface.priority.store(priority, Release);
@@ -27,8 +28,8 @@ impl FastPath {
         Ok(())
     }
 
-    /// Takes from the grant of an interface what is free of it, `by` at the most; returns what was taken, which the
-    /// ledger may have back.
+    /// Takes at most `by` from the free part of an interface's grant. Returns the rate that was taken, which
+    /// the ledger may release.
     pub fn shrink(&self, oif: IfIndex, by: Rate) -> Rate {
         let Some(interface) = self.interface(oif) else { return Rate::ZERO };
         let less = |free: u64| Some(free - free.min(by.as_bps()));
@@ -36,7 +37,8 @@ impl FastPath {
         Rate::from_bps(before.min(by.as_bps()))
     }
 
-    /// Stops admitting on an interface; what is there stays until it expires or is released. Returns what was free.
+    /// Stops admission on an interface; its sessions stay until they expire or are released. Returns the rate
+    /// that was free.
     pub fn close(&self, oif: IfIndex) -> Rate {
         if let Some(interface) = self.interface(oif) {
             interface.flags.fetch_and(!flag::ADMITS, Release);
@@ -44,19 +46,19 @@ impl FastPath {
         self.shrink(oif, Rate::from_bps(u64::MAX))
     }
 
-    /// Says what the ledger could still add to the grant of an interface.
+    /// Sets the rate that the ledger could still add to the grant of an interface.
     pub fn set_room(&self, oif: IfIndex, room: Rate) {
         if let Some(interface) = self.interface(oif) {
             interface.room.store(room.as_bps(), Release);
         }
     }
 
-    /// What of the grant nobody has.
+    /// The free rate of the grant.
     pub fn free(&self, oif: IfIndex) -> Rate {
         Rate::from_bps(self.interface(oif).map_or(0, |interface| interface.free.load(Acquire)))
     }
 
-    /// Whether the programs admit on this interface.
+    /// True if the programs admit sessions on this interface.
     pub fn admits(&self, oif: IfIndex) -> bool {
         self.interface(oif).is_some_and(|interface| interface.flags.load(Acquire) & flag::ADMITS != 0)
     }
@@ -66,7 +68,7 @@ impl FastPath {
         (1..super::layout::MOST_INTERFACES).map(IfIndex).filter(|oif| self.admits(*oif))
     }
 
-    /// What the sessions of the table have of an interface.
+    /// The sum of the rates of an interface's sessions in the table.
     pub fn held(&self, of: IfIndex) -> Rate {
         let mut sum: u64 = 0;
         for row in self.rows.all() {
@@ -80,10 +82,10 @@ impl FastPath {
         Rate::from_bps(sum)
     }
 
-    /// What the grant of an interface is, by what is there: free and held. For an agent that starts and finds the maps
-    /// of one that was killed; the ledger books this before the first message is read. While messages are admitted
-    /// both are read until nothing moved in between; where that never happens, with nothing free for the moment, so
-    /// that nothing can be made.
+    /// The grant of an interface, computed as free plus held rates. An agent that starts and finds the maps
+    /// of a killed one uses it; the ledger books this rate before the first message is read. While messages
+    /// are admitted, both values are read until no session changed in between. If that never happens, the
+    /// free rate is set aside for a moment, so that no session can be made.
     ///
     /// # Errors
     /// The kernel does not answer.
@@ -107,7 +109,7 @@ impl FastPath {
         Ok(aside.saturating_add(rest))
     }
 
-    /// Free and held, if nothing moved while they were read.
+    /// Free plus held rates, if no session changed while they were read.
     fn look(&self, oif: IfIndex) -> Result<Option<Rate>, Fault> {
         let moved = |counts: super::ProgramCounts| [counts.made, counts.changed, counts.released];
         let before = (self.free(oif), moved(self.counts()?));

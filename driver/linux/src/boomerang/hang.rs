@@ -1,4 +1,5 @@
-//! Where the programs hang: one at what comes in, one at what leaves; pinned, so that they stay when the agent goes.
+//! The attachment of the programs, one at the ingress and one at the egress of an interface; they are pinned,
+//! so that they survive the agent.
 
 use super::{FastPath, PAST_THE_END};
 use crate::bpf::arriving::{self, Xdp};
@@ -9,18 +10,19 @@ use std::path::{Path, PathBuf};
 use terms::{Fault, IfIndex};
 use traffic::edge::Side;
 
-/// How the program hangs at an interface.
+/// The hook at which the program is attached to an interface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Hanging {
-    /// XDP in the device's driver; frames leave without a look at the kernel's own stack where the next device takes them.
+    /// XDP in the device's driver; frames bypass the kernel's stack if the next device accepts redirected
+    /// frames.
     Native,
-    /// The ingress of traffic control.
+    /// The ingress of traffic control (TCX).
     Ingress,
 }
 
 impl FastPath {
-    /// Hangs the program at what comes in by an interface of the calling thread's network namespace, for good: XDP in
-    /// the device's driver where `native`, else at the ingress of traffic control.
+    /// Attaches the program permanently to the ingress of an interface in the calling thread's network
+    /// namespace: as XDP in the device's driver for `Native`, else at the ingress of traffic control.
     ///
     /// # Errors
     /// The device has no XDP (EOPNOTSUPP), or another program has it (EBUSY, EEXIST).
@@ -36,17 +38,17 @@ impl FastPath {
         sys::pin(link.as_fd(), &self.link(iif, how)).map_err(fault("pin a program's link"))
     }
 
-    /// Takes the program from what comes in by an interface.
+    /// Detaches the program from the ingress of an interface.
     ///
     /// # Errors
-    /// The kernel will not.
+    /// The kernel refuses.
     pub fn detach(&self, iif: IfIndex) -> Result<(), Fault> {
         [Hanging::Native, Hanging::Ingress].into_iter().try_for_each(|how| take_away(&self.link(iif, how)))
     }
 
-    /// Hangs the program that polices sessions behind all others at the egress of an interface, again if it hangs there:
-    /// after the flow program, which otherwise would wipe what this one says. Only that for flows of prefixes stays behind
-    /// it, so that a session which lies in one has its own bucket.
+    /// Attaches the program that polices sessions at the end of an interface's egress, again if it is already
+    /// there: it must run after the flow program, which would overwrite its result. Only the program for
+    /// flows of prefixes runs after it, so that a session within a prefix has its own bucket.
     ///
     /// # Errors
     /// The kernel has no TCX (before Linux 6.6).
@@ -64,15 +66,15 @@ impl FastPath {
         sys::pin(link.as_fd(), &path).map_err(fault("pin a program's link"))
     }
 
-    /// Takes it away.
+    /// Detaches the policing program.
     ///
     /// # Errors
-    /// The kernel will not.
+    /// The kernel refuses.
     pub fn leave_unpoliced(&self, oif: IfIndex) -> Result<(), Fault> {
         take_away(&self.pins.join(format!("{EGRESS_LINK}{}", oif.0)))
     }
 
-    /// How the program hangs at what comes in by this interface, if it does.
+    /// The hook at which the program is attached to this interface; `None`: it is not attached.
     pub fn hanging(&self, iif: IfIndex) -> Option<Hanging> {
         let there = |how: &Hanging| {
             let link = sys::open_pinned(&self.link(iif, *how));
@@ -89,7 +91,8 @@ impl FastPath {
         self.pins.join(format!("{kind}{}", iif.0))
     }
 
-    /// Gives what hangs there this build's programs; forgets the links of interfaces that have gone.
+    /// Replaces the programs on all pinned links by those of this build; removes the links of interfaces that
+    /// are gone.
     pub(super) fn renew(&self) -> Result<(), Fault> {
         for file in fs::read_dir(&self.pins).map_err(fault("list the bpffs"))?.flatten() {
             let name = file.file_name().to_string_lossy().into_owned();
@@ -108,13 +111,13 @@ impl FastPath {
     }
 }
 
-/// What the names of pinned links begin with.
+/// The prefixes of the names of pinned links.
 const XDP_LINK: &str = "xdp_link_";
 const INGRESS_LINK: &str = "ingress_link_";
 const EGRESS_LINK: &str = "egress_link_";
 
-/// Takes from their interfaces what an agent of another layout left, and forgets it: its sessions are reserved anew by
-/// their next refresh.
+/// Detaches and unpins the programs of an agent with another layout: their sessions are reserved anew by the
+/// next refresh.
 pub(super) fn forget_others(mount: &Path) -> Result<(), Fault> {
     for dir in fs::read_dir(mount).map_err(fault("list the bpffs"))?.flatten() {
         let name = dir.file_name().to_string_lossy().into_owned();
@@ -126,7 +129,7 @@ pub(super) fn forget_others(mount: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Takes from their interfaces what is pinned in this directory, and forgets all of it.
+/// Detaches all programs that are pinned in this directory, and removes it.
 pub(super) fn forget(pins: &Path) -> Result<(), Fault> {
     let is_link = |name: &str| [XDP_LINK, INGRESS_LINK, EGRESS_LINK].iter().any(|kind| name.starts_with(kind));
     for file in fs::read_dir(pins).map_err(fault("list the bpffs"))?.flatten() {
@@ -139,7 +142,7 @@ pub(super) fn forget(pins: &Path) -> Result<(), Fault> {
     fs::remove_dir(pins).map_err(fault("remove an older agent's directory in the bpffs"))
 }
 
-/// Takes what hangs by a pinned link from its interface, at once; nothing if there is none.
+/// Detaches the program of a pinned link at once; does nothing if there is no such link.
 fn take_away(path: &Path) -> Result<(), Fault> {
     let Ok(link) = sys::open_pinned(path) else { return Ok(()) };
     match sys::detach(link.as_fd()) {

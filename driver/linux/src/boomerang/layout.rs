@@ -1,10 +1,10 @@
-//! The layouts shared with `bpf/sessions.h`, and how sessions become them and come back.
+//! The layouts shared with `bpf/sessions.h`, and the conversion of sessions to and from them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use terms::{FlowKey, IfIndex, Rate};
 
-/// Places of a row.
+/// Places in a row.
 pub const WAYS: usize = 4;
 /// Interfaces with a higher number have no fast path.
 pub const MOST_INTERFACES: u32 = 4096;
@@ -14,23 +14,23 @@ const TICKS: u64 = 0x3ff_ffff;
 pub(super) const STATUS: u64 = 3;
 pub(super) const LIVE: u64 = 2;
 pub(super) const THEIRS: u64 = 3;
-/// How often the place was freed.
+/// The bits of the state word that count how often the place was freed.
 pub(super) const LIFE: u64 = 0x3c;
 const IPV6: u64 = 1 << 23;
-/// The interface in the second half of a key.
+/// The bits of a key's second word that hold the interface.
 pub(super) const OUT: u64 = IPV6 - 1;
 
 /// `struct place`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SessionCell {
-    /// Half of the key.
+    /// First word of the key: the addresses, or their hash.
     pub who: AtomicU64,
-    /// The other half.
+    /// Second word of the key: ports, protocol, family and interface.
     pub place: AtomicU64,
-    /// Rate, expiry, life, status.
+    /// Rate, expiry, count of frees, status.
     pub state: AtomicU64,
-    /// Transaction and the rate before it.
+    /// The last transaction and the rate before it.
     pub undo: AtomicU64,
 }
 
@@ -38,7 +38,7 @@ pub struct SessionCell {
 #[repr(C)]
 #[derive(Debug)]
 pub struct TableRow {
-    /// Its places.
+    /// The places of the row.
     pub at: [SessionCell; WAYS],
 }
 
@@ -46,7 +46,7 @@ pub struct TableRow {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Wide {
-    /// Source and destination as they lie in a packet.
+    /// Source and destination, in the byte order of a packet.
     pub word: [AtomicU64; 4],
 }
 
@@ -54,26 +54,26 @@ pub struct Wide {
 #[repr(C)]
 #[derive(Debug)]
 pub struct InterfaceCell {
-    /// Of the grant, bit/s.
+    /// The free rate of the grant, bit/s.
     pub free: AtomicU64,
-    /// What the ledger could still add to it, bit/s.
+    /// The rate that the ledger could still add to the grant, bit/s.
     pub room: AtomicU64,
-    /// See [`flag`].
+    /// Flags; see [`flag`].
     pub flags: AtomicU32,
-    /// Class of admitted sessions.
+    /// The class of admitted sessions.
     pub priority: AtomicU32,
     zero: [u64; 5],
 }
 
 /// Flags of an interface.
 pub mod flag {
-    /// A grant was given for what leaves here.
+    /// The interface has a grant for sessions that leave by it.
     pub const ADMITS: u32 = 1;
-    /// The device takes redirected frames.
+    /// The device accepts redirected frames.
     pub const REDIRECTS: u32 = 2;
-    /// Messages that come in here are ours.
+    /// The program handles messages that come in by this interface.
     pub const LISTENS: u32 = 4;
-    /// A reply may reserve here though no request passed.
+    /// A reply may reserve here even though no request passed.
     pub const ANY_REPLIES: u32 = 8;
 }
 
@@ -81,24 +81,24 @@ pub mod flag {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Settings {
-    /// Of the hash.
+    /// The seeds of the hash.
     pub seed: [AtomicU64; 2],
     /// Boot clock less monotonic clock, ns.
     pub offset: AtomicU64,
-    /// Rows less one.
+    /// The number of rows minus one.
     pub mask: AtomicU64,
     /// The longest refresh interval, s.
     pub most_refresh: AtomicU32,
-    /// A session's token bucket holds what its rate brings in this time, ns,
+    /// The depth of a session's token bucket, as time at the session's rate, ns,
     pub burst_ns: AtomicU32,
-    /// and at least this, bytes.
+    /// and its least depth, bytes.
     pub burst_least: AtomicU32,
-    /// A shorter packet counts as this long, bytes.
+    /// The least size that a packet is charged with, bytes.
     pub min_unit: AtomicU32,
-    /// Messages a second that are taken of one source.
+    /// The most messages per second from one source.
     pub per_source: AtomicU32,
     zero: u32,
-    /// Until when somebody reads the ring, ns of the boot clock; 0: always.
+    /// The time until which a process reads the ring, ns of the boot clock; 0: always.
     pub read_until: AtomicU64,
     nothing: [u32; 2],
 }
@@ -108,18 +108,18 @@ pub struct Settings {
 pub struct CellState(pub u64);
 
 impl CellState {
-    /// Whether a session is here.
+    /// True if the place holds a session.
     pub fn is_live(self) -> bool {
         self.0 & STATUS == LIVE
     }
 
-    /// Its rate.
+    /// The session's rate.
     pub fn rate(self) -> Rate {
         Rate::from_bps(self.0 >> 32)
     }
 
-    /// Whether it has not been refreshed for its life at this tick. Ticks go round: what expired more than 26 days ago
-    /// looks as if it had not.
+    /// True if the session had expired by this tick. Ticks wrap round: a session that expired more than 26
+    /// days ago seems alive.
     pub fn is_over(self, tick: u64) -> bool {
         let age = tick.wrapping_sub(self.0 >> 6) & TICKS;
         age <= TICKS / 2
@@ -131,7 +131,7 @@ impl CellState {
         if left > TICKS / 2 { 0 } else { left }
     }
 
-    /// The place freed once more.
+    /// The state of the place after it is freed once more.
     pub fn freed(self) -> CellState {
         CellState((self.0 & LIFE).wrapping_add(4) & LIFE)
     }
@@ -140,25 +140,25 @@ impl CellState {
 /// A session as the table holds it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct KernelSession {
-    /// Where it leaves.
+    /// The interface by which the session's packets leave.
     pub oif: IfIndex,
-    /// Whose packets.
+    /// The flow of the session.
     pub flow: FlowKey,
-    /// What it has of the grant.
+    /// The session's part of the grant.
     pub rate: Rate,
     /// Ticks until it expires.
     pub left: u64,
-    /// The transaction that last spoke of it.
+    /// The last transaction that changed it.
     pub transaction: u32,
-    /// What it had before that.
+    /// The rate before that transaction.
     pub before: Rate,
-    /// Number of its place in the table.
+    /// The number of its place in the table.
     pub place: u32,
-    /// By which its meter is known to be its own.
+    /// The tag that identifies the session's meter.
     pub tag: u32,
 }
 
-/// Reads place `index` of the table, `way` of this row; `None` if nothing is there, or it changes just now.
+/// Reads place `index` of the table, which is in this row; `None` if it is free or changing at this moment.
 pub fn session(row: &TableRow, index: usize, wide: Option<&Wide>, tick: u64) -> Option<KernelSession> {
     let way = index % WAYS;
     let at = &row.at[way];
@@ -185,7 +185,7 @@ pub fn session(row: &TableRow, index: usize, wide: Option<&Wide>, tick: u64) -> 
     })
 }
 
-/// Whose packets a place is about, and where they leave.
+/// The interface and the flow in the key of a place.
 pub(super) fn key(at: &SessionCell, wide: Option<&Wide>) -> (IfIndex, FlowKey) {
     let (who, place) = (at.who.load(Ordering::Acquire), at.place.load(Ordering::Acquire));
     let words = wide.map(|wide| wide.word.each_ref().map(|word| word.load(Ordering::Acquire)));
@@ -203,7 +203,7 @@ pub(super) enum Addresses {
     Wide([u64; 4]),
 }
 
-/// As [`key`] reads them.
+/// Converts the addresses of a flow to words, the inverse of [`key`].
 pub(super) fn addresses(flow: &FlowKey) -> Addresses {
     if let (IpAddr::V4(src), IpAddr::V4(dst)) = (flow.src, flow.dst) {
         let word = |address: Ipv4Addr| u64::from(u32::from_le_bytes(address.octets()));
@@ -221,24 +221,24 @@ pub(super) fn addresses(flow: &FlowKey) -> Addresses {
     Addresses::Wide([a, b, c, d])
 }
 
-/// The second half of a key.
+/// The second word of a key.
 pub(super) fn place(oif: IfIndex, flow: &FlowKey) -> u64 {
     let ports = u64::from(flow.src_port) << 48 | u64::from(flow.dst_port) << 32;
     let family = if flow.src.is_ipv4() && flow.dst.is_ipv4() { 0 } else { IPV6 };
     ports | u64::from(flow.protocol) << 24 | family | u64::from(oif.0) & OUT
 }
 
-/// As `tag_of` in `bpf/sessions.h`.
+/// The same as `tag_of` in `bpf/sessions.h`.
 fn tag(mixed: u64, state: u64) -> u32 {
     (((mixed ^ mixed >> 32) << 4 | (state >> 2 & 15)) as u32) ^ 0x8000_0000
 }
 
-/// The interface in the second half of a key.
+/// The interface in the second word of a key.
 pub fn oif(place: u64) -> IfIndex {
     IfIndex((place & OUT) as u32)
 }
 
-/// As `struct classifier4` holds it, read as a little-endian word.
+/// An IPv4 address in the form of `struct classifier4`, read as a little-endian word.
 fn v4(word: u64) -> IpAddr {
     IpAddr::V4(Ipv4Addr::from((word as u32).to_le_bytes()))
 }

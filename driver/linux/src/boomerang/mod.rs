@@ -1,14 +1,14 @@
-//! Boomerang's fast path: the program that reserves for messages as they come in (`bpf/boomerang.c`), and what user
-//! space has to do with it.
+//! Boomerang's fast path: the program that reserves for messages as they come in (`bpf/boomerang.c`), and its
+//! counterpart in user space.
 //!
-//! The program refreshes and makes sessions of one flow by itself, in a table that is ours as well (mapped into our
-//! memory), out of a grant per interface that the ledger has booked. What it does not decide it tells through a ring
-//! buffer. We grow and shrink the grants ([`grant`]), sweep what expired ([`FastPath::sweep`]), and list what is there
-//! ([`FastPath::sessions`]). Programs, maps and links are pinned in the agent's bpffs: when the agent is killed,
-//! refreshes go on, and the next agent books as grant what the table holds and the grant has free
-//! ([`FastPath::reclaim`]).
+//! The program makes and refreshes sessions of one flow without user space. It keeps them in a table that is
+//! also mapped into our memory, out of a grant per interface that the ledger has booked. It sends messages
+//! that it does not decide through a ring buffer. We grow and shrink the grants ([`grant`]), remove expired
+//! sessions ([`FastPath::sweep`]), and list the others ([`FastPath::sessions`]). Programs, maps and links are
+//! pinned in the agent's bpffs: when the agent is killed, refreshes go on, and the next agent books as grant
+//! the sessions' rates and the free rate ([`FastPath::reclaim`]).
 //!
-//! What the table says is `docs/boomerang.md`, "The fast path".
+//! `docs/boomerang.md`, "The fast path", describes the table.
 
 pub mod grant;
 mod hang;
@@ -44,57 +44,60 @@ use traffic::plan::Counters;
 /// The compiled programs.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/boomerang.o");
 
-/// Where things are pinned; another layout of the maps takes another name.
+/// The directory of the pins; another layout of the maps has another name.
 const LAYOUT: &str = "boomerang_v2";
-/// What the names of all layouts begin with.
+/// The prefix of the names of all layouts.
 const LAYOUTS: &str = "boomerang_v";
 /// The most rows.
 pub const MOST_ROWS: u32 = 1 << 22;
 
-/// Rows that have room for so many sessions with three of four places taken; 48,000 are in 2 MiB, and three times as much for
-/// the addresses of IPv6 and for meters.
+/// The number of rows for this many sessions, with three of four places taken. 48,000 sessions take 2 MiB,
+/// and three times as much for IPv6 addresses and meters.
 pub fn rows_for(sessions: u32) -> u32 {
     sessions.div_ceil(3).next_power_of_two().clamp(1 << 8, MOST_ROWS)
 }
 
-/// What the programs go by.
+/// The settings of the programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProgramRules {
     /// The longest refresh interval, s; a longer one is shortened.
     pub most_refresh: u8,
-    /// A session's token bucket holds what its rate brings in this time (at most 4 s),
+    /// The depth of a session's token bucket, as time at the session's rate (at most 4 s),
     pub burst: Span,
-    /// and at least so much.
+    /// and its least depth.
     pub burst_least: Bytes,
-    /// A shorter packet counts as this long, IP bytes.
+    /// The least size that a packet is charged with, IP bytes.
     pub min_unit: u32,
-    /// Messages a second that are taken of one source; a new session counts as ten. A second's worth may come at once.
+    /// The most messages per second from one source; a new session counts as ten. One second's worth may come
+    /// at once.
     pub per_source: u32,
-    /// Boot clock less monotonic clock: what the machine slept, so that sessions do not sleep with it.
+    /// Boot clock minus monotonic clock: the time that the machine was suspended, which counts for the expiry
+    /// of sessions.
     pub offset: Span,
 }
 
-/// What the programs counted, all CPUs together.
+/// The counters of the programs, summed over all CPUs.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ProgramCounts {
-    /// Sessions said again.
+    /// Refreshes of sessions.
     pub refreshed: u64,
-    /// New ones.
+    /// New sessions.
     pub made: u64,
-    /// Raised or lowered.
+    /// Sessions whose rate was raised or lowered.
     pub changed: u64,
-    /// Released, or undone because the request failed further on.
+    /// Sessions that were released, or undone because the request failed downstream.
     pub released: u64,
-    /// Refused: the interface has not so much.
+    /// Refused requests: the interface has too little free rate.
     pub refused: u64,
-    /// Forwarded without any effect here.
+    /// Messages forwarded without any effect here.
     pub carried: u64,
-    /// Told to user space.
+    /// Messages sent to user space.
     pub told: u64,
-    /// Not told, because nobody reads: forwarded as by a node that is not aware.
+    /// Messages not sent to user space because no process reads the ring or it is full: forwarded as by a
+    /// node without Boomerang.
     pub unheard: u64,
-    /// Dropped, because their source says too much.
+    /// Messages dropped because their source sends too many.
     pub silenced: u64,
 }
 
@@ -119,18 +122,18 @@ pub struct FastPath {
     counts: PerCpuArray<MapData, ProgramCounts>,
     meters: Array<MapData, RawState>,
     ring: RingBuf<MapData>,
-    /// Where the sweep goes on.
+    /// The next row to sweep.
     next: usize,
 }
 
 impl FastPath {
-    /// Loads the programs, with the maps that are pinned under `state_dir` or, the first time, with a new table of so
-    /// many rows (a power of two) of four sessions; `seed` is chance for its hash then. A table of another size that is
-    /// found keeps it as long as there are sessions in it ([`FastPath::rows`]).
+    /// Loads the programs, with the maps that are pinned under `state_dir`. The first time it makes a new
+    /// table of `rows` rows (a power of two) of four sessions each; `seed` is then the random seed of its
+    /// hash. An existing table of another size is kept while it has sessions ([`FastPath::rows`]).
     ///
     /// # Errors
-    /// No right (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN to mount), no memory, or a kernel without what the programs
-    /// need.
+    /// A capability is missing (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN to mount), no memory is left, or the kernel
+    /// lacks a feature of the programs.
     pub fn open(state_dir: &Path, rows: u32, seed: [u64; 2]) -> Result<FastPath, Fault> {
         if !rows.is_power_of_two() || rows > MOST_ROWS {
             return Err(Fault { what: "make a session table: its rows are no power of two up to 2^22", code: 0 });
@@ -159,7 +162,7 @@ impl FastPath {
         Ok(path)
     }
 
-    /// The very programs of this build, as an earlier agent pinned them.
+    /// The programs of exactly this build, as an earlier agent pinned them.
     fn pinned(pins: &Path) -> Option<FastPath> {
         let program = |name: &str| sys::open_pinned(&pins.join(program_name(name, OBJECT))).ok();
         let [xdp, ingress, egress] = PROGRAMS.map(program);
@@ -235,7 +238,7 @@ impl FastPath {
         self.interfaces.all().get(index.0 as usize)
     }
 
-    /// Says what the programs go by.
+    /// Sets the rules of the programs.
     pub fn set_rules(&self, rules: &ProgramRules) {
         let set = self.settings();
         set.most_refresh.store(u32::from(rules.most_refresh.max(1)), Release);
@@ -246,8 +249,8 @@ impl FastPath {
         set.offset.store(rules.offset.as_nanos(), Release);
     }
 
-    /// Says what the machine has slept by now ([`crate::clock::slept`]): it may have been suspended since the rules were
-    /// set, and sessions do not sleep with it.
+    /// Sets the time that the machine was suspended so far ([`crate::clock::slept`]): it may have slept since
+    /// the rules were set, and that time counts for the expiry of sessions.
     pub fn set_slept(&self, slept: Span) {
         let set = self.settings();
         // Two clocks are read one after the other: less than this is no sleep.
@@ -256,21 +259,23 @@ impl FastPath {
         }
     }
 
-    /// Says that the ring will be read until this instant of the boot clock, ns. After it messages that are not decided by the
-    /// programs go on untouched, so that a dead agent makes no hole. Until this is first said the ring counts as read.
+    /// Promises to read the ring until this instant of the boot clock, ns. After it, messages that the
+    /// programs do not decide are forwarded untouched, so that a dead agent loses none. Before the first call
+    /// the ring counts as read.
     pub fn reads_until(&self, boot_nanos: u64) {
         self.settings().read_until.store(boot_nanos, Release);
     }
 
-    /// Whether messages that come in by this interface are handled from now on; the rest of its flags stay.
+    /// Turns the handling of messages that come in by this interface on or off; its other flags stay.
     ///
     /// # Errors
-    /// The interface's number is past the table's end.
+    /// The interface's number exceeds the table.
     pub fn listen(&self, iif: IfIndex, on: bool) -> Result<(), Fault> {
         self.set_flag(iif, flag::LISTENS, on)
     }
 
-    /// Whether a reply may reserve what leaves here though no request passed (`replies = "any"`).
+    /// Allows or forbids replies to reserve on this interface without a request that passed (`replies =
+    /// "any"`).
     ///
     /// # Errors
     /// As [`FastPath::listen`].
@@ -278,7 +283,7 @@ impl FastPath {
         self.set_flag(oif, flag::ANY_REPLIES, on)
     }
 
-    /// Whether the device takes frames that another hands it directly.
+    /// States whether the device accepts frames that another device redirects to it.
     ///
     /// # Errors
     /// As [`FastPath::listen`].
@@ -296,49 +301,50 @@ impl FastPath {
         Ok(())
     }
 
-    /// Runs the XDP program on a frame as if it came in by `iif` (where it must hang): after a grant was grown the
-    /// message that wanted it is run again. Nothing is sent: a verdict of [`REDIRECT`] is for the caller to carry out.
+    /// Runs the XDP program on a frame as if it came in by `iif` (to which it must be attached), for example
+    /// to repeat a message after its grant has grown. No frame is sent: the caller carries out a verdict of
+    /// [`REDIRECT`].
     ///
     /// # Errors
-    /// The kernel will not run it.
+    /// The kernel refuses to run it.
     pub fn run(&self, frame: &[u8], iif: IfIndex) -> Result<Ran, Fault> {
         self.run_often(frame, iif, 1)
     }
 
-    /// The same, so often.
+    /// Like [`FastPath::run`], `times` times.
     ///
     /// # Errors
-    /// As there.
+    /// As [`FastPath::run`].
     pub fn run_often(&self, frame: &[u8], iif: IfIndex, times: u32) -> Result<Ran, Fault> {
         arriving::run_xdp(self.programs.xdp.as_fd(), frame, iif.0, times).map_err(fault("run the XDP program"))
     }
 
-    /// The same with the form for the ingress of traffic control.
+    /// Like [`FastPath::run`], with the program for the ingress of traffic control.
     ///
     /// # Errors
-    /// As there.
+    /// As [`FastPath::run`].
     pub fn run_ingress(&self, frame: &[u8], iif: IfIndex) -> Result<Ran, Fault> {
         arriving::run_ingress(self.programs.ingress.as_fd(), frame, iif.0, 1).map_err(fault("run the ingress program"))
     }
 
-    /// Runs the program at the egress on a frame that leaves as `context` says.
+    /// Runs the egress program on a frame that leaves as `context` says.
     ///
     /// # Errors
-    /// As there.
+    /// As [`FastPath::run`].
     pub fn run_egress(&self, frame: &[u8], context: &mut SkBuff) -> Result<i32, Fault> {
         sys::test_run(self.programs.egress.as_fd(), frame, context).map_err(fault("run the egress program"))
     }
 
-    /// The same, so often; mean ns of a run.
+    /// Like [`FastPath::run_egress`], `times` times; returns the mean time of a run, ns.
     ///
     /// # Errors
-    /// As there.
+    /// As [`FastPath::run`].
     pub fn run_egress_often(&self, frame: &[u8], context: &mut SkBuff, times: u32) -> Result<u32, Fault> {
         let ran = sys::test_runs(self.programs.egress.as_fd(), frame, context, times);
         ran.map(|(_, nanos)| nanos).map_err(fault("run the egress program"))
     }
 
-    /// What a session's packets were counted at the egress since it is there.
+    /// The counters of a session at the egress since it was made.
     ///
     /// # Errors
     /// The kernel does not answer.
@@ -351,7 +357,7 @@ impl FastPath {
         Ok(Counters { packets, bytes, over_packets, over_bytes })
     }
 
-    /// What the programs counted since they were first loaded.
+    /// The counters of the programs since they were first loaded.
     ///
     /// # Errors
     /// The kernel does not answer.
@@ -371,19 +377,19 @@ impl FastPath {
     }
 }
 
-/// The verdict of an XDP program that a frame is to leave by another interface.
+/// The verdict of an XDP program by which a frame leaves by another interface.
 pub const REDIRECT: u32 = 4;
-/// That it goes to the kernel's own stack.
+/// The verdict by which a frame goes to the kernel's stack.
 pub const PASS: u32 = 2;
-/// That it was consumed.
+/// The verdict by which a frame is consumed.
 pub const DROP: u32 = 1;
 
-/// Takes the lock of a map's value while it is copied.
-/// What two readings of clocks one after the other may differ by without any sleep.
+/// The largest difference between two successive clock readings that does not count as sleep.
 const LEAST_SLEEP: Span = Span::from_millis(10);
+/// Takes the lock of a map's value while it is copied.
 const BPF_F_LOCK: u64 = 4;
 const PAST_THE_END: Fault = Fault { what: "use the fast path on an interface with a number past 4095", code: 0 };
-/// What the names of pinned programs begin with.
+/// The prefixes of the names of pinned programs.
 const PROGRAMS: [&str; 3] = ["xdp_program_", "ingress_program_", "egress_program_"];
 
 impl Programs {

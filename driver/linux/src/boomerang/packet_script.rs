@@ -1,4 +1,5 @@
-//! For measurements: prepared messages led past the XDP program by a test run, another one each time (`bpf/parade.c`).
+//! For measurements: runs the XDP program on prepared messages, a different one in each run of a test run
+//! (`bpf/parade.c`).
 
 use super::FastPath;
 use super::shared::{Shareable, Shared};
@@ -18,7 +19,7 @@ pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/parade.o");
 /// The program that only touches the row of a message's session.
 pub static TOUCH: &[u8] = aya::include_bytes_aligned!("../../bpf/touch.o");
 
-/// `struct step`: what differs between two messages.
+/// `struct step`: the fields in which two messages differ.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ScriptStep {
@@ -29,10 +30,10 @@ pub struct ScriptStep {
 unsafe impl Shareable for ScriptStep {}
 
 impl ScriptStep {
-    /// Takes what differs from an Ethernet frame of an IPv4 message with Router Alert.
+    /// Takes the differing fields from an Ethernet frame of an IPv4 message with Router Alert.
     ///
     /// # Panics
-    /// It is shorter than such a message.
+    /// The frame is shorter than such a message.
     pub fn set(&self, frame: &[u8]) {
         let word = |at: usize| u32::from_ne_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
         let sums = u32::from_ne_bytes([frame[24], frame[25], frame[40], frame[41]]);
@@ -41,7 +42,7 @@ impl ScriptStep {
     }
 }
 
-/// The programs.
+/// The loaded programs and maps for prepared messages.
 pub struct PacketScript {
     parade: OwnedFd,
     forward: OwnedFd,
@@ -53,7 +54,7 @@ pub struct PacketScript {
 }
 
 impl PacketScript {
-    /// Loads them; at most `most` messages.
+    /// Loads the programs with room for at most `most` messages.
     ///
     /// # Errors
     /// As [`FastPath::open`].
@@ -81,25 +82,25 @@ impl PacketScript {
         self.steps.all()
     }
 
-    /// What they are led past: the XDP program, from now on.
+    /// From now on the messages go to the XDP program of `path`.
     ///
     /// # Errors
-    /// The kernel will not.
+    /// The kernel refuses.
     pub fn past(&self, path: &FastPath) -> Result<(), Fault> {
         sys::put_program(self.past.as_fd(), 0, path.programs.xdp.as_fd())
             .map_err(fault("lead the messages past a program"))
     }
 
-    /// Past the bare forwarder, from now on: the measure of what any forwarding costs.
+    /// From now on the messages go to the bare forwarder: the reference cost of any forwarding.
     ///
     /// # Errors
-    /// The kernel will not.
+    /// The kernel refuses.
     pub fn past_forwarder(&self) -> Result<(), Fault> {
         sys::put_program(self.past.as_fd(), 0, self.forward.as_fd()).map_err(fault("lead the messages past a program"))
     }
 
-    /// Past a program that looks up the row of each message's session in this very table, touches it and does nothing
-    /// else, from now on: the measure of what the machine's memory costs any program with such a table.
+    /// From now on the messages go to a program that only looks up and touches the row of each message's
+    /// session in this table: the reference cost of memory for any program with such a table.
     ///
     /// # Errors
     /// As [`FastPath::open`].
@@ -112,10 +113,11 @@ impl PacketScript {
         sys::put_program(self.past.as_fd(), 0, touch.as_fd()).map_err(fault("lead the messages past a program"))
     }
 
-    /// Runs from the message `first` of `count` on, so often, coming in by `iif`; mean ns of a run.
+    /// Runs `times` messages from number `first` of `count` on, as if they came in by `iif`; returns the mean
+    /// time of a run, ns.
     ///
     /// # Errors
-    /// The kernel will not.
+    /// The kernel refuses.
     pub fn run(&mut self, frame: &[u8], iif: IfIndex, first: u32, count: u32, times: u32) -> Result<u32, Fault> {
         let progress = u64::from(first) | u64::from(count) << 32;
         self.progress.set(0, progress, 0).map_err(|error| refused("start the messages", &error))?;
@@ -123,15 +125,16 @@ impl PacketScript {
         Ok(ran.nanos)
     }
 
-    /// Hangs what counts and drops at an interface; it stays as long as what is returned.
+    /// Attaches a program that counts and drops all frames to an interface, until the returned link is
+    /// closed.
     ///
     /// # Errors
-    /// The kernel will not.
+    /// The kernel refuses.
     pub fn sink(&self, iif: IfIndex) -> Result<OwnedFd, Fault> {
         arriving::attach_xdp(self.sink.as_fd(), iif.0, Xdp::Native).map_err(fault("attach the sink"))
     }
 
-    /// How many frames came to a sink.
+    /// The number of frames that reached a sink.
     ///
     /// # Errors
     /// The kernel does not answer.
@@ -139,10 +142,10 @@ impl PacketScript {
         self.arrived.get(&0, 0).map_err(|error| refused("read what arrived", &error))
     }
 
-    /// Hangs the bare forwarder at an interface; it stays as long as what is returned.
+    /// Attaches the bare forwarder to an interface, until the returned link is closed.
     ///
     /// # Errors
-    /// The kernel will not.
+    /// The kernel refuses.
     pub fn forward(&self, iif: IfIndex) -> Result<OwnedFd, Fault> {
         arriving::attach_xdp(self.forward.as_fd(), iif.0, Xdp::Native).map_err(fault("attach the bare forwarder"))
     }

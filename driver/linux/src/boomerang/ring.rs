@@ -1,26 +1,26 @@
-//! What the programs tell: messages that they do not decide, whole, with the interface that they came in by.
+//! Messages that the programs do not decide: they come whole, with the interface by which they came in.
 
 use super::FastPath;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use terms::IfIndex;
 
-/// `struct told` before the packet.
+/// The length of `struct told` before the packet, bytes.
 const HEAD: usize = 16;
 
-/// Why the program did not decide.
+/// The reason why the program did not decide.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reason {
-    /// Masks, multicast, options, locks, a vector of rates: rare.
+    /// The message has masks, multicast, options, locks or a vector of rates, which are rare.
     Rare,
-    /// The grant has not so much free, but the ledger may have.
+    /// The free part of the grant is too small, but the ledger may have more.
     Exhausted,
     /// Both rows of the session are full.
     Full,
-    /// It goes nowhere that the kernel's routes know, or to this node itself.
+    /// The kernel has no route for it, or it is addressed to this node.
     NoWay,
-    /// A reply to no request that passed here.
+    /// It is a reply to no request that passed here.
     Stranger,
-    /// Several CPUs wanted the same at once.
+    /// Several CPUs wanted the same place at once.
     Crowded,
 }
 
@@ -38,19 +38,19 @@ impl Reason {
     }
 }
 
-/// A message that is now ours: the kernel has let go of it.
+/// A message that user space must handle: the kernel has consumed it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserMessage {
-    /// Where it came in.
+    /// The interface by which it came in.
     pub iif: IfIndex,
-    /// Why.
+    /// The reason why the program did not decide.
     pub reason: Reason,
     /// The IP packet.
     pub packet: Vec<u8>,
 }
 
 impl FastPath {
-    /// The next message, if there is one.
+    /// The next message; `None` if there is none.
     pub fn next_told(&mut self) -> Option<UserMessage> {
         loop {
             let item = self.ring.next()?;
@@ -60,7 +60,7 @@ impl FastPath {
         }
     }
 
-    /// Becomes readable when there is one.
+    /// A descriptor that is readable while there is a message.
     pub fn ring(&self) -> BorrowedFd<'_> {
         // SAFETY: the ring owns the descriptor and lives as long as `self`.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }

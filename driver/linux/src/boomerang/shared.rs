@@ -1,15 +1,16 @@
-//! A map of the kernel's in our own memory (`BPF_F_MMAPABLE`): programs and we see each other's writes at once.
+//! A kernel map in our own memory (`BPF_F_MMAPABLE`): programs and user space see each other's writes at
+//! once.
 
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
-/// What may lie in such a map.
+/// A type that may be stored in such a map.
 ///
 /// # Safety
-/// `repr(C)`, a multiple of eight bytes long, of atomics and of integers that nobody ever writes: every bit pattern is
-/// a value, and whatever changes behind our back is atomic.
+/// `repr(C)`, a multiple of eight bytes long, made of atomics and of integers that are never written: every
+/// bit pattern is a value, and all fields that the kernel changes are atomic.
 pub unsafe trait Shareable {}
 
 // SAFETY: as demanded, see their definitions.
@@ -38,7 +39,7 @@ impl<T: Shareable> Shared<T> {
     /// Maps `len` values of an array map, which must have that many of exactly this size.
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn map(map: BorrowedFd<'_>, len: usize) -> io::Result<Shared<T>> {
         let bytes = len.saturating_mul(size_of::<T>());
         let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);

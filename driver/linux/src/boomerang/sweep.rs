@@ -1,25 +1,26 @@
-//! Sessions that were not refreshed for their life, and those that were.
+//! The removal of expired sessions, and the list of live ones.
 
 use super::FastPath;
 use super::layout::{self, CellState, KernelSession, TICK, WAYS, oif};
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use terms::Rate;
 
-/// A session that the sweep took out.
+/// A session that the sweep removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expired {
-    /// As it was.
+    /// The session before its removal.
     pub session: KernelSession,
 }
 
 impl FastPath {
-    /// The tick that the programs read now.
+    /// The current tick of the programs.
     pub fn now(&self) -> u64 {
         crate::clock::monotonic_coarse().wrapping_add(self.settings().offset.load(Acquire)) >> TICK
     }
 
-    /// Looks at the next `rows` rows of the table and takes out what is over at this tick, giving its rate back to the
-    /// grant. A session that is refreshed at the same instant is either refreshed or taken out, never both.
+    /// Examines the next `rows` rows of the table, removes sessions that have expired at this tick and
+    /// returns their rates to the grant. A session that is refreshed at the same instant is either refreshed
+    /// or removed, never both.
     pub fn sweep(&mut self, tick: u64, rows: usize) -> Vec<Expired> {
         let all = self.rows.all().len();
         let mut over = Vec::new();
@@ -45,7 +46,7 @@ impl FastPath {
         Some(Expired { session })
     }
 
-    /// The sessions that are there, each as it was at some instant of the walk; `skip` and `most` of them for a page.
+    /// The live sessions, each as it was at some instant of the walk; `skip` and `most` select a page.
     pub fn sessions(&self, tick: u64, skip: usize, most: usize) -> Vec<KernelSession> {
         let rows = self.rows.all().iter().enumerate();
         let places = rows.flat_map(|(index, row)| (0..WAYS).map(move |way| (index, row, way)));
@@ -56,7 +57,7 @@ impl FastPath {
         live.skip(skip).take(most).collect()
     }
 
-    /// How many sessions there are, and what they have together, on all interfaces.
+    /// The number of sessions on all interfaces, and the sum of their rates.
     pub fn total(&self) -> (usize, Rate) {
         let (mut count, mut sum) = (0, 0_u64);
         for row in self.rows.all() {

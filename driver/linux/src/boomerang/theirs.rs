@@ -1,13 +1,14 @@
-//! Sessions that user space has in the kernel program's stead: a place in the table says so, and the program then tells
-//! every message of theirs, whatever its form. Without it a session whose messages change form (a vector of rates that
-//! becomes the pair that fitted, say) would be held twice: by the engine and by the program.
+//! Sessions that user space holds instead of the kernel program: a mark in the table makes the program send
+//! every message of such a session to user space. Without it, a session whose messages change form (say, from
+//! a vector of rates to the pair that fitted) would be held twice, by the engine and by the program.
 
 use super::FastPath;
 use super::layout::{self, CellState, LIVE, STATUS, SessionCell, THEIRS, WAYS};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use terms::{FlowKey, IfIndex, Rate};
 
-/// A session that was the program's, as it was; its rate is in no one's hands until it is put back or booked.
+/// A session that was taken from the program, as it was; its rate is unassigned until it is put back or
+/// booked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Taken {
     place: usize,
@@ -15,7 +16,7 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// What it had of the grant.
+    /// The session's part of the grant.
     pub fn rate(&self) -> Rate {
         self.was.rate()
     }
@@ -27,8 +28,8 @@ const BUSY: u64 = 1;
 const ROWS_A_PAGE: u64 = 32;
 
 impl FastPath {
-    /// Takes a session from the program, if it has it: from now on its messages are told. What it had of the grant is the
-    /// caller's, who shrinks the grant's slot by as much.
+    /// Takes a session from the program, if the program holds it: from now on its messages go to user space.
+    /// The caller gets its part of the grant, and shrinks the grant's slot by as much.
     pub fn take_over(&self, oif: IfIndex, flow: &FlowKey) -> Option<Taken> {
         let place = self.place_of(oif, flow)?;
         let at = &self.place(place).state;
@@ -42,7 +43,7 @@ impl FastPath {
         None
     }
 
-    /// Gives a session back to the program, as it was; the caller has booked its rate for the grant.
+    /// Returns a session to the program unchanged; the caller has booked its rate for the grant.
     pub fn put_back(&self, taken: Taken) {
         let at = &self.place(taken.place).state;
         if at.compare_exchange(taken.was.theirs().0, taken.was.0, AcqRel, Acquire).is_err() {
@@ -50,8 +51,8 @@ impl FastPath {
         }
     }
 
-    /// Says that user space has this session. Whether it stands there now: not if the program has just made it, or there
-    /// is no room.
+    /// Marks this session as held by user space. Returns true if the mark is in the table; it is not if the
+    /// program has just made the session or both rows are full.
     pub fn mark(&self, oif: IfIndex, flow: &FlowKey) -> bool {
         if let Some(place) = self.place_of(oif, flow) {
             return CellState(self.place(place).state.load(Acquire)).is_theirs();
@@ -77,7 +78,7 @@ impl FastPath {
         false
     }
 
-    /// User space has this session no longer.
+    /// Removes the mark: user space no longer holds this session.
     pub fn unmark(&self, oif: IfIndex, flow: &FlowKey) {
         let Some(place) = self.place_of(oif, flow) else { return };
         let at = &self.place(place).state;
@@ -88,7 +89,7 @@ impl FastPath {
         }
     }
 
-    /// The sessions that user space has, or an earlier agent had.
+    /// The sessions that this agent or an earlier one has marked.
     pub fn marked(&self) -> Vec<(IfIndex, FlowKey)> {
         let places = (0..self.rows.all().len() * WAYS).filter_map(|number| {
             let at = self.place(number);
@@ -101,7 +102,7 @@ impl FastPath {
         &self.rows.all()[number / WAYS].at[number % WAYS]
     }
 
-    /// The place that holds the session, or says that user space does.
+    /// The place of the session, or of its mark.
     fn place_of(&self, oif: IfIndex, flow: &FlowKey) -> Option<usize> {
         let rows = self.rows_of(oif, flow);
         let mut places = rows.into_iter().flat_map(|row| (0..WAYS).map(move |way| row * WAYS + way));
@@ -112,7 +113,7 @@ impl FastPath {
         })
     }
 
-    /// `struct session_key`.
+    /// The words of `struct session_key`.
     fn key(&self, oif: IfIndex, flow: &FlowKey) -> (u64, u64, Option<[u64; 4]>) {
         let (who, wide) = match layout::addresses(flow) {
             layout::Addresses::Short(who) => (who, None),
@@ -121,7 +122,7 @@ impl FastPath {
         (who, layout::place(oif, flow), wide)
     }
 
-    /// As `rows_of` in `bpf/sessions.h`.
+    /// The same as `rows_of` in `bpf/sessions.h`.
     fn rows_of(&self, oif: IfIndex, flow: &FlowKey) -> [usize; 2] {
         let [first_seed, second_seed] = self.seed();
         let (who, place, _) = self.key(oif, flow);

@@ -1,4 +1,5 @@
-//! XDP programs, and those at the ingress of traffic control: hung there, and run on packets of our own making.
+//! XDP programs and ingress programs of traffic control: attaching them, and running them on prepared
+//! packets.
 
 use super::sys::{Attr, BPF_LINK_CREATE, BPF_PROG_TEST_RUN, SkBuff, bpf, owned, pair};
 use std::io;
@@ -6,16 +7,16 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 const BPF_XDP: u32 = 37;
 
-/// How an XDP program hangs at an interface.
+/// The mode in which an XDP program is attached to an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Xdp {
     /// In the device's driver.
     Native = 1 << 2,
-    /// Behind it, on packets that the kernel has taken in already.
+    /// After the driver, on packets that the kernel has already received.
     Generic = 1 << 1,
 }
 
-/// Hangs an XDP program at an interface that has none.
+/// Attaches an XDP program to an interface that has none.
 pub fn attach_xdp(program: BorrowedFd<'_>, ifindex: u32, how: Xdp) -> io::Result<OwnedFd> {
     let mut attr: Attr = [0; 16];
     attr[0] = pair(program.as_raw_fd() as u32, ifindex);
@@ -23,7 +24,7 @@ pub fn attach_xdp(program: BorrowedFd<'_>, ifindex: u32, how: Xdp) -> io::Result
     bpf(BPF_LINK_CREATE, &mut attr).map(owned)
 }
 
-/// What a run on a packet that comes in made of it.
+/// The result of a run on an incoming packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ran {
     /// The program's verdict.
@@ -34,15 +35,15 @@ pub struct Ran {
     pub nanos: u32,
 }
 
-/// Runs an XDP program on a packet (link header first) that comes in by `ifindex`, which must have an XDP program
-/// (0: no interface in particular). Nothing is sent, whatever the verdict.
+/// Runs an XDP program on a packet (link header first) that comes in by `ifindex`, which must have an XDP
+/// program (0: no particular interface). No packet is sent, whatever the verdict.
 pub fn run_xdp(program: BorrowedFd<'_>, packet: &[u8], ifindex: u32, times: u32) -> io::Result<Ran> {
     // struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
     let mut context = [0, packet.len() as u32, 0, ifindex, 0, 0];
     run_in(program, packet, (ifindex != 0).then_some(&mut context[..]), times)
 }
 
-/// The same of a program at the ingress of traffic control.
+/// Like [`run_xdp`], for a program at the ingress of traffic control.
 pub fn run_ingress(program: BorrowedFd<'_>, packet: &[u8], ifindex: u32, times: u32) -> io::Result<Ran> {
     let mut context = SkBuff { words: [0; 48] };
     context.words[9] = ifindex;

@@ -1,8 +1,9 @@
-//! Checkpoints on the wire: when a signalling message passed one side of an interface (`bpf/checkpoint.c`).
+//! Checkpoints on the wire: the times at which signalling messages pass one side of an interface
+//! (`bpf/checkpoint.c`).
 //!
-//! Each [`Checkpoint`] is a program of its own on a TCX link (Linux 6.6), which ends with it; nothing is pinned. The
-//! stamp is taken first thing, before the program looks at the packet. What it costs afterwards, about 0.2 us for a
-//! signalling message, is part of whatever is measured across it.
+//! Each [`Checkpoint`] has its own program on a TCX link (Linux 6.6), which ends with it; nothing is pinned.
+//! The stamp is taken first, before the program reads the packet. The program costs about 0.2 us per
+//! signalling message, which is part of any interval measured across it.
 
 use super::{fault, refused, sys};
 use aya::maps::{MapData, RingBuf};
@@ -18,9 +19,9 @@ pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/checkpoint.o")
 /// A message that passed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Passed {
-    /// When: the kernel's monotonic clock, ns.
+    /// The time of passage: the kernel's monotonic clock, ns.
     pub at: u64,
-    /// Its first bytes, at most 128, from the IP header on.
+    /// The first bytes of the message, at most 128, from the IP header on.
     pub bytes: Vec<u8>,
 }
 
@@ -32,11 +33,11 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Hangs it, in the network namespace of this thread: before all else that looks at what comes in, or behind all else
-    /// at what goes out.
+    /// Attaches the program in the network namespace of this thread: before all other programs at ingress,
+    /// after all others at egress.
     ///
     /// # Errors
-    /// No right (CAP_BPF, CAP_NET_ADMIN), no such interface, or a kernel without TCX.
+    /// A capability is missing (CAP_BPF, CAP_NET_ADMIN), there is no such interface, or the kernel has no TCX.
     pub fn hang(interface: IfIndex, side: Side) -> Result<Checkpoint, Fault> {
         let mut object =
             EbpfLoader::new().load(OBJECT).map_err(|error| refused("load the checkpoint program", &error))?;
@@ -54,7 +55,7 @@ impl Checkpoint {
         Ok(Checkpoint { ring, _link: link, _program: object })
     }
 
-    /// The next message that passed, if there is one.
+    /// The next message that passed; `None` if there is none.
     pub fn take(&mut self) -> Option<Passed> {
         loop {
             let item = self.ring.next()?;

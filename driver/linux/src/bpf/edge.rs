@@ -1,7 +1,8 @@
 //! The rules of edges and the programs that carry them out: five-tuple with wildcards -> (token bucket, code point).
 //!
-//! The programs are `driver/linux/bpf/edge.c`, shipped as an object; one hangs where packets come in, the other where
-//! they leave. As the flow program they, their maps and their links are pinned and outlive the agent.
+//! The programs are in `driver/linux/bpf/edge.c`, shipped as an object; one is attached at the ingress of an
+//! interface, the other at the egress. Like the flow program, they are pinned with their maps and links, and
+//! outlive the agent.
 
 use super::entry::{RawKey, RawState};
 use super::hook::{Hook, HookPaths, HookPoint, fault};
@@ -22,18 +23,18 @@ use crate::netlink::Socket;
 /// The compiled programs.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/edge.o");
 
-/// Where they are pinned; another layout of the maps takes another name.
+/// The directory of the pins; another layout of the maps has another name.
 pub const LAYOUT: &str = "edge1";
 /// The most rules of a node's edges together.
 pub const MAX_RULES: u32 = MOST_RULES as u32;
-/// Version of a rule's entry.
+/// The version of a rule's entry.
 const VERSION: u32 = 1;
-/// A byte at 1 bit/s lasts so many nanoseconds.
+/// The time that a byte takes at 1 bit/s, ns.
 const BYTE: u64 = 8_000_000_000;
-/// Stands behind the last kind.
+/// The end mark of the list of kinds.
 const NO_KIND: u8 = 255;
 const SIDES: [Side; 2] = [Side::Ingress, Side::Egress];
-/// In the place of a side: the interface's code points are believed.
+/// A mark in the place of the side: code points of packets from this interface are trusted.
 const BELIEVED: u32 = 2;
 
 /// `struct rule_key`.
@@ -50,7 +51,7 @@ pub struct RawRuleKey {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawRule {
-    /// Index into the states.
+    /// The index of the bucket and counters.
     pub slot: u32,
     mark: u32,
     rate: u64,
@@ -97,7 +98,7 @@ impl RawRuleKey {
         RawRuleKey { flow: RawKey::new(at.interface, &fields.key()), side, kind: fields.kind(), zero: [0; 2] }
     }
 
-    /// Back again; `None` if no build of this layout wrote it.
+    /// The edge and the fields of this key; `None` if no build of this layout wrote it.
     pub fn read(&self) -> Option<(EdgeAt, MultiField)> {
         let side = *SIDES.get(usize::from(self.side))?;
         let (interface, flow) = self.flow.read();
@@ -106,7 +107,7 @@ impl RawRuleKey {
 }
 
 impl RawRule {
-    /// An entry that uses this slot.
+    /// An entry for a rule, with the slot of its bucket and counters.
     pub fn new(slot: u32, rule: &EdgeRule) -> RawRule {
         let told = rule.bucket.depth.get();
         let depth = told.min(u64::MAX / BYTE) * BYTE;
@@ -120,7 +121,7 @@ impl RawRule {
         RawRule { slot, mark, rate, depth, fill, min_unit, version: VERSION, told }
     }
 
-    /// Back again; `None` if another build wrote it.
+    /// The rule in this entry; `None` if another build wrote it.
     pub fn read(&self) -> Option<EdgeRule> {
         let mark = u8::try_from(self.mark).ok().filter(|mark| *mark < 64)?;
         let (rate, depth) = (Rate::from_bps(self.rate), Bytes::new(self.told));
@@ -128,7 +129,7 @@ impl RawRule {
         (self.version == VERSION).then_some(EdgeRule { bucket, mark: Dscp(mark) })
     }
 
-    /// A full bucket for it that has counted nothing.
+    /// The state of a full bucket for this rule, with counters at zero.
     pub fn full(&self) -> RawState {
         let mut state = RawState::default();
         state.level = self.depth;
@@ -136,7 +137,7 @@ impl RawRule {
     }
 }
 
-/// One side's program and where it hangs.
+/// The program of one side and its attachment.
 struct Program {
     hooks: HookPaths,
     program: OwnedFd,
@@ -153,16 +154,16 @@ pub struct EdgeTable {
 }
 
 impl EdgeTable {
-    /// Whether an earlier agent left one under this state directory.
+    /// True if an earlier agent left an edge table under this state directory.
     pub fn is_there(state_dir: &Path) -> bool {
         state_dir.join("bpf").join(LAYOUT).exists()
     }
 
-    /// Loads the programs, with the maps that are pinned under `state_dir` or, the first time, with new ones. The bpffs
-    /// is there: the flow table has mounted it.
+    /// Loads the programs, with the maps that are pinned under `state_dir`, or with new ones the first time.
+    /// The flow table must have mounted the bpffs.
     ///
     /// # Errors
-    /// No right, or a kernel without what the programs need.
+    /// A capability is missing, or the kernel has no support for the programs.
     pub fn open(state_dir: &Path, hook: Hook) -> Result<EdgeTable, Fault> {
         let dir = state_dir.join("bpf").join(LAYOUT);
         fs::create_dir_all(&dir).map_err(fault("make a directory in the bpffs"))?;
@@ -174,7 +175,7 @@ impl EdgeTable {
         Ok(table)
     }
 
-    /// The very programs of this build and their maps, as an earlier agent pinned them.
+    /// The programs of exactly this build and their maps, as an earlier agent pinned them.
     fn pinned(hooks: &[HookPaths; 2]) -> Option<EdgeTable> {
         let dir = &hooks[0].pins;
         let program = |side| sys::open_pinned(&dir.join(name_of(side))).ok();
@@ -231,7 +232,7 @@ impl EdgeTable {
         })
     }
 
-    /// A side's program, for test runs.
+    /// The program of a side, for test runs.
     pub fn program(&self, side: Side) -> BorrowedFd<'_> {
         self.of(side).program.as_fd()
     }
@@ -240,20 +241,21 @@ impl EdgeTable {
         &self.programs[side as usize]
     }
 
-    /// Makes an edge, whose packets have so many bytes of link header: noted first, then its program is hung there.
+    /// Makes an edge whose packets have `header` bytes of link header: writes its entry, then attaches the
+    /// program.
     pub fn attach(&mut self, socket: &mut Socket, at: EdgeAt, header: u32) -> Result<(), Fault> {
         self.note(at, header)?;
         let of = self.of(at.side);
         of.hooks.attach(socket, of.program.as_fd(), at.interface)
     }
 
-    /// Notes an edge without hanging its program there.
+    /// Writes the entry of an edge without attaching the program.
     pub fn note(&mut self, at: EdgeAt, header: u32) -> Result<(), Fault> {
         let edge = RawEdge { header, zero: 0, stripped_packets: 0, stripped_bytes: 0 };
         self.edges.insert(raw_at(at), edge, 0).map_err(|error| broken("write the map of edges", &error))
     }
 
-    /// The code points of exactly these interfaces are believed: what comes in there keeps them.
+    /// Trusts the code points of packets from exactly these interfaces: such packets keep them.
     pub fn believe(&mut self, interfaces: &BTreeSet<IfIndex>) -> Result<(), Fault> {
         let keys: Result<Vec<RawEdgeKey>, MapError> = self.edges.keys().collect();
         let keys = keys.map_err(|error| broken("read the map of edges", &error))?;
@@ -268,19 +270,19 @@ impl EdgeTable {
         Ok(())
     }
 
-    /// Takes the program from an edge and forgets it. What is not there is no error.
+    /// Detaches the program from an edge and removes its entry. An absent edge is no error.
     pub fn detach(&mut self, socket: &mut Socket, at: EdgeAt) -> Result<(), Fault> {
         self.of(at.side).hooks.detach(socket, at.interface)?;
         present(self.edges.remove(&raw_at(at)), "remove from the map of edges").map(drop)
     }
 
-    /// Whether the program hangs there.
+    /// True if the program is attached to this edge.
     pub fn is_attached(&self, socket: &mut Socket, at: EdgeAt) -> bool {
         let of = self.of(at.side);
         of.hooks.is_attached(socket, of.id, at.interface)
     }
 
-    /// Every edge that is noted.
+    /// Every edge that has an entry.
     pub fn edges(&self) -> Result<Vec<EdgeAt>, Fault> {
         let keys: Result<Vec<RawEdgeKey>, MapError> = self.edges.keys().collect();
         let read = |key: RawEdgeKey| {
@@ -300,7 +302,7 @@ impl EdgeTable {
         present(self.rules.get(&RawRuleKey::new(at, fields), 0), "read the map of rules")
     }
 
-    /// Writes a rule as a whole.
+    /// Writes the entry of a rule.
     ///
     /// # Errors
     /// E2BIG: the map is full.
@@ -308,36 +310,36 @@ impl EdgeTable {
         self.rules.insert(key, rule, 0).map_err(|error| broken("write the map of rules", &error))
     }
 
-    /// Removes a rule; one that is not there is no error.
+    /// Removes a rule; an absent rule is no error.
     pub fn remove_rule(&mut self, key: &RawRuleKey) -> Result<(), Fault> {
         present(self.rules.remove(key), "remove from the map of rules").map(drop)
     }
 
-    /// Says which kinds of wildcards there are, the closest first, at most [`MOST_KINDS`]: before the first rule of a
-    /// kind comes, after the last went.
+    /// Sets the kinds of wildcards in use, the closest first, at most [`MOST_KINDS`]. Call it before the
+    /// first rule of a kind is added and after the last is removed.
     pub fn put_kinds(&mut self, kinds: &[u8]) -> Result<(), Fault> {
         let byte = |n: usize| u64::from(kinds.get(n).copied().unwrap_or(NO_KIND));
         let word: u64 = (0..MOST_KINDS).map(|n| byte(n) << (8 * n)).sum();
         self.kinds.set(0, word, 0).map_err(|error| broken("write the edge's map of kinds", &error))
     }
 
-    /// A slot's bucket and counters.
+    /// The bucket and counters of a slot.
     pub fn state(&self, slot: u32) -> Result<RawState, Fault> {
         self.states.get(&slot, BPF_F_LOCK).map_err(|error| broken("read the edge's bucket map", &error))
     }
 
-    /// Sets a slot's bucket and counters, before a rule uses it.
+    /// Sets the bucket and counters of a slot, before a rule uses it.
     pub fn put_state(&mut self, slot: u32, state: &RawState) -> Result<(), Fault> {
         self.states.set(slot, state, 0).map_err(|error| broken("write the edge's bucket map", &error))
     }
 
-    /// What a slot's rule let through and what it dropped.
+    /// Conforming and excess packets of the rule in this slot.
     pub fn counters(&self, slot: u32) -> Result<Counters, Fault> {
         let RawState { packets, bytes, over_packets, over_bytes, .. } = self.state(slot)?;
         Ok(Counters { packets, bytes, over_packets, over_bytes })
     }
 
-    /// Packets that lost a premium code point which no rule of this edge gave them.
+    /// Packets of this edge that lost a premium code point because no rule gave it to them.
     pub fn stripped(&self, at: EdgeAt) -> Result<Counters, Fault> {
         let edge = present(self.edges.get(&raw_at(at), 0), "read the map of edges")?;
         let of = |edge: RawEdge| (edge.stripped_packets, edge.stripped_bytes);
@@ -346,7 +348,7 @@ impl EdgeTable {
     }
 }
 
-/// Under which name this build's program of a side is pinned.
+/// The name of the pin of this build's program for a side.
 fn name_of(side: Side) -> String {
     match side {
         Side::Ingress => program_name("program_in_", OBJECT),

@@ -1,7 +1,7 @@
-//! The layouts shared with `bpf/flow.c`, and how plan entries become them and come back.
+//! The layouts shared with `bpf/flow.c`, and the conversion of plan entries to and from them.
 //!
-//! What only user space reads is little-endian bytes of our own with a version, so that an agent of another build
-//! that adopts them knows whether it can.
+//! Fields that only user space reads are little-endian bytes with a version of our own, so that an agent of
+//! another build knows whether it can adopt them.
 
 use super::older::FirstFlow;
 use std::net::IpAddr;
@@ -11,15 +11,15 @@ use traffic::plan::{BucketId, BucketSpec, ClassId, ClassSpec, FlowRecord, FlowSp
 
 /// The major number of our root qdiscs, the same on every interface and in `flow.c`.
 pub const MAJOR: u16 = 0x5c1c;
-/// A byte at 1 bit/s lasts so many nanoseconds.
+/// The time that a byte takes at 1 bit/s, ns.
 const BYTE: u64 = 8_000_000_000;
-/// Version of a flow's record below.
+/// The version of a flow's record.
 const VERSION: u32 = 2;
-/// Version of the records of links and classes.
+/// The version of the records of links and classes.
 const CLASS_VERSION: u8 = 1;
-/// Bytes of a flow's record.
+/// The length of a flow's record, bytes.
 const FLOW_RECORD: usize = 144;
-/// Bytes of a class's record.
+/// The length of a class's record, bytes.
 pub const CLASS_RECORD: usize = 64;
 
 /// `struct flow_key`.
@@ -40,7 +40,7 @@ pub struct RawKey {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawFlow {
-    /// Index into the states.
+    /// The index of the bucket and counters.
     pub slot: u32,
     priority: u32,
     rate: u64,
@@ -51,7 +51,7 @@ pub struct RawFlow {
     record: [u8; FLOW_RECORD],
 }
 
-/// `struct state`: what the program itself writes.
+/// `struct state`: the state that the program writes.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RawState {
@@ -59,29 +59,29 @@ pub struct RawState {
     zero: u32,
     /// The bucket's level, bit-nanoseconds.
     pub level: u64,
-    /// When it was right, nanoseconds of the kernel's monotonic clock.
+    /// The time at which that level was right, ns of the kernel's monotonic clock.
     pub last: u64,
     /// Conforming packets.
     pub packets: u64,
-    /// Their IP bytes.
+    /// The IP bytes of these packets.
     pub bytes: u64,
     /// Packets in excess.
     pub over_packets: u64,
-    /// Their IP bytes.
+    /// The IP bytes of these packets.
     pub over_bytes: u64,
 }
 
-/// `struct kinds`: how many flows there are of each kind that is not a whole five-tuple.
+/// `struct kinds`: the number of flows of each kind that is not a whole five-tuple.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RawKinds {
-    /// Addresses and protocol alone.
+    /// Flows by addresses and protocol only.
     pub without_ports: u32,
-    /// Any sender to a destination and port.
+    /// Flows from any sender to a destination and port.
     pub of_any_sender: u32,
-    /// Any sender to a destination.
+    /// Flows from any sender to a destination.
     pub of_any_sender_without_ports: u32,
-    /// One sender, from any port, to a destination and port.
+    /// Flows from any port of one sender to a destination and port.
     pub of_any_source_port: u32,
 }
 
@@ -112,7 +112,7 @@ unsafe impl aya::Pod for RawClassKey {}
 const _: () = assert!(size_of::<RawKey>() == 44 && size_of::<RawFlow>() == 184 && size_of::<RawState>() == 56);
 
 impl RawKey {
-    /// The key of a flow that leaves `oif`.
+    /// The key of a flow that leaves by `oif`.
     pub fn new(oif: IfIndex, flow: &FlowKey) -> RawKey {
         let (family, src) = raw_ip(&flow.src);
         let (_, dst) = raw_ip(&flow.dst);
@@ -128,7 +128,7 @@ impl RawKey {
         }
     }
 
-    /// Back again.
+    /// The interface and the flow of this key.
     pub fn read(&self) -> (IfIndex, FlowKey) {
         let flow = FlowKey {
             src: ip(self.family, &self.src),
@@ -143,18 +143,18 @@ impl RawKey {
 }
 
 impl RawState {
-    /// Whose it is, where the program keeps that.
+    /// The tag of the session that owns this state, for programs that store one.
     pub fn tag(&self) -> u32 {
         self.zero
     }
-    /// A full bucket that has counted nothing.
+    /// The state of a full bucket, with counters at zero.
     pub fn full(flow: &RawFlow) -> RawState {
         RawState { level: flow.depth, ..RawState::default() }
     }
 }
 
 impl RawFlow {
-    /// An entry that uses this slot.
+    /// An entry for a flow, with the slot of its bucket and counters.
     pub fn new(slot: u32, entry: &FlowSpecEntry) -> RawFlow {
         let depth = entry.bucket.depth.get().min(u64::MAX / BYTE) * BYTE;
         let rate = entry.bucket.rate.as_bps();
@@ -196,12 +196,12 @@ impl RawFlow {
         RawFlow { slot, priority, rate, depth, fill, min_unit, version: VERSION, record: out.bytes }
     }
 
-    /// The class of its conforming packets.
+    /// The class of the flow's conforming packets.
     pub fn class(&self) -> ClassId {
         ClassId(self.priority as u16)
     }
 
-    /// An entry of the first layout; `None` if it was not written by a build of that layout.
+    /// Converts an entry of the first layout; `None` if no build of that layout wrote it.
     pub(super) fn from_first(flow: &FirstFlow) -> Option<RawFlow> {
         let mut head = Reader { bytes: &flow.head };
         let mut u32 = || head.take().map(u32::from_ne_bytes);
@@ -217,14 +217,14 @@ impl RawFlow {
         Some(RawFlow { slot, priority, rate, depth, fill, min_unit, version: VERSION, record })
     }
 
-    /// Whose bucket its slot is, if not its own.
+    /// The shared bucket that its slot holds; `None`: its own bucket.
     pub fn shared(&self) -> Option<BucketId> {
         let mut from = Reader { bytes: &self.record };
         let shared = from.take::<1>()?[0] != 0;
         from.u64().filter(|_| shared).map(BucketId)
     }
 
-    /// Back again; `None` if another build wrote it in a way that this one does not know.
+    /// The plan entry of this flow; `None` if another build wrote it in an unknown form.
     pub fn read(&self) -> Option<FlowSpecEntry> {
         if self.version != VERSION {
             return None;
@@ -263,7 +263,7 @@ impl RawFlow {
     }
 }
 
-/// What a link was told, as its record.
+/// The record of a link's specification.
 pub fn link_record(spec: &LinkSpec) -> ClassRecord {
     let mut out = Writer { bytes: [0; CLASS_RECORD], at: 0 };
     out.put(&[CLASS_VERSION]);
@@ -273,7 +273,7 @@ pub fn link_record(spec: &LinkSpec) -> ClassRecord {
     out.bytes
 }
 
-/// Back again.
+/// The specification in a link's record; `None` if its version is unknown.
 pub fn read_link(record: &ClassRecord) -> Option<LinkSpec> {
     let mut from = Reader { bytes: record };
     if from.take::<1>()?[0] != CLASS_VERSION {
@@ -286,7 +286,7 @@ pub fn read_link(record: &ClassRecord) -> Option<LinkSpec> {
     })
 }
 
-/// What a class was told, as its record.
+/// The record of a class's specification.
 pub fn class_record(spec: &ClassSpec) -> ClassRecord {
     let mut out = Writer { bytes: [0; CLASS_RECORD], at: 0 };
     out.put(&[CLASS_VERSION, u8::from(spec.real_time.is_some()), u8::from(spec.upper_limit.is_some()), spec.priority]);
@@ -301,7 +301,7 @@ pub fn class_record(spec: &ClassSpec) -> ClassRecord {
     out.bytes
 }
 
-/// Back again.
+/// The specification in a class's record; `None` if its version is unknown.
 pub fn read_class(record: &ClassRecord) -> Option<ClassSpec> {
     let mut from = Reader { bytes: record };
     let [version, real_time, upper_limit, priority] = from.take()?;
@@ -339,7 +339,7 @@ fn ip(family: u8, bytes: &[u8; 16]) -> IpAddr {
     }
 }
 
-/// Writes into a record; what it is given always fits (a test writes the longest).
+/// Writes fields into a record; they always fit (a test writes the longest record).
 struct Writer<const N: usize> {
     bytes: [u8; N],
     at: usize,

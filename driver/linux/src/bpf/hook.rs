@@ -1,8 +1,9 @@
-//! Where a program hangs, at which side of an interface: a TCX link where the kernel has them (6.6 and later), else a clsact filter.
+//! The attachment of a program to one side of an interface: a TCX link if the kernel has them (6.6 and
+//! later), else a clsact filter.
 //!
-//! Both let others' programs see the packet too. A TCX link is pinned, or it dies with its process; a filter outlives
-//! it by itself. A clsact that was there stays; one that was made for us goes with the last filter in it. The tests of
-//! this crate ran on Linux 6.18 and on Debian 12's own 6.1.
+//! Both let the packet go on to other programs. A TCX link is pinned, or it ends with its process; a filter
+//! persists by itself. A clsact that existed before stays; one that was made for us is removed with the last
+//! filter in it. The tests of this crate ran on Linux 6.18 and on the 6.1 of Debian 12.
 
 use super::sys;
 use crate::netlink::Socket;
@@ -16,48 +17,48 @@ use std::time::Duration;
 use terms::{Fault, IfIndex};
 use traffic::edge::Side;
 
-/// How the program hangs.
+/// The way of attachment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Hook {
-    /// By a TCX link, or by a clsact filter where the kernel knows no such links.
+    /// A TCX link, or a clsact filter if the kernel has no TCX.
     #[default]
     Best,
-    /// By a clsact filter in any case.
+    /// A clsact filter in any case.
     Clsact,
 }
 
-/// Where things are noted and pinned.
+/// The paths of a program's notes and pins.
 #[derive(Clone, Debug)]
 pub struct HookPaths {
-    /// In the bpffs.
+    /// The directory of pins in the bpffs.
     pub pins: PathBuf,
-    /// In the state directory itself: a note for each clsact that was made for us.
+    /// The state directory, with a note for each clsact that was made for us.
     pub notes: PathBuf,
-    /// Which kind.
+    /// The way of attachment.
     pub hook: Hook,
-    /// Which place at an interface.
+    /// The place at an interface.
     pub place: HookPoint,
 }
 
-/// Where at an interface a program of ours hangs, and under which names.
+/// The place of a program of ours at an interface, and its names there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HookPoint {
-    /// At which side.
+    /// The side.
     pub side: Side,
-    /// Before all others there, or behind them.
+    /// True: before all other programs there; false: after them.
     pub first: bool,
-    /// What the names of its pinned links begin with.
+    /// The prefix of the names of its pinned links.
     pub link: &'static str,
-    /// What its filter is called.
+    /// The name of its filter.
     pub filter: &'static str,
-    /// Its filter's priority, and handle.
+    /// The priority of its filter, which is also the handle.
     pub priority: u16,
 }
 
 impl HookPoint {
     /// The priorities of all filters of ours: edges', flows', prefixes'.
     const OURS: std::ops::RangeInclusive<u16> = super::entry::MAJOR - 1..=super::entry::MAJOR + 1;
-    /// The flow program's.
+    /// The place of the flow program.
     pub const FLOWS: HookPoint = HookPoint {
         side: Side::Egress,
         first: false,
@@ -66,7 +67,7 @@ impl HookPoint {
         priority: super::entry::MAJOR,
     };
 
-    /// That of the program for prefixes: behind all others.
+    /// The place of the program for prefixes: after all others.
     pub const MASKS: HookPoint = HookPoint {
         side: Side::Egress,
         first: false,
@@ -75,7 +76,8 @@ impl HookPoint {
         priority: super::entry::MAJOR + 1,
     };
 
-    /// The edge program's at that side: at the egress before the flow program, which reads the marks.
+    /// The place of the edge program at a side; at the egress it is before the flow program, which reads the
+    /// marks.
     pub fn edge(side: Side) -> HookPoint {
         let priority = super::entry::MAJOR - 1;
         match side {
@@ -97,17 +99,18 @@ impl HookPoint {
 }
 
 const CLSACT: TcHandle = TcHandle::new(0xffff, 0);
-/// How often, and after how long, a program is attached again where its last link is just going.
+/// The number of retries, and the pause between them, while the last link of a program is still being
+/// released.
 const RETRIES: u32 = 100;
 const RETRY: Duration = Duration::from_millis(2);
 
 impl HookPaths {
-    /// Under this state directory.
+    /// Paths under this state directory.
     pub fn under(state_dir: &Path, pins: &Path, hook: Hook, place: HookPoint) -> HookPaths {
         HookPaths { pins: pins.to_owned(), notes: state_dir.to_owned(), hook, place }
     }
 
-    /// Hangs the program at an interface of the calling thread's network namespace.
+    /// Attaches the program to an interface of the calling thread's network namespace.
     pub fn attach(&self, socket: &mut Socket, program: BorrowedFd<'_>, oif: IfIndex) -> Result<(), Fault> {
         if self.hook == Hook::Clsact {
             return self.put_filter(socket, program, oif);
@@ -123,7 +126,7 @@ impl HookPaths {
         }
     }
 
-    /// Takes the program from an interface, at once. What is not there is no error.
+    /// Detaches the program from an interface at once. A program that is not attached is no error.
     pub fn detach(&self, socket: &mut Socket, oif: IfIndex) -> Result<(), Fault> {
         let path = self.link(oif);
         if let Ok(link) = sys::open_pinned(&path) {
@@ -138,7 +141,7 @@ impl HookPaths {
         self.remove_filter(socket, oif)
     }
 
-    /// Whether this program hangs at the interface.
+    /// True if this program is attached to the interface.
     pub fn is_attached(&self, socket: &mut Socket, program: u32, oif: IfIndex) -> bool {
         if self.is_linked(program, oif) {
             return true;
@@ -147,14 +150,15 @@ impl HookPaths {
         filters.iter().any(|f| (f.priority, f.handle) == self.place.id() && f.program == Some(program))
     }
 
-    /// Whether it hangs there by a TCX link.
+    /// True if it is attached there by a TCX link.
     pub fn is_linked(&self, program: u32, oif: IfIndex) -> bool {
         let place = sys::open_pinned(&self.link(oif)).and_then(|link| sys::link_place(link.as_fd()));
         place.is_ok_and(|place| (place.ifindex, place.program) == (oif.0, program))
     }
 
-    /// Links of interfaces that have gone are removed; those of another program get this one, without a gap. (A
-    /// filter of another program is not [`HookPaths::is_attached`], and is replaced when that is mended.)
+    /// Removes the links of interfaces that are gone; gives links with another program this one, without a
+    /// gap. (For a filter of another program [`HookPaths::is_attached`] is false, and the repair of that
+    /// replaces it.)
     pub fn renew(&self, program: BorrowedFd<'_>, id: u32) -> Result<(), Fault> {
         for file in fs::read_dir(&self.pins).map_err(fault("list the bpffs"))?.flatten() {
             if !file.file_name().to_string_lossy().starts_with(self.place.link) {
@@ -172,7 +176,8 @@ impl HookPaths {
         Ok(())
     }
 
-    /// A link that a killed agent had not pinned yet lets go a little later: wait for it.
+    /// Attaches by a TCX link. A link that a killed agent had not pinned yet is released with a delay: wait
+    /// for it.
     fn attach_link(&self, program: BorrowedFd<'_>, oif: IfIndex) -> io::Result<OwnedFd> {
         let mut tries = 0;
         loop {
@@ -240,10 +245,10 @@ impl HookPaths {
     }
 }
 
-/// What the names of the flow program's pinned links begin with.
+/// The prefix of the names of the flow program's pinned links.
 pub(super) const LINK: &str = "egress_";
 
-/// For `map_err`: what was tried.
+/// For `map_err`: makes a [`Fault`] of the operation that failed.
 pub(crate) fn fault(what: &'static str) -> impl Fn(io::Error) -> Fault {
     move |error| Fault { what, code: error.raw_os_error().unwrap_or(0) }
 }

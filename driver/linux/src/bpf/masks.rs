@@ -1,5 +1,5 @@
-//! Flows of prefixes at the egress: the list of their shapes, and the program that looks them up (`bpf/masks.h`), which hangs
-//! behind all others there, and only where there are such flows.
+//! Flows of prefixes at the egress: the list of their shapes, and the program that looks them up
+//! (`bpf/masks.h`). It is attached after all others, and only to interfaces that have such flows.
 
 use super::entry::{RawKey, RawKinds};
 use super::hook::{HookPaths, HookPoint};
@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use terms::{Fault, FlowKey, IfIndex};
 use traffic::shapes::{MOST_SHAPES, Shape, Shapes};
 
-/// What the name of the pinned program begins with.
+/// The prefix of the name of the pinned program.
 pub(super) const PROGRAM: &str = "masks_";
-/// And the names of its links.
+/// The prefix of the names of its links.
 pub(super) const LINK: &str = "behind_";
 
-/// `struct shapes`: which bits of a packet's key count, the closest shape first.
+/// `struct shapes`: the relevant bits of a packet's key, the closest shape first.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawShapes {
@@ -41,7 +41,7 @@ impl RawShapes {
 }
 
 impl RawKinds {
-    /// Notes that a flow of this kind came or went.
+    /// Counts one more flow of this kind, or one less.
     pub fn count(&mut self, flow: &FlowKey, comes: bool) {
         let flows = match (flow.is_of_any_sender(), flow.src_port == 0 && flow.dst_port == 0) {
             _ if flow.is_masked() => return,
@@ -64,7 +64,8 @@ pub struct Masks {
 }
 
 impl Masks {
-    /// With what was loaded or found pinned beside the flow program's.
+    /// Puts together the program and the map that were loaded or found pinned beside those of the flow
+    /// program.
     pub(super) fn assemble(flows: &HookPaths, program: OwnedFd, shapes: Map) -> Result<Masks, Fault> {
         let id = sys::program_id(program.as_fd()).map_err(fault("look at the program for prefixes"))?;
         let shapes = HashMap::try_from(shapes).map_err(|e| broken("open the map of shapes", &e))?;
@@ -76,34 +77,35 @@ impl Masks {
         self.program.as_fd()
     }
 
-    /// What hangs by an older build's program gets this one.
+    /// Replaces an older build's program on all links by this one.
     pub(super) fn renew(&self) -> Result<(), Fault> {
         self.hooks.renew(self.program(), self.id)
     }
 
-    /// Whether the program hangs at the egress of this interface.
+    /// True if the program is attached to the egress of this interface.
     pub fn is_attached(&self, socket: &mut Socket, oif: IfIndex) -> bool {
         self.hooks.is_attached(socket, self.id, oif)
     }
 
-    /// Hangs it there behind all others, again if it hangs there.
+    /// Attaches it after all other programs there, again if it is already attached.
     ///
     /// # Errors
-    /// The kernel will not.
+    /// The kernel refuses.
     pub fn attach(&self, socket: &mut Socket, oif: IfIndex) -> Result<(), Fault> {
         self.detach(socket, oif)?;
         self.hooks.attach(socket, self.program(), oif)
     }
 
-    /// Takes it away; where it does not hang, nothing happens.
+    /// Detaches it; does nothing if it is not attached.
     ///
     /// # Errors
-    /// The kernel will not.
+    /// The kernel refuses.
     pub fn detach(&self, socket: &mut Socket, oif: IfIndex) -> Result<(), Fault> {
         self.hooks.detach(socket, oif)
     }
 
-    /// Says which shapes the flows of an interface have: before the first of a shape comes, after the last went.
+    /// Sets the shapes of an interface's flows. Call it before the first flow of a shape is added and after
+    /// the last is removed.
     ///
     /// # Errors
     /// The map is full.
@@ -115,10 +117,10 @@ impl Masks {
         self.shapes.insert(oif.0, raw, 0).map_err(|error| broken("write the map of shapes", &error))
     }
 
-    /// Forgets the shapes of interfaces that are not `kept`, and takes the program from them.
+    /// Detaches the program from interfaces that are not `kept`, and removes their shapes.
     ///
     /// # Errors
-    /// The kernel will not.
+    /// The kernel refuses.
     pub fn keep_only(&mut self, socket: &mut Socket, kept: impl Fn(IfIndex) -> bool) -> Result<(), Fault> {
         let there: Result<Vec<u32>, _> = self.shapes.keys().collect();
         for oif in there.map_err(|error| broken("read the map of shapes", &error))? {
@@ -131,7 +133,8 @@ impl Masks {
     }
 }
 
-/// Where the link of the program at this interface is pinned, if it hangs there, under the bpffs at `mount`.
+/// The pinned link of the program at this interface, under the bpffs at `mount`; `None` if it is not
+/// attached.
 pub fn link_at(mount: &Path, oif: IfIndex) -> Option<OwnedFd> {
     let path: PathBuf = mount.join(super::LAYOUT).join(format!("{LINK}{}", oif.0));
     let link = sys::open_pinned(&path).ok()?;
@@ -149,7 +152,7 @@ pub(super) fn pin_alone(dir: &Path, program: BorrowedFd<'_>, prefix: &str, name:
 }
 
 impl RawKey {
-    /// Keeps nothing, of no family: the end of the list.
+    /// No bits and no family: the end of the list.
     const NOTHING: RawKey = RawKey {
         ifindex: 0,
         src: [0; 16],
@@ -161,7 +164,7 @@ impl RawKey {
         wild: [0; 2],
     };
 
-    /// The bits that count of the keys of a shape.
+    /// The relevant bits of keys of this shape.
     fn keeping(shape: &Shape) -> RawKey {
         let port = |any: bool| if any { [0; 2] } else { [0xff; 2] };
         RawKey {
@@ -177,7 +180,7 @@ impl RawKey {
     }
 }
 
-/// The bits of an address that count, as it lies in a key.
+/// The mask of an address with `wild` wild bits at its end, as it is in a key.
 fn leading(is_ipv6: bool, wild: u8) -> [u8; 16] {
     let ones = (if is_ipv6 { 128_u32 } else { 32 }).saturating_sub(u32::from(wild));
     u128::MAX.checked_shl(128 - ones).unwrap_or(0).to_be_bytes()

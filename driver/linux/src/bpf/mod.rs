@@ -1,10 +1,10 @@
-//! The flow map and the program that reads it: flow -> (class, token bucket), at the egress; the programs of edges are
-//! in [`edge`].
+//! The flow map and the program that reads it at the egress: flow -> (class, token bucket). The programs of
+//! edges are in [`edge`].
 //!
-//! The program is `driver/linux/bpf/flow.c`, shipped as an object. It, its maps and its links are pinned in a bpffs
-//! that is mounted under the agent's state directory, so that they outlive the agent: a link that is not pinned dies
-//! with its process, and `ip netns exec` shows an empty `/sys/fs/bpf`. The pinned map is the record from which an
-//! agent that was killed learns what it promised.
+//! The program is in `driver/linux/bpf/flow.c`, shipped as an object. It is pinned with its maps and links in
+//! a bpffs under the agent's state directory, so that they outlive the agent: a link without a pin ends with
+//! its process, and `ip netns exec` shows an empty `/sys/fs/bpf`. From the pinned map the next agent learns
+//! the promises of one that was killed.
 
 pub mod arriving;
 pub mod checkpoint;
@@ -39,9 +39,9 @@ pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/flow.o");
 /// The most flows that a node's plane holds.
 pub const MAX_FLOWS: u32 = 65_536;
 
-/// Where things are pinned; another layout of the maps takes another name.
+/// The directory of the pins; another layout of the maps has another name.
 pub const LAYOUT: &str = "v2";
-/// What the names of pinned programs begin with.
+/// The prefix of the names of pinned programs.
 const PROGRAM: &str = "program_";
 /// Takes the bucket's lock while it is copied.
 const BPF_F_LOCK: u64 = 4;
@@ -50,7 +50,7 @@ const BPF_F_LOCK: u64 = 4;
 pub struct FlowTable {
     hooks: HookPaths,
     program: OwnedFd,
-    /// The kernel's number of the program.
+    /// The kernel's id of the program.
     id: u32,
     flows: HashMap<MapData, RawKey, RawFlow>,
     states: Array<MapData, RawState>,
@@ -61,11 +61,12 @@ pub struct FlowTable {
 }
 
 impl FlowTable {
-    /// Loads the program, with the maps that are pinned under `state_dir` or, the first time, with new ones for at
-    /// most `max_flows` flows.
+    /// Loads the program, with the maps that are pinned under `state_dir`, or the first time with new ones
+    /// for at most `max_flows` flows.
     ///
     /// # Errors
-    /// No right (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN to mount), or a kernel without what the program needs.
+    /// A capability is missing (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN to mount), or the kernel has no support
+    /// for the program.
     pub fn open(state_dir: &Path, max_flows: u32, hook: Hook) -> Result<FlowTable, Fault> {
         let mount = state_dir.join("bpf");
         fs::create_dir_all(&mount).map_err(fault("make the directory of the bpffs"))?;
@@ -85,7 +86,8 @@ impl FlowTable {
         Ok(table)
     }
 
-    /// The very program of this build and its maps, as an earlier agent pinned them: nothing has to be verified again.
+    /// The programs of exactly this build and their maps, as an earlier agent pinned them: they need no new
+    /// verification.
     fn pinned(hooks: &HookPaths) -> Option<FlowTable> {
         let dir = &hooks.pins;
         let program = |prefix| sys::open_pinned(&dir.join(program_name(prefix, OBJECT))).ok();
@@ -101,7 +103,7 @@ impl FlowTable {
         FlowTable::assemble(hooks, programs, maps).ok()
     }
 
-    /// Loads program and maps from the object, with the maps that are pinned there already, and pins what is not.
+    /// Loads the programs from the object, with the maps that are already pinned, and pins the rest.
     fn load(hooks: &HookPaths, max_flows: u32) -> Result<FlowTable, Fault> {
         let dir = &hooks.pins;
         let mut object = EbpfLoader::new()
@@ -139,17 +141,17 @@ impl FlowTable {
         })
     }
 
-    /// How many flows there can be.
+    /// The most flows in the table.
     pub fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// What flows of prefixes need.
+    /// The program and shapes for flows of prefixes.
     pub fn masks(&self) -> &Masks {
         &self.masks
     }
 
-    /// The same, to change it.
+    /// The same, mutable.
     pub fn masks_mut(&mut self) -> &mut Masks {
         &mut self.masks
     }
@@ -159,27 +161,28 @@ impl FlowTable {
         self.program.as_fd()
     }
 
-    /// Hangs the program at the egress of an interface of the calling thread's network namespace, for good.
+    /// Attaches the program permanently to the egress of an interface of the calling thread's network
+    /// namespace.
     pub fn attach(&self, socket: &mut Socket, oif: IfIndex) -> Result<(), Fault> {
         self.hooks.attach(socket, self.program.as_fd(), oif)
     }
 
-    /// Takes the program from an interface, at once.
+    /// Detaches the program from an interface at once.
     pub fn detach(&self, socket: &mut Socket, oif: IfIndex) -> Result<(), Fault> {
         self.hooks.detach(socket, oif)
     }
 
-    /// Whether the program hangs at this interface.
+    /// True if the program is attached to this interface.
     pub fn is_attached(&self, socket: &mut Socket, oif: IfIndex) -> bool {
         self.hooks.is_attached(socket, self.id, oif)
     }
 
-    /// Whether it hangs there by a TCX link.
+    /// True if it is attached there by a TCX link.
     pub fn is_linked(&self, oif: IfIndex) -> bool {
         self.hooks.is_linked(self.id, oif)
     }
 
-    /// Every flow that is installed; entries that another build wrote in an unknown way are left out.
+    /// Every installed flow, including entries of another build.
     pub fn flows(&self) -> Result<Vec<(RawKey, RawFlow)>, Fault> {
         self.flows.iter().map(|item| item.map_err(|error| broken("read the flow map", &error))).collect()
     }
@@ -189,7 +192,7 @@ impl FlowTable {
         present(self.flows.get(&RawKey::new(oif, flow), 0), "read the flow map")
     }
 
-    /// Writes a flow's entry as a whole.
+    /// Writes the entry of a flow.
     ///
     /// # Errors
     /// E2BIG: the map is full.
@@ -197,28 +200,28 @@ impl FlowTable {
         self.flows.insert(key, flow, 0).map_err(|error| broken("write the flow map", &error))
     }
 
-    /// Removes a flow's entry; one that is not there is no error.
+    /// Removes a flow's entry; an absent entry is no error.
     pub fn remove_flow(&mut self, key: &RawKey) -> Result<(), Fault> {
         present(self.flows.remove(key), "remove from the flow map").map(drop)
     }
 
-    /// Says which kinds of flows there are besides whole five-tuples: before the first of a kind comes, after the last
-    /// went.
+    /// Sets the kinds of flows in use besides whole five-tuples. Call it before the first flow of a kind is
+    /// added and after the last is removed.
     pub fn put_kinds(&mut self, kinds: &RawKinds) -> Result<(), Fault> {
         self.kinds.set(0, kinds, 0).map_err(|error| broken("write the map of kinds", &error))
     }
 
-    /// A slot's bucket and counters.
+    /// The bucket and counters of a slot.
     pub fn state(&self, slot: u32) -> Result<RawState, Fault> {
         self.states.get(&slot, BPF_F_LOCK).map_err(|error| broken("read the bucket map", &error))
     }
 
-    /// Sets a slot's bucket and counters, before a flow uses it.
+    /// Sets the bucket and counters of a slot, before a flow uses it.
     pub fn put_state(&mut self, slot: u32, state: &RawState) -> Result<(), Fault> {
         self.states.set(slot, state, 0).map_err(|error| broken("write the bucket map", &error))
     }
 
-    /// A slot's counters.
+    /// The counters of a slot.
     pub fn counters(&self, slot: u32) -> Result<Counters, Fault> {
         let state = self.state(slot)?;
         Ok(Counters {
@@ -229,7 +232,7 @@ impl FlowTable {
         })
     }
 
-    /// What each class was told ([`ClassId::LINK`]: the link).
+    /// The specification of each class as its record ([`ClassId::LINK`]: of the link).
     pub fn class_records(&self) -> Result<Vec<(IfIndex, ClassId, ClassRecord)>, Fault> {
         let item = |item: Result<(RawClassKey, ClassRecord), MapError>| {
             item.map(|(key, record)| (IfIndex(key.ifindex), ClassId(key.class as u16), record))
@@ -238,20 +241,20 @@ impl FlowTable {
         self.classes.iter().map(item).collect()
     }
 
-    /// Writes what a class was told.
+    /// Writes the specification of a class.
     pub fn put_class(&mut self, oif: IfIndex, class: ClassId, record: &ClassRecord) -> Result<(), Fault> {
         let key = RawClassKey { ifindex: oif.0, class: u32::from(class.0) };
         self.classes.insert(key, record, 0).map_err(|error| broken("write the class map", &error))
     }
 
-    /// Forgets a class; one that is not there is no error.
+    /// Removes a class; an absent class is no error.
     pub fn remove_class(&mut self, oif: IfIndex, class: ClassId) -> Result<(), Fault> {
         let key = RawClassKey { ifindex: oif.0, class: u32::from(class.0) };
         present(self.classes.remove(&key), "remove from the class map").map(drop)
     }
 }
 
-/// Removes everything that was pinned under `state_dir`, and the bpffs with it. Not while a plane is open there.
+/// Removes all pins under `state_dir`, and the bpffs. It must not be called while a plane is open there.
 ///
 /// # Errors
 /// The bpffs cannot be unmounted.
@@ -268,7 +271,7 @@ pub fn forget(state_dir: &Path) -> Result<(), Fault> {
     sys::unmount_bpffs(&mount).map_err(fault("unmount the bpffs"))
 }
 
-/// Under which name this build's program is pinned: an object with other bytes has another.
+/// The name of the pin of this build's program; it contains a hash of the object.
 pub(crate) fn program_name(prefix: &str, object: &[u8]) -> String {
     let hash = object.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3) // FNV-1a
@@ -305,7 +308,7 @@ pub(crate) fn broken(what: &'static str, error: &MapError) -> Fault {
     refused(what, error)
 }
 
-/// The errno at the bottom of a chain of errors.
+/// A [`Fault`] with the errno at the end of a chain of errors.
 pub(crate) fn refused(what: &'static str, error: &(dyn std::error::Error + 'static)) -> Fault {
     let mut next = Some(error);
     let mut code = 0;

@@ -1,10 +1,10 @@
-//! What an agent of an earlier build left in another layout of the maps: taken over, so that no reserved packet loses
-//! its class and no promise is forgotten while one build follows another.
+//! Migration from the map layout of an earlier build, so that no reserved packet loses its class and no
+//! promise is lost on an upgrade.
 //!
-//! The first layout (`v1`) had no shared buckets, no kinds and a shorter record of each flow. Its flows, buckets and
-//! records are copied, then its links are given this build's program and its pins are removed. Until a link has the
-//! new program the old one polices by the old maps: what is counted there between the copy and that moment, some
-//! milliseconds, is not in the new counters. A stop anywhere in between is made good by the next start, which copies
+//! The first layout (`v1`) had no shared buckets, no kinds and a shorter record of each flow. Its flows,
+//! buckets and records are copied, then its links get this build's program and its pins are removed. Until a
+//! link has the new program, the old one polices by the old maps: packets counted there after the copy, for
+//! some milliseconds, are missing in the new counters. If the agent stops in between, the next start copies
 //! again.
 
 use super::entry::{ClassRecord, RawClassKey, RawFlow, RawKey, RawState};
@@ -16,23 +16,23 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use terms::Fault;
 
-/// Bytes of a flow's record in the first layout.
+/// The length of a flow's record in the first layout, bytes.
 const RECORD: usize = 128;
 
 /// `struct flow` of the first layout.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FirstFlow {
-    /// As today's, up to the record.
+    /// The fields of today's entry, up to the record.
     pub head: [u8; 40],
-    /// As today's without its first nine bytes.
+    /// Today's record without its first nine bytes.
     pub record: [u8; RECORD],
 }
 
 // SAFETY: `repr(C)` of bytes alone; every bit pattern is a value.
 unsafe impl aya::Pod for FirstFlow {}
 
-/// The first layout, as it was found.
+/// The maps of the first layout.
 pub(super) struct Older {
     dir: PathBuf,
     flows: HashMap<MapData, RawKey, FirstFlow>,
@@ -41,7 +41,7 @@ pub(super) struct Older {
 }
 
 impl Older {
-    /// Looks for it. Pins that are not what they should be are of no use to anyone and are left alone.
+    /// Finds the first layout. Pins that cannot be opened are ignored and left alone.
     pub(super) fn find(mount: &Path) -> Option<Older> {
         let dir = mount.join("v1");
         let map = |name: &str| MapData::from_pin(dir.join(name)).ok();
@@ -51,13 +51,13 @@ impl Older {
         Some(Older { dir, flows, states, classes })
     }
 
-    /// How many flows it has room for; the new maps need as much.
+    /// The number of flows that it has room for; the new maps need as many.
     pub(super) fn limit(&self) -> Result<u32, Fault> {
         let pinned = sys::open_pinned(&self.dir.join("states"));
         pinned.and_then(|map| sys::map_room(map.as_fd())).map_err(fault("look at the older bucket map"))
     }
 
-    /// Copies everything into this build's maps and moves its links there.
+    /// Copies everything into this build's maps and moves its links.
     pub(super) fn move_to(&self, table: &mut FlowTable) -> Result<(), Fault> {
         for item in self.classes.iter() {
             let (key, record) = item.map_err(|error| broken("read the older class map", &error))?;
@@ -79,7 +79,7 @@ impl Older {
         Ok(())
     }
 
-    /// Removes what is left of it, once every link has the new program.
+    /// Removes its pins, once every link has the new program.
     pub(super) fn forget(self) -> Result<(), Fault> {
         for file in fs::read_dir(&self.dir).map_err(fault("list the older pins"))?.flatten() {
             fs::remove_file(file.path()).map_err(fault("unpin what an older build left"))?;

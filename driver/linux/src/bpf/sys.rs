@@ -1,5 +1,5 @@
-//! The few eBPF system calls that are made by hand: links (their place is an interface index, and a kernel that
-//! lost the interface says so), pins, and running a program on a packet of our own making (bpf(2)).
+//! The eBPF system calls that are made directly (bpf(2)): links (by interface index; the kernel reports a
+//! lost interface), pins, and test runs on prepared packets.
 
 use std::ffi::CString;
 use std::io;
@@ -18,9 +18,9 @@ const BPF_LINK_UPDATE: libc::c_long = 29;
 const BPF_LINK_DETACH: libc::c_long = 34;
 const BPF_TCX_INGRESS: u32 = 46;
 const BPF_TCX_EGRESS: u32 = 47;
-/// Before all that hang there already.
+/// Attach before all programs that are there already.
 const BPF_F_BEFORE: u32 = 1 << 3;
-/// What stands beside is a link.
+/// The reference for the order is a link.
 const BPF_F_LINK: u32 = 1 << 13;
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
@@ -47,8 +47,8 @@ fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
 
-/// Hangs a program behind all others, or before them (`first`), at one side of an interface of the calling thread's
-/// network namespace. It stays as long as the link is open or pinned.
+/// Attaches a program after all others, or before them (`first`), at one side of an interface of the calling
+/// thread's network namespace. It stays attached as long as the link is open or pinned.
 pub fn attach(program: BorrowedFd<'_>, ifindex: u32, side: Side, first: bool) -> io::Result<OwnedFd> {
     let place = match side {
         Side::Ingress => BPF_TCX_INGRESS,
@@ -60,7 +60,7 @@ pub fn attach(program: BorrowedFd<'_>, ifindex: u32, side: Side, first: bool) ->
     bpf(BPF_LINK_CREATE, &mut attr).map(owned)
 }
 
-/// Hangs a program right before the one that hangs by another link there.
+/// Attaches a program right before that of another link.
 pub fn attach_before(program: BorrowedFd<'_>, ifindex: u32, side: Side, other: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let place = match side {
         Side::Ingress => BPF_TCX_INGRESS,
@@ -73,21 +73,21 @@ pub fn attach_before(program: BorrowedFd<'_>, ifindex: u32, side: Side, other: B
     bpf(BPF_LINK_CREATE, &mut attr).map(owned)
 }
 
-/// Puts another program in a link's place; no packet passes without one.
+/// Replaces the program of a link; no packet passes without a program.
 pub fn replace_program(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     let mut attr: Attr = [0; 16];
     attr[0] = pair(link.as_raw_fd() as u32, program.as_raw_fd() as u32);
     bpf(BPF_LINK_UPDATE, &mut attr).map(drop)
 }
 
-/// Takes what hangs by a link from its interface at once; merely closing the last name of a link takes it away later.
+/// Detaches a link's program at once; merely closing the last reference to a link detaches it later.
 pub fn detach(link: BorrowedFd<'_>) -> io::Result<()> {
     let mut attr: Attr = [0; 16];
     attr[0] = u64::from(link.as_raw_fd() as u32);
     bpf(BPF_LINK_DETACH, &mut attr).map(drop)
 }
 
-/// Gives an object a name in a bpffs, under which it outlives its process.
+/// Pins an object in a bpffs, where it outlives its process.
 pub fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let path = c_path(path)?;
     let mut attr: Attr = [0; 16];
@@ -113,22 +113,22 @@ fn describe(object: BorrowedFd<'_>) -> io::Result<[u32; 64]> {
     Ok(about)
 }
 
-/// Where a TCX link hangs and what hangs there.
+/// The interface and the program of a TCX link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkPlace {
     /// The interface; 0 if it has gone.
     pub ifindex: u32,
-    /// The kernel's number of the program.
+    /// The kernel's id of the program.
     pub program: u32,
 }
 
-/// Looks at a TCX link.
+/// Reads the interface and the program of a TCX link.
 pub fn link_place(link: BorrowedFd<'_>) -> io::Result<LinkPlace> {
     let about = describe(link)?; // struct bpf_link_info: type, id, prog_id, -, tcx.ifindex
     Ok(LinkPlace { ifindex: about[4], program: about[2] })
 }
 
-/// Puts a program at a place of an array that programs jump by.
+/// Puts a program into a program array, for tail calls.
 pub fn put_program(array: BorrowedFd<'_>, index: u32, program: BorrowedFd<'_>) -> io::Result<()> {
     let program = program.as_raw_fd();
     let mut attr: Attr = [0; 16];
@@ -138,32 +138,32 @@ pub fn put_program(array: BorrowedFd<'_>, index: u32, program: BorrowedFd<'_>) -
     bpf(BPF_MAP_UPDATE_ELEM, &mut attr).map(drop)
 }
 
-/// How many entries a map has room for.
+/// The most entries of a map.
 pub fn map_room(map: BorrowedFd<'_>) -> io::Result<u32> {
     let about = describe(map)?; // struct bpf_map_info: type, id, key_size, value_size, max_entries
     Ok(about[4])
 }
 
-/// The kernel's number of a program.
+/// The kernel's id of a program.
 pub fn program_id(program: BorrowedFd<'_>) -> io::Result<u32> {
     let about = describe(program)?; // struct bpf_prog_info: type, id
     Ok(about[1])
 }
 
-/// Runs a program on a packet (link header first) that leaves as `context` says; returns its verdict. For tests:
-/// nothing is sent.
+/// Runs a program on a packet (link header first) that leaves as `context` says; returns its verdict. For
+/// tests: no packet is sent.
 pub fn test_run(program: BorrowedFd<'_>, packet: &[u8], context: &mut SkBuff) -> io::Result<i32> {
     test_runs(program, packet, context, 1).map(|(verdict, _)| verdict)
 }
 
-/// As [`test_run`]; also returns the packet as the program left it.
+/// Like [`test_run`]; also returns the packet as the program left it.
 pub fn test_run_through(program: BorrowedFd<'_>, packet: &[u8], context: &mut SkBuff) -> io::Result<(i32, Vec<u8>)> {
     let mut out = vec![0; packet.len() + 256];
     let (verdict, _) = test_runs_into(program, packet, context, 1, &mut out)?;
     Ok((verdict, out))
 }
 
-/// As [`test_run`], so many times; also returns the mean time that a run took, nanoseconds.
+/// Like [`test_run`], `times` times; also returns the mean time of a run, ns.
 pub fn test_runs(program: BorrowedFd<'_>, packet: &[u8], context: &mut SkBuff, times: u32) -> io::Result<(i32, u32)> {
     test_runs_into(program, packet, context, times, &mut Vec::new())
 }
@@ -190,7 +190,7 @@ fn test_runs_into(
     Ok(((attr[0] >> 32) as i32, (attr[4] >> 32) as u32))
 }
 
-/// `struct __sk_buff`: what a program sees of a packet.
+/// `struct __sk_buff`: a program's view of a packet.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SkBuff {
@@ -198,7 +198,8 @@ pub struct SkBuff {
 }
 
 impl SkBuff {
-    /// A packet that leaves `ifindex` with this priority; `gso_segs` segments of `gso_size` bytes if not 0.
+    /// A packet that leaves by `ifindex` with this priority; it has `gso_segs` segments of `gso_size` bytes
+    /// if not 0.
     pub fn leaving(ifindex: u32, priority: u32, gso_segs: u32, gso_size: u32) -> SkBuff {
         let mut words = [0; 48];
         words[8] = priority;
@@ -208,20 +209,21 @@ impl SkBuff {
         SkBuff { words }
     }
 
-    /// The same of one that came in by this interface; as [`SkBuff::leaving`] makes it, this host sends it.
+    /// The same packet, having come in by this interface; one from [`SkBuff::leaving`] alone is sent by this
+    /// host.
     #[must_use]
     pub fn from(mut self, ifindex: u32) -> SkBuff {
         self.words[9] = ifindex;
         self
     }
 
-    /// The priority that it leaves with.
+    /// The priority with which the packet leaves.
     pub fn priority(&self) -> u32 {
         self.words[8]
     }
 }
 
-/// Mounts a bpffs on `dir` unless one is there.
+/// Mounts a bpffs on `dir` unless it has one.
 pub fn mount_bpffs(dir: &Path) -> io::Result<()> {
     if is_bpffs(dir)? {
         return Ok(());
@@ -233,8 +235,8 @@ pub fn mount_bpffs(dir: &Path) -> io::Result<()> {
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether the file system of `dir` is mounted in process 1's mount namespace too, and so outlives the processes of this one.
-/// `None`: that cannot be seen.
+/// True if the file system of `dir` is also mounted in process 1's mount namespace, and so outlives the
+/// processes of this one. `None`: it cannot be determined.
 pub fn outlives_us(dir: &Path) -> Option<bool> {
     use std::os::unix::fs::MetadataExt;
     let device = std::fs::metadata(dir).ok()?.dev();
@@ -242,13 +244,14 @@ pub fn outlives_us(dir: &Path) -> Option<bool> {
     Some(is_mounted(&mounts, libc::major(device), libc::minor(device)))
 }
 
-/// Whether a text like `/proc/PID/mountinfo` (proc(5)) has this device: it is the third word of a line.
+/// True if a text in the form of `/proc/PID/mountinfo` (proc(5)) lists this device, as the third word of a
+/// line.
 fn is_mounted(mounts: &str, major: u32, minor: u32) -> bool {
     let wanted = format!("{major}:{minor}");
     mounts.lines().any(|line| line.split(' ').nth(2) == Some(wanted.as_str()))
 }
 
-/// Takes the bpffs from `dir`; everything pinned in it goes, unless something else holds it.
+/// Unmounts the bpffs from `dir`; its pinned objects end unless another reference holds them.
 pub fn unmount_bpffs(dir: &Path) -> io::Result<()> {
     let target = c_path(dir)?;
     // SAFETY: `target` is a C string that outlives the call.
@@ -256,7 +259,7 @@ pub fn unmount_bpffs(dir: &Path) -> io::Result<()> {
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether `dir` is on a bpffs.
+/// True if `dir` is on a bpffs.
 pub fn is_bpffs(dir: &Path) -> io::Result<bool> {
     let path = c_path(dir)?;
     // SAFETY: all-zero is a valid `statfs`.

@@ -1,36 +1,36 @@
-//! Where the controllers are mounted, and in which group a process is (proc(5), cgroups(7)).
+//! The mount points of controllers, and the groups of processes (proc(5), cgroups(7)).
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// Of a hierarchy.
+/// The version of a hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
-    /// One hierarchy for each controller or two.
+    /// Version 1: a hierarchy for each controller or two.
     One,
-    /// One for all.
+    /// Version 2: one hierarchy for all controllers.
     Two,
 }
 
 /// A mounted hierarchy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mounted {
-    /// Of which kind.
+    /// The version.
     pub version: Version,
-    /// What can be controlled there: of version 1 `cpu`, `cpuacct`, `blkio`, ..; of version 2 `cpu`, `io`, ..
+    /// The controllers: of version 1 `cpu`, `cpuacct`, `blkio`, ..; of version 2 `cpu`, `io`, ..
     pub controllers: Vec<String>,
     /// Its root folder.
     pub at: PathBuf,
 }
 
-/// Every hierarchy that is mounted here.
+/// Every mounted hierarchy.
 pub fn all_mounted() -> Vec<Mounted> {
     let text = fs::read_to_string("/proc/mounts").unwrap_or_default();
     let held = |at: &Path| fs::read_to_string(at.join("cgroup.controllers")).unwrap_or_default();
     parse(&text, held)
 }
 
-/// Reads `/proc/mounts`; `held` tells the controllers of a hierarchy of version 2.
+/// Reads `/proc/mounts`; `held` returns the controllers of a hierarchy of version 2.
 fn parse(mounts: &str, held: impl Fn(&Path) -> String) -> Vec<Mounted> {
     let one = |line: &str| {
         let mut words = line.split_ascii_whitespace().skip(1);
@@ -50,8 +50,8 @@ fn parse(mounts: &str, held: impl Fn(&Path) -> String) -> Vec<Mounted> {
     mounts.lines().filter_map(one).collect()
 }
 
-/// The hierarchy of a controller: `one` is its name in version 1, `two` in version 2. A controller is in one of them
-/// only, whichever the system's start gave it to.
+/// The hierarchy of a controller: `one` is its name in version 1, `two` in version 2. A controller is in only
+/// one of them, as chosen at boot.
 pub fn find(all: &[Mounted], one: &str, two: &str) -> Option<Mounted> {
     let has = |mounted: &&Mounted| {
         let name = if mounted.version == Version::One { one } else { two };
@@ -60,20 +60,20 @@ pub fn find(all: &[Mounted], one: &str, two: &str) -> Option<Mounted> {
     all.iter().find(has).cloned()
 }
 
-/// The hierarchies that CPU reservations use: that of `cpu`, and that of `cpuacct` if it is another.
+/// The hierarchies for CPU reservations: that of `cpu`, and that of `cpuacct` if it is another.
 pub fn for_cpu(all: &[Mounted]) -> Option<Vec<Mounted>> {
     let first = find(all, "cpu", "cpu")?;
     let counted = find(all, "cpuacct", "-").filter(|counted| counted.at != first.at && first.version == Version::One);
     Some(std::iter::once(first).chain(counted).collect())
 }
 
-/// The hierarchy that disk reservations use.
+/// The hierarchy for disk reservations.
 pub fn for_disk(all: &[Mounted]) -> Option<Vec<Mounted>> {
     find(all, "blkio", "io").map(|found| vec![found])
 }
 
-/// A group's path below the root of its hierarchy, from what people write: that path itself, with or without its first
-/// slash, or the folder. `None`: it climbs.
+/// A group's path below the root of its hierarchy, from a user's text: the path itself, with or without its
+/// first slash, or the folder. `None`: it has a `..`.
 pub fn below_root(path: &str, first: &[Mounted]) -> Option<PathBuf> {
     let path = Path::new(path);
     let others = all_mounted();
@@ -82,7 +82,7 @@ pub fn below_root(path: &str, first: &[Mounted]) -> Option<PathBuf> {
     below.components().all(|part| matches!(part, Component::Normal(_))).then(|| below.components().collect())
 }
 
-/// The folder of the group that process `pid` is in, in the hierarchy `mounted`; `None` if there is no such process.
+/// The folder of the group of process `pid` in the hierarchy `mounted`; `None` if there is no such process.
 pub fn home_of(pid: u32, mounted: &Mounted) -> Option<PathBuf> {
     home_in(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?, mounted)
 }

@@ -1,4 +1,4 @@
-//! One control group: a folder whose files are its settings and whose `cgroup.procs` its processes.
+//! A control group: a folder with a file for each setting, and its processes in `cgroup.procs`.
 
 use crate::error::SystemError;
 use std::fs;
@@ -12,11 +12,11 @@ pub struct ControlGroup {
     dir: PathBuf,
 }
 
-/// A group whose last process has just ended is busy for a moment.
+/// The most attempts to remove a group: it is busy for a moment after its last process has ended.
 const REMOVAL_TRIES: u32 = 50;
 
 impl ControlGroup {
-    /// The group of this folder, whether it is there or not.
+    /// The group of this folder, which need not exist.
     pub fn at(dir: PathBuf) -> ControlGroup {
         ControlGroup { dir }
     }
@@ -26,17 +26,17 @@ impl ControlGroup {
         &self.dir
     }
 
-    /// Whether it is there.
+    /// True if the group exists.
     pub fn exists(&self) -> bool {
         self.dir.is_dir()
     }
 
-    /// A group in it.
+    /// The group of this name within it.
     pub fn child(&self, name: &str) -> ControlGroup {
         ControlGroup { dir: self.dir.join(name) }
     }
 
-    /// The groups in it, by name.
+    /// The names of the groups within it, sorted.
     pub fn children(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(&self.dir) else { return Vec::new() };
         let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -45,10 +45,10 @@ impl ControlGroup {
         names
     }
 
-    /// Makes it; one that is there is as good.
+    /// Makes the group; an existing one is no error.
     ///
     /// # Errors
-    /// The kernel says no.
+    /// The kernel refuses.
     pub fn make(&self) -> Result<(), SystemError> {
         match fs::create_dir(&self.dir) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -58,7 +58,7 @@ impl ControlGroup {
         }
     }
 
-    /// Removes it; one that is not there is no error.
+    /// Removes the group; an absent one is no error.
     ///
     /// # Errors
     /// Processes or groups are still in it.
@@ -78,7 +78,7 @@ impl ControlGroup {
         }
     }
 
-    /// Its processes; 0 stands for one of another process namespace.
+    /// Its processes; 0 stands for a process of another process namespace.
     ///
     /// # Errors
     /// The group is gone.
@@ -88,14 +88,14 @@ impl ControlGroup {
         Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())
     }
 
-    /// Its processes and those of the groups in it; none if it is gone.
+    /// Its processes and those of the groups within it; none if it is gone.
     pub fn all_processes(&self) -> Vec<u32> {
         let mut all = self.processes().unwrap_or_default();
         all.extend(self.children().iter().flat_map(|name| self.child(name).all_processes()));
         all
     }
 
-    /// Moves a whole process, with all its threads, into it.
+    /// Moves a whole process, with all its threads, into the group.
     ///
     /// # Errors
     /// There is no such process (ESRCH), or it may not be moved (EINVAL: some threads of the kernel).
@@ -105,7 +105,7 @@ impl ControlGroup {
         fs::write(path, pid.to_string()).map_err(SystemError::doing(what()))
     }
 
-    /// What a setting holds, without the line's end.
+    /// The value of a setting, without the end of line.
     ///
     /// # Errors
     /// There is no such setting.
@@ -118,16 +118,16 @@ impl ControlGroup {
     /// Writes a setting.
     ///
     /// # Errors
-    /// There is no such setting, or the kernel does not take the value.
+    /// There is no such setting, or the kernel rejects the value.
     pub fn write(&self, setting: &str, value: &str) -> Result<(), SystemError> {
         let path = self.dir.join(setting);
         fs::write(&path, value).map_err(SystemError::doing(format!("write {value:?} to {}", path.display())))
     }
 
-    /// Writes a setting and reads it back. One that holds the value already is not written.
+    /// Writes a setting and reads it back. It is not written if it has the value already.
     ///
     /// # Errors
-    /// As [`ControlGroup::write`]; or the kernel says that it holds something else.
+    /// As [`ControlGroup::write`]; or the kernel reports another value.
     pub fn set(&self, setting: &str, value: &str) -> Result<(), SystemError> {
         if self.read(setting)? == value {
             return Ok(());
@@ -142,7 +142,8 @@ impl ControlGroup {
     }
 }
 
-/// Whether `pid` is a thread of the kernel (PF_KTHREAD in the ninth field of `/proc/PID/stat`), which stays where it is.
+/// True if `pid` is a kernel thread (PF_KTHREAD in the ninth field of `/proc/PID/stat`), which is never
+/// moved.
 pub fn is_kernel_thread(pid: u32) -> bool {
     const PF_KTHREAD: u64 = 0x0020_0000;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -1,10 +1,11 @@
-//! Groups of other programs that a reservation is for.
+//! Reservations for groups of other programs.
 //!
-//! *In place*: one directly below the parent is a sibling of all that is unreserved, so it gets its weight or its limit
-//! where it is, and has its own back at the end. Nothing is moved.
-//! *Followed*: one further down has siblings of its own, against which nothing is promised. In version 1 its processes are
-//! moved to the reservation's group, those that appear in it later at the next look, and all go home at the end: limits of
-//! other controllers are in other hierarchies and stay. In version 2 they would lose all that is set for them: refused.
+//! *In place*: a group directly below the parent is a sibling of all unreserved processes, so it gets its
+//! weight or its limit itself, and its old one back at the end. No process moves.
+//! *Followed*: a group further down has other siblings, against which it has no guarantee. In version 1 its
+//! processes are moved to the reservation's group, new ones at the next look, and all return at the end:
+//! limits of other controllers are in other hierarchies and stay in force. In version 2 they would lose all
+//! other settings: refused.
 
 use super::find::{Version, below_root};
 use super::group::ControlGroup;
@@ -18,17 +19,17 @@ use std::path::{Path, PathBuf};
 pub struct BorrowedGroup {
     /// Its folder.
     pub dir: PathBuf,
-    /// The setting that is changed, and what it held; empty: none that has to be put back.
+    /// The setting that is changed, and its old value; empty: none has to be restored.
     pub before: (String, String),
 }
 
 impl GroupTree {
-    /// Gives reservation `name` the group at `path` (as `/proc/PID/cgroup` writes it, or its folder). `setting` is what
-    /// will be changed of it and must be put back. Repeating it changes only the worth.
+    /// Binds the group at `path` (as in `/proc/PID/cgroup`, or its folder) to reservation `name`. `setting`
+    /// is the setting that will be changed and must be restored. A repeated call changes only the worth.
     ///
     /// # Errors
-    /// No group below the parent, one of ours, another reservation's, one that cannot be moved; or the record cannot be
-    /// written. Nothing has changed then.
+    /// The group is not below the parent, is ours or another reservation's, or cannot be moved; or the record
+    /// cannot be written. The state is then unchanged.
     pub fn lend(&mut self, user: &str, name: &str, worth: u64, path: &str, setting: &str) -> Result<(), SystemError> {
         let what = || format!("bind the group {path} to reservation {name}");
         let refused = |why: String| SystemError::because(what(), io::Error::other(why));
@@ -61,7 +62,7 @@ impl GroupTree {
         self.reserve(user, name, worth).map(|_| ())
     }
 
-    /// The folder of a group that may be lent.
+    /// The folder of a group that may be bound.
     fn folder(&self, path: &str) -> Result<PathBuf, String> {
         let below = below_root(path, &self.mounted).ok_or("a path below the hierarchy's root is wanted")?;
         let (dir, parent) = (self.mounted[0].at.join(below), self.parent().dir());
@@ -78,8 +79,8 @@ impl GroupTree {
         Ok(dir)
     }
 
-    /// The groups whose settings bind a reservation's processes besides its own: of a group that is lent or followed it and
-    /// those above it, below the parent.
+    /// The other groups whose settings bind the processes of the group at `path`: that group and those above
+    /// it, below the parent.
     pub fn above(&self, path: &str) -> Result<Vec<ControlGroup>, SystemError> {
         let dir =
             self.folder(path).map_err(|why| SystemError::because(format!("use {path}"), io::Error::other(why)))?;
@@ -87,10 +88,10 @@ impl GroupTree {
         Ok(below.map(|dir| ControlGroup::at(dir.to_owned())).collect())
     }
 
-    /// Moves those that are in the followed group of a reservation, if it has one, to the reservation's.
+    /// Moves the processes in the followed group of a reservation, if it has one, to the reservation's group.
     ///
     /// # Errors
-    /// The kernel says no; one that ends meanwhile, or is another reservation's, is none of ours.
+    /// The kernel refuses; processes that end meanwhile or belong to another reservation are skipped.
     pub fn follow(&mut self, name: &str) -> Result<(), SystemError> {
         let Some(dir) = self.followed.get(name) else { return Ok(()) };
         for pid in ControlGroup::at(dir.clone()).all_processes() {
@@ -102,7 +103,7 @@ impl GroupTree {
         Ok(())
     }
 
-    /// Puts a lent group back as it was; one that is gone needs nothing.
+    /// Restores a bound group; one that is gone is skipped.
     pub(super) fn hand_back(&mut self, name: &str) -> Result<(), SystemError> {
         let Some(BorrowedGroup { dir, before: (setting, value) }) = self.record.lent.get(name).cloned() else {
             return Ok(());

@@ -1,8 +1,9 @@
-//! Control groups of both versions (cgroup-v1 and cgroup-v2 of the kernel's documentation), as far as reservations
-//! need them: where a controller is, groups as folders, and a [`GroupTree`] in which all that is unreserved is one sibling.
+//! Control groups of both versions (cgroup-v1 and cgroup-v2 of the kernel's documentation), as reservations
+//! need them: the mount points of controllers, groups as folders, and a [`GroupTree`] with all unreserved
+//! processes in one group.
 //!
-//! Why of our own: a share is a guarantee only against *all* siblings, so whoever promises it must know and hold them
-//! all, and must give every process back to where it was, also after a crash.
+//! The reason for our own code: a share is guaranteed only against *all* siblings. So the agent must know and
+//! limit them all, and must return every process to its group, also after a crash.
 
 mod find;
 mod group;

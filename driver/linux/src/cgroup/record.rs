@@ -1,7 +1,8 @@
-//! What a [`GroupTree`](super::GroupTree) has done to the host, in a file, written before the deed: after a crash the next one
-//! finds which groups are ours, what each was worth, and where each process came from.
+//! A file of the changes that a [`GroupTree`](super::GroupTree) made to the host, written before each change:
+//! after a crash the next agent finds our groups, their worth, and the original group of each process.
 //!
-//! One line, one fact. The file is replaced whole; it need not survive a loss of power, because groups do not either.
+//! One fact per line. The file is replaced as a whole; it need not survive a loss of power, because groups do
+//! not either.
 
 use super::lent::BorrowedGroup;
 use crate::error::SystemError;
@@ -11,40 +12,40 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The facts.
+/// The facts of the record.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GroupRecord {
     file: PathBuf,
-    /// Whether what was unreserved was moved to the group of ours.
+    /// True if the unreserved processes were moved to our group.
     pub gathered: bool,
     /// Controllers of version 2 that we switched on for the groups of the parent.
     pub added: Vec<String>,
-    /// Group by name; who uses it (`cpu`, `io`), and what for (in the user's own unit).
+    /// The groups by name; each with its users (`cpu`, `io`) and the worth for each, in the user's unit.
     pub groups: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Groups of other programs that are reservations' groups, by reservation.
+    /// Groups of other programs that serve reservations, by reservation.
     pub lent: BTreeMap<String, BorrowedGroup>,
-    /// Where the processes that we moved to groups came from.
+    /// The original groups of the processes that we moved.
     pub homes: Vec<Home>,
 }
 
-/// Where a process came from.
+/// The original group of a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Home {
-    /// The group of ours that it is in.
+    /// Our group that it is in.
     pub group: String,
     /// The process.
     pub process: ProcessId,
-    /// In which of the tree's hierarchies.
+    /// The index of the hierarchy in the tree.
     pub hierarchy: usize,
-    /// The folder of the group that it was in.
+    /// The folder of its original group.
     pub dir: PathBuf,
 }
 
 impl GroupRecord {
-    /// Reads what an earlier one left; a line that cannot be understood is passed over.
+    /// Reads the record of an earlier agent; lines that cannot be parsed are skipped.
     ///
     /// # Errors
-    /// The file is there and cannot be read.
+    /// The file exists and cannot be read.
     pub fn read(file: &Path) -> Result<GroupRecord, SystemError> {
         let text = match fs::read_to_string(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -89,7 +90,7 @@ impl GroupRecord {
         Some(())
     }
 
-    /// Puts it on the disk; nothing to remember is no file.
+    /// Writes the record to the disk; an empty record removes the file.
     ///
     /// # Errors
     /// The folder cannot be written.

@@ -1,13 +1,14 @@
-//! The groups below one parent group: one for each reservation, and `sluice.rest`, in which all lives that was in the
-//! parent itself and is not reserved.
+//! The groups below one parent group: one for each reservation, and `sluice.rest`, with all unreserved
+//! processes of the parent.
 //!
-//! *Opt in.* Nothing is moved until somebody [`GroupTree::hold`]s the rest, and all goes back to the parent when the last
-//! one lets go. Threads of the kernel stay where they are. The agent itself stays too, so that what it must do at a
-//! window's edge does not wait for those whom it holds back.
-//! *Crash-safe.* What will be done is written down first (`record`); the next one on the same parent goes on from
-//! there. A lock on the parent's folder keeps a second one out while the first lives.
-//! *Version 2* allows processes only in groups that control no others (except in the root), and a process is in one
-//! group for all controllers: so CPU and disk share a tree there, and a reservation of both is one group.
+//! *Opt in.* No process is moved until a user [`GroupTree::hold`]s the rest, and all return to the parent
+//! when the last user lets go. Kernel threads are not moved. Nor is the agent, so that its work at a window's
+//! edge does not wait for the processes that it limits.
+//! *Crash-safe.* Every change is recorded first (`record`); the next agent on the same parent continues from
+//! there. A lock on the parent's folder excludes a second agent.
+//! *Version 2* allows processes only in groups that control no others (except in the root), and a process is
+//! in one group for all controllers: so CPU and disk share a tree there, and a reservation of both is one
+//! group.
 
 use super::find::{Mounted, Version, home_of};
 use super::group::{ControlGroup, is_kernel_thread};
@@ -19,30 +20,31 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The group of what is not reserved.
+/// The group of unreserved processes.
 pub(super) const REST: &str = "sluice.rest";
-/// Groups of reservations begin so.
+/// The prefix of the groups of reservations.
 pub(super) const RESERVED: &str = "sluice.r.";
-/// Rounds of moving: a process that forks while it is moved leaves its child behind.
+/// Rounds of moving: a process that forks during a move leaves its child behind.
 const ROUNDS: usize = 20;
 
-/// Which groups are meant.
+/// The place of the groups.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupPlace {
-    /// The hierarchies: the first is the controller's, in the others reserved processes are only counted.
+    /// The hierarchies: the first is the controller's; the others only count reserved processes.
     pub mounted: Vec<Mounted>,
-    /// The parent below their roots: `/` for the whole host.
+    /// The parent, as a path below their roots: `/` for the whole host.
     pub parent: PathBuf,
     /// The file of the record.
     pub record: PathBuf,
 }
 
-/// What [`GroupTree::gather`] did.
+/// The result of [`GroupTree::gather`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Gathered {
     /// Processes moved to the rest.
     pub moved: usize,
-    /// Processes that stay in the parent although they should not: of other process namespaces, or the kernel said no.
+    /// Processes that remain in the parent against our will: of other process namespaces, or refused by the
+    /// kernel.
     pub left: usize,
 }
 
@@ -52,7 +54,7 @@ pub struct GroupTree {
     pub(super) mounted: Vec<Mounted>,
     parents: Vec<ControlGroup>,
     pub(super) record: GroupRecord,
-    /// Groups of other programs whose processes are moved to a reservation's, by reservation.
+    /// Groups of other programs whose processes are moved to a reservation's group, by reservation.
     pub(super) followed: BTreeMap<String, PathBuf>,
     holders: BTreeSet<String>,
     at_root: bool,
@@ -60,10 +62,10 @@ pub struct GroupTree {
 }
 
 impl GroupTree {
-    /// Takes the parent over, with what an earlier one that did not end well has left.
+    /// Takes over the parent, with the groups that a crashed agent left.
     ///
     /// # Errors
-    /// There is no such group, another agent has it, or the record cannot be read.
+    /// There is no such group, another agent holds it, or the record cannot be read.
     pub fn open(place: GroupPlace) -> Result<GroupTree, SystemError> {
         let below = place.parent.strip_prefix("/").unwrap_or(&place.parent);
         let what = || format!("use the group {}", place.parent.display());
@@ -82,8 +84,8 @@ impl GroupTree {
         Ok(tree)
     }
 
-    /// Believes what it sees: groups of ours of which nothing was written down (the state folder was removed) are
-    /// emptied and go; the rest is known again.
+    /// Adopts the groups that exist: groups of ours without a record (the state folder was removed) are
+    /// emptied and removed; the group of unreserved processes is used again.
     fn adopt(&mut self) -> Result<(), SystemError> {
         if self.rest().exists() {
             self.record.gathered = true;
@@ -102,12 +104,12 @@ impl GroupTree {
         self.mounted[0].version
     }
 
-    /// The parent.
+    /// The parent group.
     pub fn parent(&self) -> &ControlGroup {
         &self.parents[0]
     }
 
-    /// The group of what is not reserved.
+    /// The group of unreserved processes.
     pub fn rest(&self) -> ControlGroup {
         self.parents[0].child(REST)
     }
@@ -120,7 +122,7 @@ impl GroupTree {
         self.parents[0].child(&format!("{RESERVED}{name}"))
     }
 
-    /// The same group where its processes are counted, if that is another hierarchy.
+    /// The same group in the hierarchy that counts processor time, if that is another.
     pub fn counted(&self, name: &str) -> Option<ControlGroup> {
         if let Some(lent) = self.record.lent.get(name) {
             let below = lent.dir.strip_prefix(self.parents[0].dir()).ok()?;
@@ -129,7 +131,7 @@ impl GroupTree {
         Some(self.parents.get(1)?.child(&format!("{RESERVED}{name}")))
     }
 
-    /// The groups below the parent that are not ours.
+    /// The groups below the parent that are not ours, except bound ones.
     pub fn foreign(&self) -> Vec<ControlGroup> {
         let parent = self.parent();
         let theirs = |name: &String| name != REST && !name.starts_with(RESERVED);
@@ -138,7 +140,7 @@ impl GroupTree {
         all.filter(|group| !lent(group)).collect()
     }
 
-    /// Reservations for which `user` has a group, also of before a crash, and what each was worth.
+    /// Reservations for which `user` has a group, including those from before a crash, and the worth of each.
     pub fn reserved(&self, user: &str) -> Vec<(String, u64)> {
         let worth = |(name, users): (&String, &std::collections::BTreeMap<String, u64>)| {
             users.get(user).map(|&worth| (name.clone(), worth))
@@ -146,15 +148,15 @@ impl GroupTree {
         self.record.groups.iter().filter_map(worth).collect()
     }
 
-    /// Whether the unreserved are in their group.
+    /// True if the unreserved processes are in their group.
     pub fn is_gathered(&self) -> bool {
         self.record.gathered
     }
 
-    /// `user` needs all that is unreserved in one group, and the controller in the groups: from now on it is so.
+    /// Moves all unreserved processes into one group for `user`, and switches on its controller.
     ///
     /// # Errors
-    /// The kernel says no; what was moved goes back with [`GroupTree::let_go`].
+    /// The kernel refuses; [`GroupTree::let_go`] moves the processes back.
     pub fn hold(&mut self, user: &str) -> Result<Gathered, SystemError> {
         self.holders.insert(user.to_owned());
         self.record.gathered = true;
@@ -184,7 +186,7 @@ impl GroupTree {
         parent.write(SETTING, &format!("+{controller}"))
     }
 
-    /// Moves what is in the parent to the rest: new ones come when a process is put there by another program.
+    /// Moves the processes of the parent to the rest; other programs may put new ones there at any time.
     ///
     /// # Errors
     /// The groups cannot be read.
@@ -212,16 +214,16 @@ impl GroupTree {
         Ok(total)
     }
 
-    /// Who is not moved.
+    /// True for a process that is never moved.
     fn stays(&self, pid: u32) -> bool {
         let may_stay = self.version() == Version::One || self.at_root;
         may_stay && (pid == std::process::id() || is_kernel_thread(pid))
     }
 
-    /// `user` does not need the rest any more; with the last one everything goes back to the parent.
+    /// Records that `user` no longer needs the rest; after the last user all processes return to the parent.
     ///
     /// # Errors
-    /// The kernel says no.
+    /// The kernel refuses.
     pub fn let_go(&mut self, user: &str) -> Result<(), SystemError> {
         self.holders.remove(user);
         if !self.holders.is_empty() || !self.record.gathered {
@@ -245,11 +247,11 @@ impl GroupTree {
         self.record.write()
     }
 
-    /// Makes a group for `user`'s reservation `name`; `worth` is what it is found again with. Repeating it changes
+    /// Makes a group for `user`'s reservation `name`; `worth` is recorded with it. A repeated call changes
     /// only the worth.
     ///
     /// # Errors
-    /// The name is not a plain word of at most 64 letters, digits, `-` and `_`; or the kernel says no.
+    /// The name is not a plain word of at most 64 letters, digits, `-` and `_`; or the kernel refuses.
     pub fn reserve(&mut self, user: &str, name: &str, worth: u64) -> Result<ControlGroup, SystemError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         if name.is_empty() || name.len() > 64 || !name.bytes().all(plain) {
@@ -269,10 +271,11 @@ impl GroupTree {
         Ok(group)
     }
 
-    /// Takes `user`'s use of the group back; the last user's processes go to where they came from, and the group goes.
+    /// Ends `user`'s use of the group; after the last user its processes return to their original groups and
+    /// it is removed.
     ///
     /// # Errors
-    /// The kernel says no.
+    /// The kernel refuses.
     pub fn unreserve(&mut self, user: &str, name: &str) -> Result<(), SystemError> {
         let Some(users) = self.record.groups.get_mut(name) else { return Ok(()) };
         if users.len() > 1 || !users.contains_key(user) {
@@ -290,7 +293,7 @@ impl GroupTree {
         self.record.write()
     }
 
-    /// Sends the processes of a reservation home, and removes its group.
+    /// Returns the processes of a reservation to their original groups, and removes its group.
     fn empty(&self, name: &str) -> Result<(), SystemError> {
         let groups = [Some(self.group(name)), self.counted(name)];
         for (hierarchy, group) in groups.into_iter().enumerate() {
@@ -301,8 +304,8 @@ impl GroupTree {
         Ok(())
     }
 
-    /// Where a process of a reservation goes back to: where it came from; for a child that it had since, where its
-    /// reservation's first process came from; if that is gone, where all that is unreserved is.
+    /// The group to which a process of a reservation returns: its original one; for a later child, that of
+    /// the reservation's first process; if that is gone, the group of the unreserved processes.
     fn home(&self, name: &str, hierarchy: usize, pid: u32) -> ControlGroup {
         let mut of_group = self.record.homes.iter().filter(|home| home.group == name && home.hierarchy == hierarchy);
         let first = of_group.clone().next();
@@ -315,11 +318,12 @@ impl GroupTree {
         known.filter(usable).unwrap_or_else(|| unreserved.clone())
     }
 
-    /// Moves a process, with its threads and its children (those that it has and those that it will have), to a
-    /// reservation's group. A child that belongs to another reservation stays there.
+    /// Moves a process with its threads and its children, present and future, to a reservation's group. A
+    /// child that belongs to another reservation stays there.
     ///
     /// # Errors
-    /// There is no such process, it belongs to another reservation, or the kernel says no; then it is where it was.
+    /// There is no such process, it belongs to another reservation, or the kernel refuses; it is then not
+    /// moved.
     pub fn put(&mut self, name: &str, pid: u32) -> Result<ProcessId, SystemError> {
         let process = self.put_one(name, pid)?;
         // A child that was born while its parent was moved is found in the next round.
@@ -372,7 +376,7 @@ impl GroupTree {
         Ok(process)
     }
 
-    /// After a move that failed half way: back.
+    /// Undoes a move that failed half way.
     fn take_out(&mut self, name: &str, process: ProcessId, moves: &[(ControlGroup, Home)]) {
         for (_, home) in moves {
             // What cannot go back stays in the group, and goes home with it.
@@ -381,10 +385,11 @@ impl GroupTree {
         self.record.homes.retain(|home| home.group != name || home.process != process);
     }
 
-    /// Sends one process of a reservation home before its reservation ends: it was bound anew to another.
+    /// Returns one process of a reservation before the reservation ends, because it was bound to another
+    /// process.
     ///
     /// # Errors
-    /// The kernel says no.
+    /// The kernel refuses.
     pub fn take(&mut self, name: &str, pid: u32) -> Result<(), SystemError> {
         for (hierarchy, group) in [Some(self.group(name)), self.counted(name)].into_iter().enumerate() {
             let Some(group) = group.filter(ControlGroup::exists) else { continue };
@@ -396,8 +401,8 @@ impl GroupTree {
         self.record.write()
     }
 
-    /// Processes that were put in a reservation's group, still run, and are not there any more: another program moved
-    /// them, or removed the group.
+    /// Processes of a reservation's group that still run but are no longer in it: another program moved them,
+    /// or removed the group.
     pub fn strayed(&self, name: &str) -> Vec<u32> {
         let group = self.group(name);
         let there = group.processes().unwrap_or_default();
@@ -406,10 +411,10 @@ impl GroupTree {
         gone.map(|home| home.process.pid).collect()
     }
 
-    /// Ends everything: all processes home, all groups of ours gone, controllers as they were.
+    /// Ends everything: all processes return, all our groups are removed, controllers are as before.
     ///
     /// # Errors
-    /// The first thing that would not go; everything has been tried.
+    /// The first failure; all other steps were tried.
     pub fn close(&mut self) -> Result<(), SystemError> {
         let mut first = Ok(());
         let names: Vec<String> = self.record.groups.keys().cloned().collect();
@@ -424,7 +429,7 @@ impl GroupTree {
     }
 }
 
-/// Moves everything in `from`, each to where `to` says, until nothing is left in it.
+/// Moves all processes out of `from`, each to the group that `to` returns.
 fn move_all(from: &ControlGroup, to: impl Fn(u32) -> ControlGroup) -> Result<(), SystemError> {
     if !from.exists() {
         return Ok(());
@@ -444,7 +449,7 @@ fn move_all(from: &ControlGroup, to: impl Fn(u32) -> ControlGroup) -> Result<(),
     Ok(())
 }
 
-/// The children of a process, and theirs (`/proc/PID/task/TID/children`), without itself.
+/// The descendants of a process (`/proc/PID/task/TID/children`), without itself.
 pub(crate) fn family(pid: u32) -> Vec<u32> {
     let mut all = vec![pid];
     let mut next = 0;
@@ -461,21 +466,21 @@ pub(crate) fn family(pid: u32) -> Vec<u32> {
     all.split_off(1)
 }
 
-/// Whether a child goes where its parent is put: one that runs with other rights is not the parent's to bind (`sudo` of a
-/// user's shell), unless that is root's; this process never goes.
+/// True if a child is moved with its parent: it must have the same user, unless the parent is root's (so that
+/// a user's shell does not bind its `sudo`). This process is never moved.
 fn goes_along(parent: u32, child: u32) -> bool {
     let uid = |pid: u32| crate::owner::look(pid).and_then(|found| found.uid);
     child != std::process::id() && (uid(parent) == Some(0) || uid(parent).is_some() && uid(parent) == uid(child))
 }
 
-/// The reservation whose group `dir` is, or is in.
+/// The reservation whose group contains `dir`.
 fn reservation_of(parent: &ControlGroup, dir: &Path) -> Option<String> {
     let below: PathBuf = dir.strip_prefix(parent.dir()).ok()?.to_owned();
     let first = below.components().next()?.as_os_str().to_str()?.to_owned();
     first.strip_prefix(RESERVED).map(str::to_owned)
 }
 
-/// Only one agent to a parent; the lock ends with its holder.
+/// Locks the parent's folder for one agent; the lock ends with its holder.
 fn lock(dir: &Path) -> Result<File, SystemError> {
     let what = || format!("take the group {}", dir.display());
     let file = File::open(dir).map_err(SystemError::doing(what()))?;

@@ -1,40 +1,41 @@
-//! How much of the cores can be reserved: what the kernel admits when it is asked.
+//! The share of the cores that can be reserved, as the kernel admits it.
 //!
-//! The share that SCHED_DEADLINE may take is not computed from settings, because it depends on them and on the kernel's
-//! version (`sched_rt_runtime_us`, and since Linux 6.8 the server that keeps a part for ordinary threads): threads that
-//! sleep are made deadline threads until the kernel says EBUSY, and end at once. What other programs hold is missing
-//! from it. It takes milliseconds, in which another program that wants a deadline thread may be refused.
+//! The share for SCHED_DEADLINE is not computed from settings, because it depends on them and on the kernel's
+//! version (`sched_rt_runtime_us`, and since Linux 6.8 the server that keeps a part for ordinary threads).
+//! Instead, sleeping threads are made deadline threads until the kernel returns EBUSY, and end at once. The
+//! share of other programs is not included. The probe takes milliseconds, in which the kernel may refuse a
+//! deadline thread to another program.
 
 use super::deadline::{self, CORE, Scheduling};
 use crate::error::SystemError;
 use std::sync::mpsc;
 use std::thread;
 
-/// What was found.
+/// The result of the probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Admitted {
-    /// Cores that are switched on.
+    /// Cores that are online.
     pub cores: u64,
-    /// What the kernel admits, millionths of a core.
+    /// The share that the kernel admits, millionths of a core.
     pub share: u64,
 }
 
-/// Tried in this order, each as often as it is admitted, millionths of a core.
+/// The shares to try, in this order, each as often as it is admitted, millionths of a core.
 const STEPS: [u64; 10] = [900_000, 400_000, 200_000, 100_000, 50_000, 20_000, 10_000, 5_000, 2_000, 1_000];
-/// A machine of more cores is probed up to here.
+/// The most threads of the probe; it finds no more on a larger machine.
 const MOST_THREADS: usize = 2_048;
 
-/// Cores that are switched on.
+/// Cores that are online.
 pub fn cores() -> u64 {
     // SAFETY: no memory is passed.
     let found = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     u64::try_from(found).unwrap_or(1).max(1)
 }
 
-/// Asks the kernel, rounded down to a thousandth of a core.
+/// Probes the kernel; the result is rounded down to a thousandth of a core.
 ///
 /// # Errors
-/// It admits nothing: the reason for the smallest share.
+/// The kernel admits nothing; the error is that for the smallest share.
 pub fn probe() -> Result<Admitted, SystemError> {
     let cores = cores();
     thread::scope(|scope| {
@@ -63,7 +64,7 @@ pub fn probe() -> Result<Admitted, SystemError> {
     })
 }
 
-/// Threads that wait for the end of the probe; dropping this ends them.
+/// Threads that wait for the end of the probe; they end when this is dropped.
 struct Sleepers {
     threads: Vec<mpsc::Sender<()>>,
     reserved: Vec<(u32, Scheduling)>,
@@ -79,7 +80,7 @@ impl Drop for Sleepers {
 }
 
 impl Sleepers {
-    /// One more, by its number.
+    /// Starts one more thread and returns its id.
     fn next<'scope>(&mut self, scope: &'scope thread::Scope<'scope, '_>) -> Result<u32, SystemError> {
         let (hold, held) = mpsc::channel::<()>();
         let (tell, told) = mpsc::channel();

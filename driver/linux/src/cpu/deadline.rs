@@ -1,25 +1,26 @@
-//! Single threads by SCHED_DEADLINE (sched(7), sched_setattr(2)): so much run time in every period, before all ordinary
-//! threads, admitted by the kernel itself.
+//! Reservations for single threads by SCHED_DEADLINE (sched(7), sched_setattr(2)): a run time in every
+//! period, ahead of all ordinary threads, admitted by the kernel.
 //!
-//! A thread that is reserved carries `SCHED_FLAG_RESET_ON_FORK`, without which it could not fork; what it forks is
-//! ordinary. What it had before is kept, to be restored.
+//! A reserved thread has `SCHED_FLAG_RESET_ON_FORK`, without which it could not fork; its children are
+//! ordinary. Its previous scheduling is kept, to be restored.
 
 use crate::error::SystemError;
 use std::io;
 
 const SCHED_DEADLINE: u32 = 6;
 const RESET_ON_FORK: u64 = 1;
-/// Run times shorter than this are refused (`DL_SCALE` of kernel/sched/deadline.c).
+/// The shortest run time that the kernel accepts (`DL_SCALE` of kernel/sched/deadline.c).
 const LEAST_RUNTIME_NS: u64 = 1 << 10;
-/// Short enough that a receiver of packets does not overflow its socket, long enough that switching costs little.
+/// Short enough that the socket of a packet receiver does not overflow, long enough that switching costs
+/// little.
 const PERIOD_NS: u64 = 10_000_000;
 /// For shares so small that [`PERIOD_NS`] leaves too little run time.
 const LONG_PERIOD_NS: u64 = 1_000_000_000;
-/// The longest period that the kernel takes (2^22 microseconds): the least run time in it is less than the 2^-20 that it
-/// counts in.
+/// The longest period that the kernel accepts (2^22 microseconds): the least run time in it is below the
+/// 2^-20 in which the kernel counts shares.
 const NOTHING_PERIOD_NS: u64 = 4_194_304_000;
 
-/// One core.
+/// One core, in millionths.
 pub const CORE: u64 = 1_000_000;
 
 /// `struct sched_attr` of the first version.
@@ -38,12 +39,12 @@ struct SchedAttr {
 
 const SIZE: u32 = size_of::<SchedAttr>() as u32;
 
-/// How a thread was scheduled.
+/// The scheduling of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scheduling(SchedAttr);
 
 impl Scheduling {
-    /// Of thread `tid`, 0: of the calling one.
+    /// The scheduling of thread `tid`; 0: the calling thread.
     ///
     /// # Errors
     /// There is no such thread.
@@ -62,7 +63,7 @@ impl Scheduling {
         Ok(Scheduling(attr))
     }
 
-    /// The share of a core that it has reserved, millionths; 0 for an ordinary thread.
+    /// The share of a core that the thread has reserved, millionths; 0 for an ordinary thread.
     pub fn share(&self) -> u64 {
         match self.0 {
             SchedAttr { policy: SCHED_DEADLINE, runtime, period, .. } if period > 0 => {
@@ -72,14 +73,14 @@ impl Scheduling {
         }
     }
 
-    /// Puts thread `tid` back to it.
+    /// Restores this scheduling for thread `tid`.
     ///
-    /// A deadline thread that has slept for a while and is made ordinary takes its share with it: the kernel (seen with
-    /// Linux 6.18) goes on counting it, after the thread's end too, until its scheduling domains are built anew. So its
-    /// share is first made so small that the kernel counts it as nothing.
+    /// If a deadline thread that has slept for a while is made ordinary, the kernel (seen with Linux 6.18)
+    /// goes on counting its share, even after the thread's end, until its scheduling domains are built anew.
+    /// So its share is first made so small that the kernel counts it as zero.
     ///
     /// # Errors
-    /// There is no such thread, or the kernel says no.
+    /// There is no such thread, or the kernel refuses.
     pub fn restore(&self, tid: u32) -> io::Result<()> {
         if Scheduling::of(tid)?.0.policy == SCHED_DEADLINE {
             let (runtime, period) = (LEAST_RUNTIME_NS, NOTHING_PERIOD_NS);
@@ -88,13 +89,13 @@ impl Scheduling {
         set(tid, &SchedAttr { size: SIZE, ..self.0 })
     }
 
-    /// As the record holds it.
+    /// The form in which the record stores it.
     pub fn to_words(self) -> String {
         let SchedAttr { policy, flags, nice, priority, runtime, deadline, period, .. } = self.0;
         format!("{policy} {flags} {nice} {priority} {runtime} {deadline} {period}")
     }
 
-    /// The other way.
+    /// Reads that form.
     pub fn from_words<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Scheduling> {
         Some(Scheduling(SchedAttr {
             size: SIZE,
@@ -109,17 +110,18 @@ impl Scheduling {
     }
 }
 
-/// Run time and period for a share of a core in millionths, run time rounded up.
+/// The run time and the period for a share of a core in millionths; the run time is rounded up.
 fn times(share: u64) -> (u64, u64) {
     let runtime = |period: u64| (share.min(CORE) * period).div_ceil(CORE);
     let period = if runtime(PERIOD_NS) < LEAST_RUNTIME_NS { LONG_PERIOD_NS } else { PERIOD_NS };
     (runtime(period).max(LEAST_RUNTIME_NS), period)
 }
 
-/// Reserves `share` millionths of a core for thread `tid`, 0: the calling one; or changes what it has. Read back.
+/// Reserves `share` millionths of a core for thread `tid` (0: the calling thread), or changes its share, and
+/// reads it back.
 ///
 /// # Errors
-/// The kernel's reason in words of a person: no room (EBUSY), not allowed (EPERM), no such thread.
+/// The kernel's reason, explained: no room (EBUSY), not allowed (EPERM), no such thread.
 pub fn reserve(tid: u32, share: u64) -> Result<(), SystemError> {
     let what = || format!("reserve {} of a core for thread {tid}", percent(share));
     let (runtime, period) = times(share);
@@ -133,7 +135,7 @@ pub fn reserve(tid: u32, share: u64) -> Result<(), SystemError> {
     Err(SystemError::because(what(), io::Error::other(wrong)))
 }
 
-/// `12.5 %`, of millionths.
+/// A share in millionths as text, for example `12.5 %`.
 pub fn percent(share: u64) -> String {
     let text = format!("{}.{:04}", share / 10_000, share % 10_000);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
@@ -143,7 +145,7 @@ fn deadline_attr() -> SchedAttr {
     SchedAttr { size: SIZE, policy: SCHED_DEADLINE, flags: RESET_ON_FORK, ..SchedAttr::default() }
 }
 
-/// What the kernel's number means here.
+/// Explains the kernel's error number.
 fn explained(tid: u32, error: io::Error) -> io::Error {
     let why = match error.raw_os_error() {
         Some(libc::EBUSY) => "the kernel admits no more deadline threads: what others reserved and this one are more \
@@ -159,7 +161,7 @@ fn explained(tid: u32, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), why)
 }
 
-/// Whether a thread may not run on every core.
+/// True if a thread may not run on every core.
 fn is_restricted(tid: u32) -> bool {
     let Ok(tid) = i32::try_from(tid) else { return false };
     // SAFETY: an all-zero set is a valid place to write to; its size is what is stated.
@@ -179,7 +181,7 @@ fn set(tid: u32, attr: &SchedAttr) -> io::Result<()> {
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The calling thread's number.
+/// The id of the calling thread.
 pub fn this_thread() -> u32 {
     // SAFETY: no memory is passed.
     unsafe { libc::gettid() }.unsigned_abs()

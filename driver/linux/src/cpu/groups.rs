@@ -1,7 +1,7 @@
-//! Reservations of process groups by weight (`cpu.shares` of version 1, `cpu.weight` of version 2), against all
-//! siblings at once; and, where the host has not opted in, caps by quota, which hold back the reserved and nobody else.
+//! Reservations of process groups by weight against all siblings (`cpu.shares` of version 1, `cpu.weight` of
+//! version 2); on hosts that have not opted in, by quota, which caps only the reserved group.
 //!
-//! A new thread or child of a process is born in its group: it is covered from its first instruction.
+//! New threads and children of a process start in its group: they are covered from their first instruction.
 
 use super::deadline::CORE;
 use super::measure::Sum;
@@ -16,21 +16,21 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The controller, which is also our name in the tree.
+/// The controller, and our name as a user of the tree.
 const CPU: &str = "cpu";
-/// The period of a quota, microseconds: the kernel's own.
+/// The period of a quota, microseconds: the kernel's default.
 const QUOTA_PERIOD_US: u64 = 100_000;
-/// How often the parent is looked at for processes that were put there.
+/// The interval at which new processes in the parent are gathered.
 const GATHER_EVERY: Duration = Duration::from_millis(1000);
 
-/// The reservations by group.
+/// The reservations for groups.
 #[derive(Debug)]
 pub struct Groups {
     tree: Arc<Mutex<GroupTree>>,
     weighted: bool,
     reservations: BTreeMap<String, Reserved>,
     gathered_at: Option<Instant>,
-    /// What gauges count their time from.
+    /// The origin of the gauges' time.
     origin: Instant,
 }
 
@@ -41,7 +41,7 @@ struct Reserved {
     sum: Sum,
     last: Option<(Instant, RunTimes)>,
     gauge: Gauge,
-    /// Whether it had a process at the last look.
+    /// True if it had a process at the last look.
     lived: bool,
 }
 
@@ -59,28 +59,29 @@ impl Reserved {
 }
 
 impl Groups {
-    /// On `tree`, by weight if the host has `opted_in`, by quota otherwise; with the groups that an earlier one left.
+    /// Reservations on `tree`, by weight if the host has `opted_in`, by quota otherwise; with the groups of
+    /// an earlier agent.
     pub fn open(tree: Arc<Mutex<GroupTree>>, opted_in: bool) -> Groups {
         let found = locked(&tree).reserved(CPU);
         let reservations = found.into_iter().map(|(name, share)| (name, Reserved::new(share))).collect();
         Groups { tree, weighted: opted_in, reservations, gathered_at: None, origin: Instant::now() }
     }
 
-    /// Whether what is promised here is a guarantee.
+    /// True if reservations here are guarantees.
     pub fn is_weighted(&self) -> bool {
         self.weighted
     }
 
-    /// The reservations that there are.
+    /// The names of the reservations.
     pub fn names(&self) -> Vec<String> {
         self.reservations.keys().cloned().collect()
     }
 
-    /// Gives `share` to process `pid`, in place of what the reservation had. `threads_share` is what threads have
-    /// reserved beside the groups. Everything written is read back.
+    /// Gives `share` to process `pid`, in place of the reservation's previous target. `threads_share` is the
+    /// share of thread reservations beside the groups. Every setting is read back.
     ///
     /// # Errors
-    /// There is no such process, or the kernel says no: then nothing has changed.
+    /// There is no such process, or the kernel refuses; the state is then unchanged.
     pub fn reserve(&mut self, name: &str, pid: u32, share: u64, threads_share: u64) -> Result<(), SystemError> {
         let had = self.reservations.get(name).map(|found| found.share);
         let given = self.give(name, pid, share, threads_share);
@@ -95,11 +96,11 @@ impl Groups {
         given
     }
 
-    /// Gives `share` to a group of another program, at `path`: by its weight where it is, or by moving its processes.
+    /// Gives `share` to a group of another program at `path`: by its own weight, or by moving its processes.
     ///
     /// # Errors
-    /// The host has not opted in, the group has a quota of its own or cannot be lent, or the kernel says no: then nothing
-    /// has changed.
+    /// The host has not opted in, the group has a quota of its own or cannot be bound, or the kernel refuses;
+    /// the state is then unchanged.
     pub fn reserve_group(&mut self, name: &str, path: &str, share: u64, threads_share: u64) -> Result<(), SystemError> {
         let what = || format!("bind the group {path} to reservation {name}");
         let refused = |why: &str| Err(SystemError::because(what(), io::Error::other(why)));
@@ -150,10 +151,10 @@ impl Groups {
         locked(&self.tree).put(name, pid).map(|_| ())
     }
 
-    /// Takes another share for a reservation; one that has no group yet has nothing to change.
+    /// Changes the share of a reservation; does nothing if it has no group yet.
     ///
     /// # Errors
-    /// The kernel says no.
+    /// The kernel refuses.
     pub fn change(&mut self, name: &str, share: u64, threads_share: u64) -> Result<(), SystemError> {
         let Some(reserved) = self.reservations.get_mut(name) else { return Ok(()) };
         let had = std::mem::replace(&mut reserved.share, share);
@@ -170,15 +171,16 @@ impl Groups {
     /// Takes one process out of its group, because its reservation is bound to another.
     ///
     /// # Errors
-    /// The kernel says no.
+    /// The kernel refuses.
     pub fn take(&mut self, name: &str, pid: u32) -> Result<(), SystemError> {
         locked(&self.tree).take(name, pid)
     }
 
-    /// Ends a reservation: its processes go to where they came from, and after the last one all others do.
+    /// Ends a reservation: its processes return to their original groups; after the last reservation all
+    /// others do.
     ///
     /// # Errors
-    /// The kernel says no.
+    /// The kernel refuses.
     pub fn release(&mut self, name: &str, threads_share: u64) -> Result<(), SystemError> {
         if self.reservations.remove(name).is_none() {
             return Ok(());
@@ -190,7 +192,7 @@ impl Groups {
         self.write(threads_share)
     }
 
-    /// Writes the weights of all groups, or the quotas of each.
+    /// Writes the weights or the quotas of all groups.
     fn write(&self, threads_share: u64) -> Result<(), SystemError> {
         let tree = locked(&self.tree);
         if !self.weighted {
@@ -228,8 +230,8 @@ impl Groups {
             .try_for_each(|((group, _), weight)| group.set(setting, &weight.to_string()))
     }
 
-    /// Every hundred milliseconds or so: gathers who was put into the parent, brings back who was taken out of a
-    /// group, learns what each got and tunes the weights.
+    /// Call it about every hundred milliseconds: it gathers new processes of the parent, returns strayed
+    /// processes to their groups, measures usage and tunes the weights.
     pub fn tick(&mut self, now: Instant, threads_share: u64) -> Vec<CpuNotice> {
         let mut notices = Vec::new();
         if self.reservations.is_empty() {
@@ -271,7 +273,7 @@ impl Groups {
         notices
     }
 
-    /// Whether a boost changed.
+    /// Updates the measurements; returns true if the weights must be written again.
     fn learn(&mut self, now: Instant, notices: &mut Vec<CpuNotice>) -> bool {
         let tree = locked(&self.tree);
         let mut changed = !notices.is_empty();
@@ -296,13 +298,14 @@ impl Groups {
         changed
     }
 
-    /// What a reservation got lately, millionths of a core, and in the last whole interval, nanoseconds a second.
+    /// The recent usage of a reservation, millionths of a core, and that of the last whole interval, ns per
+    /// second.
     pub fn got(&self, name: &str) -> Option<(u64, Option<GaugeReading>)> {
         let reserved = self.reservations.get(name)?;
         Some((reserved.tuner.got(), reserved.gauge.seen()))
     }
 
-    /// What the kernel holds for a reservation, for a person.
+    /// The kernel's settings for a reservation, as text for people.
     pub fn installed(&self, name: &str) -> Option<String> {
         let tree = locked(&self.tree);
         let group =
@@ -325,7 +328,7 @@ impl Groups {
     }
 }
 
-/// Processor time of a group, nanoseconds, if it is counted there.
+/// Processor time of a group, ns, if this hierarchy counts it.
 fn ran(group: &ControlGroup) -> Option<u64> {
     if let Ok(text) = group.read("cpuacct.usage") {
         return text.parse().ok();
@@ -347,7 +350,7 @@ fn quota(group: &ControlGroup, version: Version, share: u64) -> Result<(), Syste
     }
 }
 
-/// A thread that panicked while it held the tree has left nothing half done that the record does not tell.
+/// Ignores a panic of another thread that held the tree: the record covers every half-done change.
 fn locked(tree: &Mutex<GroupTree>) -> MutexGuard<'_, GroupTree> {
     tree.lock().unwrap_or_else(PoisonError::into_inner)
 }

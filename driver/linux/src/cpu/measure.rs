@@ -1,13 +1,14 @@
-//! What threads ran and how long they waited: `/proc/PID/task/TID/schedstat` (Documentation/scheduler/sched-stats).
+//! Run times and waiting times of threads: `/proc/PID/task/TID/schedstat`
+//! (Documentation/scheduler/sched-stats).
 
 use super::tune::RunTimes;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// More threads than this of a group are not looked at one by one.
+/// The most threads of a group that are measured one by one.
 const MOST_THREADS: usize = 512;
 
-/// The threads of a process, by number; none if it has ended.
+/// The ids of the threads of a process; none if it has ended.
 pub fn threads(pid: u32) -> Vec<u32> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let mut all: Vec<u32> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -15,7 +16,7 @@ pub fn threads(pid: u32) -> Vec<u32> {
     all
 }
 
-/// What one thread ran and waited since it began.
+/// The run time and the waiting time of a thread since its start.
 pub fn thread_times(pid: u32, tid: u32) -> Option<RunTimes> {
     parse(&fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?)
 }
@@ -25,7 +26,7 @@ fn parse(text: &str) -> Option<RunTimes> {
     Some(RunTimes { ran: words.next()?.parse().ok()?, waited: words.next()?.parse().ok()? })
 }
 
-/// Sums over threads that come and go: what an ended one had is kept as it was last seen.
+/// Sums over threads that come and go; an ended thread counts with its last seen times.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
     live: BTreeMap<(u32, u32), RunTimes>,
@@ -33,7 +34,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Looks at the threads of these processes, and gives the sum since the first look at each.
+    /// Measures the threads of these processes and returns the sum, including ended threads.
     pub fn look(&mut self, pids: &[u32]) -> RunTimes {
         let all = pids.iter().flat_map(|&pid| threads(pid).into_iter().map(move |tid| (pid, tid)));
         let seen: BTreeMap<(u32, u32), RunTimes> =

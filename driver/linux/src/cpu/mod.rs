@@ -1,8 +1,9 @@
-//! The processors as a resource that can be reserved, by what this kernel has: SCHED_DEADLINE for threads, weights
-//! against all siblings for process groups on hosts that opt in, and a cap where nothing better can be had.
+//! Reservations of processors with the means of this kernel: SCHED_DEADLINE for threads, weights against all
+//! siblings for process groups on hosts that opt in, and a cap if neither is possible.
 //!
-//! Amounts are millionths of a core. What may be promised is not decided here (that is the ledger's); here is what the
-//! kernel admits ([`capacity`]), how a promise is carried out ([`Cpu::bind`]), read back and measured ([`Cpu::status`]).
+//! Amounts are millionths of a core. The ledger decides on admission; this module finds the share that the
+//! kernel admits ([`capacity`]), installs a reservation ([`Cpu::bind`]), reads it back and measures it
+//! ([`Cpu::status`]).
 
 pub mod capacity;
 pub mod deadline;
@@ -26,19 +27,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use threads::Threads;
 
-/// What must be ended before another thing is served.
+/// The refusal while the reservation serves another target.
 const BOUND_OTHERWISE: &str = "it serves something else: disable it first";
 
-/// What a promise is worth.
+/// The strength of a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShareKind {
-    /// It is had against any load.
+    /// The share is available under any load.
     Guarantee,
-    /// It is not exceeded; whether it is had depends on what others do.
+    /// The share is an upper limit only; the available share depends on other programs.
     Cap,
 }
 
-/// How a process or thread is served.
+/// The mechanism that serves a process or thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Means {
     /// SCHED_DEADLINE.
@@ -50,12 +51,12 @@ pub enum Means {
 }
 
 impl Means {
-    /// What it is worth.
+    /// The strength of this mechanism.
     pub fn kind(self) -> ShareKind {
         if self == Means::Quota { ShareKind::Cap } else { ShareKind::Guarantee }
     }
 
-    /// For people.
+    /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
             Means::Deadline => "deadline",
@@ -65,17 +66,17 @@ impl Means {
     }
 }
 
-/// Something that happened without being asked for.
+/// An event that no call asked for.
 #[derive(Debug)]
 pub enum CpuNotice {
-    /// The share of a process was divided anew: it has so many threads now.
+    /// The share of a process was divided anew, because its number of threads changed.
     Divided {
         /// The reservation.
         name: String,
-        /// Threads.
+        /// The number of threads.
         threads: usize,
     },
-    /// A process of a reservation was moved away, or its group removed, by another program; it is back.
+    /// Another program moved a process of a reservation away, or removed its group; the process is back.
     Strayed {
         /// The reservation.
         name: String,
@@ -87,38 +88,38 @@ pub enum CpuNotice {
         /// The reservation.
         name: String,
     },
-    /// The kernel said no to something that should be.
+    /// The kernel refused a necessary change.
     Fault(SystemError),
 }
 
-/// A reservation as it is now.
+/// The current state of a reservation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CpuStatus {
-    /// Millionths of a core.
+    /// The reserved share, millionths of a core.
     pub share: u64,
-    /// How; `None` while nothing is bound.
+    /// The mechanism; `None` while no target is bound.
     pub means: Option<Means>,
-    /// What the kernel holds, read at this moment; empty while nothing is bound.
+    /// The kernel's settings, read at this moment; empty while no target is bound.
     pub installed: String,
-    /// What was got lately, millionths of a core: a mean over about half a second.
+    /// The recent usage, millionths of a core: a mean over about half a second.
     pub got: u64,
-    /// What was got in the last whole interval, millionths of a core.
+    /// The usage in the last whole interval, millionths of a core.
     pub seen: Option<GaugeReading>,
-    /// The processes or threads that are served.
+    /// The processes or threads that it serves.
     pub members: Vec<u32>,
 }
 
-/// What is reserved of the processors of this host.
+/// The reservations of the processors of this host.
 #[derive(Debug)]
 pub struct Cpu {
     threads: Threads,
     groups: Option<Groups>,
     reservations: BTreeMap<String, Reservation>,
-    /// What gauges count their time from.
+    /// The origin of the gauges' time.
     origin: Instant,
 }
 
-/// What a reservation serves.
+/// The target of a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Bound {
     To(ThreadTarget),
@@ -137,18 +138,19 @@ struct Reservation {
 }
 
 impl Cpu {
-    /// With groups of `tree`, if there are control groups here, weighted if the host has `opted_in`; `state` is the
-    /// folder of what outlives the process. What an earlier one left is kept as it is: see [`Cpu::keep_only`].
+    /// Reservations with groups of `tree`, if control groups are available, weighted if the host has
+    /// `opted_in`; `state` is the folder of persistent state. Reservations of an earlier agent are kept: see
+    /// [`Cpu::keep_only_enabled`].
     ///
     /// # Errors
-    /// What was left cannot be read.
+    /// The state of an earlier agent cannot be read.
     pub fn open(tree: Option<Arc<Mutex<GroupTree>>>, opted_in: bool, state: &Path) -> Result<Cpu, SystemError> {
         let threads = Threads::open(&state.join("cpu-threads"))?;
         let groups = tree.map(|tree| Groups::open(tree, opted_in));
         Ok(Cpu { threads, groups, reservations: BTreeMap::new(), origin: Instant::now() })
     }
 
-    /// What a process would be served by.
+    /// The mechanism that would serve this target.
     pub fn means(&self, target: ThreadTarget) -> Means {
         match (&self.groups, target) {
             (Some(groups), ThreadTarget::Process(_)) if groups.is_weighted() => Means::Weight,
@@ -156,10 +158,10 @@ impl Cpu {
         }
     }
 
-    /// Releases what an earlier one left and nobody has enabled since.
+    /// Releases reservations of an earlier agent that were not enabled since.
     ///
     /// # Errors
-    /// The kernel says no.
+    /// The kernel refuses.
     pub fn keep_only_enabled(&mut self) -> Result<(), SystemError> {
         let mut first = Ok(());
         for name in self.threads.names() {
@@ -178,11 +180,11 @@ impl Cpu {
         first
     }
 
-    /// The window of reservation `name` begins, or it has another share from now on. Nothing is bound by this; what is
-    /// bound keeps its binding.
+    /// Starts the window of reservation `name`, or changes its share. It binds no target; an existing binding
+    /// stays.
     ///
     /// # Errors
-    /// The kernel says no; then the share is what it was.
+    /// The kernel refuses; the share is then unchanged.
     pub fn enable(&mut self, name: &str, share: u64) -> Result<(), SystemError> {
         let bound = self.reservations.get(name).map(|found| found.bound);
         match bound {
@@ -205,11 +207,11 @@ impl Cpu {
         Ok(())
     }
 
-    /// Serves `target` by reservation `name` from now on, in place of what was bound before.
+    /// Serves `target` by reservation `name` from now on, in place of the previous target.
     ///
     /// # Errors
-    /// The reservation is not enabled, the process does not run, or the kernel says no, with the reason; then all is
-    /// as before.
+    /// The reservation is not enabled, the process does not run, or the kernel refuses, with the reason; the
+    /// state is then unchanged.
     pub fn bind(&mut self, name: &str, target: ThreadTarget) -> Result<Means, SystemError> {
         let what = || format!("bind {target} to reservation {name}");
         let Some(reservation) = self.reservations.get(name) else {
@@ -229,13 +231,13 @@ impl Cpu {
         Ok(means)
     }
 
-    /// Serves all processes of a group of another program, those to come as well, by reservation `name`: by the group's
-    /// weight where it is directly below the parent, by moving its processes otherwise. `path` is as in
+    /// Serves all processes of a group of another program, present and future, by reservation `name`: by the
+    /// group's weight if it is directly below the parent, by moving its processes otherwise. `path` is as in
     /// `/proc/PID/cgroup`, or the folder.
     ///
     /// # Errors
-    /// The reservation is not enabled or serves something else, the host has not opted in, there is no such group, it
-    /// cannot be weighted or left, or the kernel says no; then all is as before.
+    /// The reservation is not enabled or serves another target, the host has not opted in, there is no such
+    /// group, it cannot be weighted or left, or the kernel refuses; the state is then unchanged.
     pub fn bind_group(&mut self, name: &str, path: &str) -> Result<Means, SystemError> {
         let refused = |why: &str| SystemError::because(format!("bind the group {path}"), io::Error::other(why));
         let reservation = self.reservations.get(name).ok_or_else(|| refused("its window is not open"))?;
@@ -294,10 +296,10 @@ impl Cpu {
         }
     }
 
-    /// The window of a reservation ends, or it is cancelled: its threads and processes are ordinary again.
+    /// Ends the window of a reservation, or cancels it: its threads and processes become ordinary again.
     ///
     /// # Errors
-    /// The kernel says no.
+    /// The kernel refuses.
     pub fn disable(&mut self, name: &str) -> Result<(), SystemError> {
         self.reservations.remove(name);
         let released = self.threads.release(name);
@@ -305,8 +307,8 @@ impl Cpu {
         released.and(self.groups.as_mut().map_or(Ok(()), |groups| groups.release(name, beside)))
     }
 
-    /// To be called at least every hundred milliseconds while [`Cpu::is_watched`]: covers new threads, brings back
-    /// who was moved away, measures and tunes.
+    /// Call it at least every hundred milliseconds while [`Cpu::is_watched`]: it covers new threads, returns
+    /// strayed processes, measures and tunes.
     pub fn tick(&mut self) -> Vec<CpuNotice> {
         let now = Instant::now();
         let mut notices = Vec::new();
@@ -336,15 +338,16 @@ impl Cpu {
         notices
     }
 
-    /// Whether something is bound.
+    /// True if any reservation has a target.
     pub fn is_watched(&self) -> bool {
         self.reservations.values().any(|reservation| reservation.bound.is_some())
     }
 
-    /// How often [`Cpu::tick`] wants to be called: half of the hundred milliseconds within which a new thread is covered.
+    /// The interval for [`Cpu::tick`]: half of the hundred milliseconds within which a new thread must be
+    /// covered.
     pub const TICK: Duration = Duration::from_millis(50);
 
-    /// A reservation as the kernel has it now.
+    /// The current state of a reservation in the kernel.
     pub fn status(&self, name: &str) -> Option<CpuStatus> {
         let reservation = self.reservations.get(name)?;
         let means = reservation.bound.map(|(_, means)| means);
@@ -365,10 +368,10 @@ impl Cpu {
         Some(CpuStatus { share: reservation.share, means, installed, got, seen, members })
     }
 
-    /// Ends everything: the host is as it was.
+    /// Ends all reservations: the host is as before.
     ///
     /// # Errors
-    /// The first thing that would not go; everything has been tried.
+    /// The first failure; all other steps were tried.
     pub fn close(&mut self) -> Result<(), SystemError> {
         self.reservations.clear();
         self.keep_only_enabled()

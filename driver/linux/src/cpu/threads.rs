@@ -1,8 +1,8 @@
-//! Reservations of threads by SCHED_DEADLINE: of one thread, or of all threads of a process, which share evenly.
+//! Reservations by SCHED_DEADLINE for one thread, or for all threads of a process in equal parts.
 //!
-//! New threads are ordinary (`deadline`), so a process is looked at again and again: [`Threads::cover`] divides anew,
-//! decreases before increases, so that the kernel's own sum never grows over the share.
-//! What each thread had before is in a file, written before it is changed, and restored at the end or after a crash.
+//! New threads are ordinary (`deadline`), so processes are checked repeatedly: [`Threads::cover`] divides
+//! anew, decreases before increases, so that the kernel's sum never exceeds the share. The previous
+//! scheduling of each thread is written to a file before a change, and restored at the end or after a crash.
 
 use super::deadline::{self, Scheduling};
 use super::measure;
@@ -15,12 +15,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Whose threads.
+/// The threads to serve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ThreadTarget {
-    /// All of a process, also those to come.
+    /// All threads of a process, present and future.
     Process(u32),
-    /// One, by its number.
+    /// One thread, by its id.
     Thread(u32),
 }
 
@@ -33,7 +33,7 @@ impl std::fmt::Display for ThreadTarget {
     }
 }
 
-/// Threads of one process beyond which dividing makes no sense.
+/// The most threads of one process among which a share is divided.
 pub const MOST_THREADS: usize = 64;
 
 /// The reservations of threads.
@@ -46,16 +46,16 @@ pub struct Threads {
 #[derive(Debug, Default)]
 struct Reservation {
     target: Option<ThreadTarget>,
-    /// When that started: a later process of its number is none of this reservation's.
+    /// The start time of the target: a later process with the same id is another process.
     started: Option<u64>,
     share: u64,
-    /// What each of its threads had before. The process identity is that of the thread.
+    /// The previous scheduling of each of its threads. The process identity is that of the thread.
     before: BTreeMap<u32, (ProcessId, Scheduling)>,
 }
 
 impl Threads {
-    /// Takes over what an earlier one left in `file`: its threads keep what they have until they are bound anew or
-    /// released.
+    /// Takes over the reservations in `file` of an earlier agent: their threads stay as they are until they
+    /// are bound anew or released.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -74,30 +74,30 @@ impl Threads {
         Ok(Threads { file: file.to_owned(), reservations })
     }
 
-    /// The reservations that there are.
+    /// The names of the reservations.
     pub fn names(&self) -> Vec<String> {
         self.reservations.keys().cloned().collect()
     }
 
-    /// What they hold together, millionths of a core.
+    /// The sum of the shares, millionths of a core.
     pub fn share(&self) -> u64 {
         self.reservations.values().map(|reservation| reservation.share).sum()
     }
 
-    /// The threads of a reservation that are held.
+    /// The threads of a reservation that have a reserved share.
     pub fn held(&self, name: &str) -> Vec<u32> {
         self.reservations.get(name).map_or_else(Vec::new, |found| found.before.keys().copied().collect())
     }
 
-    /// What the kernel says that a reservation's threads hold together, millionths of a core.
+    /// The sum of the kernel's shares for a reservation's threads, millionths of a core.
     pub fn installed(&self, name: &str) -> u64 {
         self.held(name).iter().filter_map(|&tid| Scheduling::of(tid).ok()).map(|found| found.share()).sum()
     }
 
-    /// Gives `share` to `target`, in place of what the reservation had.
+    /// Gives `share` to `target`, in place of the reservation's previous target.
     ///
     /// # Errors
-    /// It does not run, has too many threads, or the kernel admits no more: then nothing has changed.
+    /// It does not run, has too many threads, or the kernel admits no more; the state is then unchanged.
     pub fn reserve(&mut self, name: &str, target: ThreadTarget, share: u64) -> Result<(), SystemError> {
         let (ThreadTarget::Process(number) | ThreadTarget::Thread(number)) = target;
         if number == 1 || is_kernel_thread(number) {
@@ -122,7 +122,7 @@ impl Threads {
         covered.map(|_| ())
     }
 
-    /// Looks at every process again; says which reservations have changed, or what went wrong.
+    /// Checks every process again; returns the reservations that have changed, or failed.
     pub fn cover(&mut self) -> Vec<(String, Result<usize, SystemError>)> {
         let mut all = Vec::new();
         for name in self.names() {
@@ -134,7 +134,8 @@ impl Threads {
         all
     }
 
-    /// Divides the share of one among the threads that there are now; gives the number of threads if it changed.
+    /// Divides the share of one reservation among its current threads; returns the number of threads if it
+    /// changed, else 0.
     fn cover_one(&mut self, name: &str) -> Result<usize, SystemError> {
         let Some(reservation) = self.reservations.get(name) else { return Ok(0) };
         let Some(target) = reservation.target else { return Ok(0) };
@@ -166,7 +167,7 @@ impl Threads {
         Threads::divide(wanted, each)
     }
 
-    /// Decreases before increases.
+    /// Gives each thread its part, decreases before increases.
     fn divide(mut wanted: Vec<u32>, each: u64) -> Result<usize, SystemError> {
         wanted.sort_by_key(|&tid| std::cmp::Reverse(Scheduling::of(tid).map_or(0, |found| found.share())));
         let count = wanted.len();
@@ -180,7 +181,7 @@ impl Threads {
         Ok(count)
     }
 
-    /// Keeps what each thread had, on the disk first.
+    /// Records the previous scheduling of each thread, first on the disk.
     fn remember(&mut self, name: &str, tids: &[u32]) -> Result<(), SystemError> {
         let Some(reservation) = self.reservations.get_mut(name) else { return Ok(()) };
         // A thread that a reserved one has started would have what that one had: the kernel has reset it.
@@ -199,7 +200,7 @@ impl Threads {
         self.write()
     }
 
-    /// Puts threads back to what they were.
+    /// Restores the previous scheduling of threads.
     fn restore(&mut self, name: &str, tids: &[u32]) {
         let Some(reservation) = self.reservations.get_mut(name) else { return };
         for tid in tids {
@@ -210,7 +211,7 @@ impl Threads {
         }
     }
 
-    /// Ends a reservation: its threads get back what they had.
+    /// Ends a reservation: its threads get back their previous scheduling.
     ///
     /// # Errors
     /// The record cannot be written; the threads are restored all the same.
@@ -243,7 +244,8 @@ impl Threads {
     }
 }
 
-/// When the process or thread of this number started, also if only other threads of it run on; `None`: there is none.
+/// The start time of the process or thread with this id, also if only other threads of it still run; `None`:
+/// there is none.
 fn started(number: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
     stat[stat.rfind(')')? + 1..].split_ascii_whitespace().nth(19)?.parse().ok()

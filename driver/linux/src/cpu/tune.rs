@@ -1,27 +1,27 @@
-//! Feedback for groups: weights are exact only if the balancer spreads the siblings' threads exactly, which it does
-//! not on several cores. A group that waits although it has not had its share gets a larger boost, one that has more
-//! than its share a smaller one. Arithmetic only.
+//! Feedback for the weights of groups: weights are exact only if the balancer spreads the siblings' threads
+//! exactly, which it does not on several cores. A group that waits although it has less than its share gets a
+//! larger boost; a group with more than its share gets a smaller one. Arithmetic only.
 
 use std::time::Duration;
 
-/// What a group ran and what its threads waited, ready to run, since it was made.
+/// The run time of a group, and the time that its threads waited ready to run, since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RunTimes {
-    /// Nanoseconds of processor time.
+    /// Processor time, ns.
     pub ran: u64,
-    /// Nanoseconds that threads stood in a queue.
+    /// Time that threads waited in a run queue, ns.
     pub waited: u64,
 }
 
-/// Of one group.
+/// The feedback of one group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuner {
     boost: u64,
-    /// A running mean of what was got, millionths of a core.
+    /// A running mean of the usage, millionths of a core.
     got: Option<u64>,
 }
 
-/// Thousandths: exact weights are never quite enough.
+/// The first boost, thousandths: exact weights are never quite enough.
 const FIRST: u64 = 1020;
 const MOST: u64 = 8000;
 
@@ -32,18 +32,18 @@ impl Default for Tuner {
 }
 
 impl Tuner {
-    /// Thousandths of its share that its weight is to be computed for.
+    /// The boost: thousandths of the share for which the weight is computed.
     pub fn boost(&self) -> u64 {
         self.boost
     }
 
-    /// What it has got lately, millionths of a core.
+    /// The recent usage, millionths of a core.
     pub fn got(&self) -> u64 {
         self.got.unwrap_or(0)
     }
 
-    /// Told what happened in the last `span` to a group that has reserved `share` millionths of a core; says whether
-    /// the boost changed.
+    /// Updates the boost of a group with `share` reserved millionths of a core, from its run times before and
+    /// after `span`; returns true if the boost changed.
     pub fn learn(&mut self, share: u64, before: RunTimes, now: RunTimes, span: Duration) -> bool {
         let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX).max(1);
         let rate = |from: u64, to: u64| (u128::from(to.saturating_sub(from)) * 1_000_000 / u128::from(nanos)) as u64;

@@ -1,14 +1,14 @@
-//! Weights of groups (`cpu.shares`, `cpu.weight`) so that each reserved group's weight over the sum of all siblings is
-//! at least its reservation over what all siblings have together. Arithmetic only.
+//! Weights of groups (`cpu.shares`, `cpu.weight`). Each reserved group's part of the sum of all siblings'
+//! weights is at least its reservation's part of all siblings' time. Arithmetic only.
 
-/// What the kernel takes as a weight.
+/// The range of weights that the kernel accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scale {
-    /// The least.
+    /// The least weight.
     pub least: u64,
-    /// The most.
+    /// The greatest weight.
     pub most: u64,
-    /// That of a group of which nothing is said.
+    /// The default weight of a group.
     pub usual: u64,
 }
 
@@ -19,37 +19,37 @@ impl Scale {
     pub const WEIGHT: Scale = Scale { least: 1, most: 10_000, usual: 100 };
 }
 
-/// What a group must get.
+/// The need of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Need {
-    /// Millionths of a core.
+    /// Its reserved share, millionths of a core.
     pub share: u64,
-    /// Thousandths of it that its weight is computed for: 1000 and more, see [`super::tune`].
+    /// Thousandths of the share for which the weight is computed: 1000 or more, see [`super::tune`].
     pub boost: u64,
 }
 
-/// What was computed.
+/// The computed weights.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Weights {
-    /// Of the group of what is not reserved.
+    /// The weight of the group of unreserved processes.
     pub rest: u64,
-    /// Of each reserved group, in the order of the needs.
+    /// The weight of each reserved group, in the order of the needs.
     pub groups: Vec<u64>,
 }
 
-/// The weights are too far apart for the kernel: this one would be needed.
+/// The weights differ too much for the kernel: this one would be needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooHeavy(pub u64);
 
-/// What of all siblings' time the unreserved keep whatever groups are tuned to: a fiftieth.
+/// The unreserved processes keep one part in this many of all siblings' time, whatever the boosts.
 const KEPT: u64 = 50;
 
-/// Weights for `needs` in `total` millionths of a core, beside groups of other programs that weigh `foreign` together.
-/// Demand rounds up, the rest rounds down. The needs' sum must be less than the total, which the ledger sees to; if it
-/// is not, the rest gets the least weight.
+/// Weights for `needs` in `total` millionths of a core, beside groups of other programs with the sum of
+/// weights `foreign`. Demand rounds up, the rest rounds down. The ledger ensures that the sum of the needs is
+/// less than the total; otherwise the rest gets the least weight.
 ///
 /// # Errors
-/// [`TooHeavy`]: the groups of other programs weigh too much.
+/// [`TooHeavy`]: the groups of other programs have too much weight.
 pub fn weigh(needs: &[Need], total: u64, foreign: u64, scale: Scale) -> Result<Weights, TooHeavy> {
     let plain: u64 = needs.iter().map(|need| need.share).sum();
     let wanted = boosted(needs, plain, total);
@@ -71,7 +71,7 @@ pub fn weigh(needs: &[Need], total: u64, foreign: u64, scale: Scale) -> Result<W
     Ok(Weights { rest: rest.clamp(scale.least, scale.most), groups })
 }
 
-/// The needs with their boosts, which together never take what the unreserved keep.
+/// The needs with their boosts, limited so that the unreserved processes keep their part.
 fn boosted(needs: &[Need], plain: u64, total: u64) -> Vec<u64> {
     let boosts = |need: &Need| need.share * need.boost.max(1000) / 1000 - need.share;
     let extra: u64 = needs.iter().map(boosts).sum();

@@ -1,23 +1,25 @@
-//! Where Boomerang's programs can hang: what `[boomerang] fast_path = "auto"` does on each interface.
+//! The hooks for Boomerang's programs that `[boomerang] fast_path = "auto"` chooses on each interface.
 
 use crate::netlink::Socket;
 use crate::netlink::netdev::{Netdev, XdpFeatures};
 use terms::Fault;
 
-/// Boomerang's programs on one interface.
+/// The hooks for Boomerang's programs on one interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EchoPath {
-    /// Its name.
+    /// The interface's name.
     pub interface: String,
-    /// What the driver does for XDP; `None`: the kernel does not say (before Linux 6.3), so that it is tried when the agent
-    /// starts.
+    /// The driver's XDP features; `None`: the kernel does not report them (before Linux 6.3), so that the
+    /// agent tries at its start.
     pub xdp: Option<XdpFeatures>,
-    /// Whether programs hang at the ingress and egress of traffic control by links (TCX, Linux 6.6).
+    /// True if programs can be attached to the ingress and egress of traffic control by links (TCX, Linux
+    /// 6.6).
     pub tcx: bool,
 }
 
 impl EchoPath {
-    /// `native`, `generic` (XDP, but behind the driver: of no use to us, traffic control's ingress is as fast) or `unknown`.
+    /// `native`, `generic` (XDP after the driver: of no use, as traffic control's ingress is as fast) or
+    /// `unknown`.
     pub fn xdp_word(&self) -> &'static str {
         match self.xdp {
             Some(features) if features.is_native() => "native",
@@ -26,8 +28,9 @@ impl EchoPath {
         }
     }
 
-    /// Where `fast_path = "auto"` hangs the programs: `driver`, `ingress`, or `none`: every message goes to the agent.
-    /// What is admitted in the kernel must be policed at the egress, so that without TCX there is none.
+    /// The hook that `fast_path = "auto"` chooses: `driver`, `ingress`, or `none` (every message goes to the
+    /// agent). Packets admitted in the kernel must be policed at the egress, so there is no fast path without
+    /// TCX.
     pub fn auto(&self) -> &'static str {
         match (self.tcx, self.xdp.is_some_and(XdpFeatures::is_native)) {
             (false, _) => "none",
@@ -36,7 +39,7 @@ impl EchoPath {
         }
     }
 
-    /// The same to people.
+    /// The same as text for people.
     pub fn says(&self) -> &'static str {
         match (self.auto(), self.xdp) {
             ("driver", _) => "XDP in the driver (native), TCX at the egress",
@@ -47,7 +50,7 @@ impl EchoPath {
     }
 }
 
-/// Every interface of the calling thread's network namespace but the loopback.
+/// Every interface of the calling thread's network namespace except the loopback.
 pub(super) fn paths(tcx: bool) -> Result<Vec<EchoPath>, Fault> {
     let links = Socket::open()?.links()?;
     let mut netdev = Netdev::open().ok();

@@ -1,7 +1,7 @@
-//! What this kernel can and cannot do, what is used instead, and what on this machine is in the way.
+//! The abilities of this kernel, the substitutes for missing ones, and obstacles on this machine.
 //!
-//! Nothing is concluded from a version number: each thing is tried, in a scratch network namespace that goes with its
-//! thread, and what the kernel answered is the finding. Only reading is done outside of it.
+//! The doctor does not conclude from a version number: it tries each ability in a scratch network namespace
+//! that ends with its thread, and reports the kernel's answer. Outside of it, it only reads.
 
 mod echo;
 mod probe;
@@ -17,45 +17,45 @@ use probe::Tried;
 use std::path::Path;
 use terms::Fault;
 
-/// What was found.
+/// The findings of an examination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DoctorReport {
-    /// Release of the running kernel.
+    /// The release of the running kernel.
     pub kernel: String,
-    /// Everything that was looked for.
+    /// The findings, one for each ability.
     pub findings: Vec<DoctorFinding>,
-    /// What is in the way of reservations on interfaces of the calling thread's network namespace.
+    /// Obstacles to reservations on interfaces of the calling thread's network namespace.
     pub warnings: Vec<Warning>,
-    /// Where Boomerang's programs can hang on them.
+    /// The hooks for Boomerang's programs on these interfaces.
     pub echo_paths: Vec<EchoPath>,
 }
 
-/// One thing that was looked for.
+/// The finding about one ability.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DoctorFinding {
-    /// Whose: `rights`, `scheduler`, `classifier`, `cpu and disk`, `signalling`.
+    /// Its area: `rights`, `scheduler`, `classifier`, `cpu and disk`, `signalling`.
     pub area: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// Whether it is there and works.
+    /// True if it is available and works.
     pub there: bool,
-    /// What Sluice does with it.
+    /// Its use in Sluice.
     pub used_for: &'static str,
-    /// What it does without it.
+    /// The substitute if it is missing.
     pub instead: &'static str,
-    /// What the kernel said, or more about what is there; may be empty.
+    /// The kernel's answer, or details of the ability; may be empty.
     pub detail: String,
 }
 
-/// How the flow program hangs since Linux 6.6.
+/// The attachment of the flow program since Linux 6.6.
 const BY_TCX: &str = "by a TCX link";
 
-/// Something that will bite.
+/// An obstacle to reservations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
-    /// On which interface.
+    /// The interface.
     pub interface: String,
-    /// What, and what to do.
+    /// The obstacle, and a remedy.
     pub text: String,
 }
 
@@ -65,18 +65,19 @@ impl DoctorReport {
         self.findings.iter().find(|finding| finding.name == name)
     }
 
-    /// Whether `name` was found.
+    /// True if `name` is available.
     pub fn has(&self, name: &str) -> bool {
         self.finding(name).is_some_and(|finding| finding.there)
     }
 
-    /// Whether the kernel plane works here.
+    /// True if the kernel plane works here.
     pub fn can_reserve(&self) -> bool {
         self.has("htb") && self.has("flow program")
     }
 }
 
-/// Looks at everything. Needs root to see all; without it, what cannot be tried is not there, with the reason.
+/// Examines everything. It needs root; without it, abilities that cannot be tried are reported as missing,
+/// with the reason.
 pub fn examine() -> DoctorReport {
     let mut findings = probe::rights();
     findings.extend(probe::in_scratch_namespace());
@@ -87,7 +88,7 @@ pub fn examine() -> DoctorReport {
     DoctorReport { kernel: probe::kernel(), findings, warnings, echo_paths: echo::paths(tcx).unwrap_or_default() }
 }
 
-/// What is in the way on the interfaces of the calling thread's network namespace.
+/// Obstacles on the interfaces of the calling thread's network namespace.
 ///
 /// # Errors
 /// The kernel does not answer.
@@ -111,8 +112,8 @@ pub fn warnings() -> Result<Vec<Warning>, Fault> {
     Ok(all)
 }
 
-/// A device that cuts packets itself hands them down whole, up to `gso_max_size`: one that is longer than a flow's
-/// bucket is deep is in excess for ever, however slowly it comes.
+/// A warning if a device segments packets: the kernel passes them whole, up to `gso_max_size`. A packet
+/// longer than the depth of a flow's bucket is always in excess, at any rate.
 fn merging(link: &LinkState) -> Option<Warning> {
     let on = offload::segmentation_features(&link.name).ok().filter(|on| !on.is_empty())?;
     let text = format!(
@@ -140,7 +141,8 @@ fn finding(
     DoctorFinding { area, name, there, used_for, instead, detail }
 }
 
-/// Loads the flow program and hangs it on an interface, in a directory that is removed again; says where it hung.
+/// Loads the flow program and attaches it to an interface, with a temporary directory; returns the way of
+/// attachment.
 fn flow_program(socket: &mut Socket, dir: &Path) -> Tried {
     let loopback = socket.link_by_name("lo").map_err(|error| error.to_string())?.index;
     let told = |fault: Fault| match std::io::Error::from_raw_os_error(fault.code) {

@@ -1,4 +1,4 @@
-//! The trying itself. Every probe undoes what it did, or does it where it goes with the thread.
+//! The probes. Each undoes its changes, or makes them where they end with the thread.
 
 use super::{DoctorFinding, finding, flow_program};
 use crate::netlink::Socket;
@@ -9,10 +9,10 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use terms::IfIndex;
 
-/// Whether it worked: more about it, or why not.
+/// The result of a probe: details if it worked, else the reason.
 pub type Tried = Result<String, String>;
 
-/// Release of the running kernel.
+/// The release of the running kernel.
 pub fn kernel() -> String {
     read("/proc/sys/kernel/osrelease").unwrap_or_else(|reason| reason)
 }
@@ -30,7 +30,7 @@ const RIGHTS: [(u32, &str, &str, &str); 5] = [
     (23, "CAP_SYS_NICE", "CPU reservations", "no CPU reservation"),
 ];
 
-/// What this process may do.
+/// The capabilities of this process.
 pub fn rights() -> Vec<DoctorFinding> {
     let held = read("/proc/self/status").ok().and_then(|status| {
         let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
@@ -48,7 +48,7 @@ const NO_RESERVATIONS: &str = "nothing: no reservations on this machine";
 const SIMULATED: &str = "the simulator";
 const FIFO: &str = "pfifo";
 
-/// Disciplines: kernel name, what for, what instead.
+/// Disciplines: kernel name, use, substitute.
 const DISCIPLINES: [(&str, &str, &str); 15] = [
     ("htb", "classes of the kernel plane", NO_RESERVATIONS),
     ("pfifo", "queues of classes", NO_RESERVATIONS),
@@ -67,7 +67,7 @@ const DISCIPLINES: [(&str, &str, &str); 15] = [
     ("clsact", "the flow program before Linux 6.6", "TCX links"),
 ];
 
-/// What needs a network namespace to be tried in.
+/// The probes that need a network namespace.
 pub fn in_scratch_namespace() -> Vec<DoctorFinding> {
     let thread = std::thread::spawn(|| {
         // SAFETY: no pointers; only this thread moves, and it ends here.
@@ -82,7 +82,7 @@ pub fn in_scratch_namespace() -> Vec<DoctorFinding> {
     thread.join().unwrap_or_default()
 }
 
-/// Does it with the scratch namespace's socket, if there is one.
+/// Runs a probe with the scratch namespace's socket, if there is one.
 fn there(socket: &mut Option<Socket>, probe: impl FnOnce(&mut Socket) -> Tried) -> Tried {
     socket.as_mut().map_or(Err("not tried: that needs a network namespace".to_owned()), probe)
 }
@@ -120,7 +120,7 @@ fn classifiers(socket: &mut Option<Socket>) -> Vec<DoctorFinding> {
     ]
 }
 
-/// A discipline without options; one that wants some says so, and so is there.
+/// Adds a discipline without options; if the kernel demands options, the discipline is available too.
 fn discipline(socket: &mut Socket, oif: IfIndex, name: &str) -> Tried {
     let (what, handle, parent) = match name {
         "htb" => (Discipline::Htb { default: 1 }, TcHandle::new(1, 0), TcHandle::ROOT),
@@ -139,7 +139,7 @@ fn discipline(socket: &mut Socket, oif: IfIndex, name: &str) -> Tried {
     }
 }
 
-/// RSVP's sockets (RFC 2205 section 3.11.6).
+/// Raw sockets for RSVP (RFC 2205 section 3.11.6).
 pub fn signalling() -> Vec<DoctorFinding> {
     let four = raw(libc::AF_INET, 46, libc::IPPROTO_IP, libc::IP_ROUTER_ALERT);
     let six = raw(libc::AF_INET6, libc::IPPROTO_RAW, libc::IPPROTO_IPV6, libc::IPV6_ROUTER_ALERT);
@@ -211,7 +211,7 @@ struct SchedAttr {
     period: u64,
 }
 
-/// One thread, one percent, for an instant.
+/// Tries to make one thread a deadline thread, with one percent of a core.
 fn deadline() -> Tried {
     let thread = std::thread::spawn(|| {
         let size = size_of::<SchedAttr>() as u32;

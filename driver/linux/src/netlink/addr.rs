@@ -12,11 +12,11 @@ pub struct Address {
     pub index: IfIndex,
     /// Our address.
     pub address: IpAddr,
-    /// Length of the prefix that is on the link.
+    /// The length of the prefix that is on the link.
     pub prefix: u8,
 }
 
-/// Length of `struct ifaddrmsg`.
+/// The length of `struct ifaddrmsg`.
 const HEADER: usize = 8;
 const IFA_FLAGS: u16 = 8;
 /// No duplicate address detection: a testbed's address is usable at once.
@@ -32,7 +32,7 @@ impl Socket {
     /// Gives a link an address. IPv6 addresses are usable at once (no duplicate address detection).
     ///
     /// # Errors
-    /// EEXIST if it has it already.
+    /// EEXIST: the link has this address already.
     pub fn add_address(&mut self, address: &Address) -> Result<()> {
         let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
         let mut message = with_address(NetlinkMessage::new(libc::RTM_NEWADDR, flags, &header(address)), address);
@@ -42,7 +42,7 @@ impl Socket {
         self.request("add an address", message)
     }
 
-    /// Takes an address from a link.
+    /// Removes an address from a link.
     pub fn delete_address(&mut self, address: &Address) -> Result<()> {
         let message = with_address(NetlinkMessage::new(libc::RTM_DELADDR, 0, &header(address)), address);
         self.request("remove an address", message)

@@ -14,28 +14,28 @@ pub struct LinkState {
     pub name: String,
     /// MTU, bytes of IP packet.
     pub mtu: u32,
-    /// Whether it is administratively up.
+    /// True if it is administratively up.
     pub up: bool,
-    /// Whether it has carrier and is up (IFF_LOWER_UP).
+    /// True if it is up and has carrier (IFF_LOWER_UP).
     pub carrier: bool,
-    /// Whether it is the loopback.
+    /// True if it is the loopback.
     pub loopback: bool,
-    /// Whether it takes multicast.
+    /// True if it supports multicast.
     pub multicast: bool,
     /// `veth`, `ifb`, ...; empty for hardware.
     pub kind: String,
-    /// Link-layer address; empty where there is none.
+    /// Link-layer address; empty if it has none.
     pub address: Vec<u8>,
     /// Hardware type (ARPHRD_*): 1 is Ethernet, 65534 none.
     pub hardware: u16,
-    /// The index of the other end, where the kernel tells (veth).
+    /// The index of the other end, if the kernel reports it (veth).
     pub peer: Option<u32>,
-    /// Most bytes that one packet may hold before it is cut into segments on the way out.
+    /// The most bytes of a packet before its segmentation on the way out.
     pub gso_max_size: u32,
 }
 
 impl LinkState {
-    /// Bytes of link header that the kernel counts with each packet.
+    /// The bytes of link header that the kernel counts with each packet.
     pub fn header_len(&self) -> u32 {
         match self.hardware {
             libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => 14,
@@ -50,7 +50,7 @@ const IFLA_INFO_DATA: u16 = 2;
 const IFLA_MACVLAN_MODE: u16 = 1;
 const MACVLAN_MODE_BRIDGE: u32 = 4;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
-/// Length of `struct ifinfomsg`.
+/// The length of `struct ifinfomsg`.
 const HEADER: usize = 16;
 
 impl Socket {
@@ -82,10 +82,10 @@ impl Socket {
         link(&reply).ok_or(Error::strange("look a link up"))
     }
 
-    /// Makes a veth pair: one end here, the other in the namespace of `peer_netns` (or here too).
+    /// Makes a veth pair: one end here, the other in the namespace of `peer_netns` (or also here).
     ///
     /// # Errors
-    /// EEXIST if a name is taken.
+    /// EEXIST: a name is taken.
     pub fn add_veth(&mut self, name: &str, peer: &str, peer_netns: Option<BorrowedFd<'_>>) -> Result<()> {
         let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
         let message = NetlinkMessage::new(libc::RTM_NEWLINK, flags, &header(0, 0, 0))
@@ -104,11 +104,12 @@ impl Socket {
         self.request("make a veth pair", message)
     }
 
-    /// Makes one more station on the link of `parent`, with an address of its own, in the namespace of `netns` (macvlan in bridge
-    /// mode): whoever is on that link, this node too, hears it as another neighbour.
+    /// Makes one more station on the link of `parent`, with an address of its own, in the namespace of
+    /// `netns` (macvlan in bridge mode). All nodes on that link, including this one, see it as another
+    /// neighbour.
     ///
     /// # Errors
-    /// EOPNOTSUPP where the kernel has no macvlan, EEXIST if the name is taken.
+    /// EOPNOTSUPP: the kernel has no macvlan; EEXIST: the name is taken.
     pub fn add_station(&mut self, name: &str, parent: IfIndex, netns: BorrowedFd<'_>) -> Result<()> {
         let flags = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
         let message = NetlinkMessage::new(libc::RTM_NEWLINK, flags, &header(0, 0, 0))

@@ -1,10 +1,10 @@
-//! Netlink messages and attributes (RFC 3549 section 2.3; `linux/netlink.h`). Reading is total: bytes that are not a
-//! message end the iteration, they never panic.
+//! Netlink messages and attributes (RFC 3549 section 2.3; `linux/netlink.h`). Reading never panics: malformed
+//! bytes end the iteration.
 
-/// Length of `struct nlmsghdr`.
+/// The length of `struct nlmsghdr`.
 pub const HEADER: usize = 16;
 
-/// The flag that marks an attribute as holding attributes.
+/// The flag of an attribute that contains attributes.
 const NESTED: u16 = 0x8000;
 /// The bits of an attribute's type that are its number.
 const TYPE_MASK: u16 = 0x3fff;
@@ -61,7 +61,7 @@ impl NetlinkMessage {
         self.attr(ty, &bytes)
     }
 
-    /// Adds an attribute that holds what `fill` adds.
+    /// Adds an attribute that contains the attributes added by `fill`.
     pub fn nest(mut self, ty: u16, fill: impl FnOnce(NetlinkMessage) -> NetlinkMessage) -> NetlinkMessage {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 2]);
@@ -95,7 +95,7 @@ const fn align(len: usize) -> usize {
     (len + 3) & !3
 }
 
-/// One message as received.
+/// A received message.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageView<'a> {
     /// Type.
@@ -115,7 +115,7 @@ pub struct NetlinkMessages<'a> {
 }
 
 impl<'a> NetlinkMessages<'a> {
-    /// Over the bytes of a datagram.
+    /// The messages in the bytes of a datagram.
     pub fn new(datagram: &'a [u8]) -> NetlinkMessages<'a> {
         NetlinkMessages { rest: datagram }
     }
@@ -140,7 +140,7 @@ impl<'a> Iterator for NetlinkMessages<'a> {
     }
 }
 
-/// The attributes behind a family header, or inside a nest.
+/// The attributes after a family header, or within a nest.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes<'a> {
     rest: &'a [u8],

@@ -1,7 +1,7 @@
 //! The multicast forwarding cache: RTM_GETROUTE of the families RTNL_FAMILY_IPMR and RTNL_FAMILY_IP6MR.
 //!
-//! It is read whole. The kernel can also be asked about one sender and group, but an answer that it does not have makes
-//! it hold a place for a packet that never comes, and for IPv6 it looks the group up without the sender.
+//! It is read as a whole. A query for one sender and group that the kernel does not know makes it reserve an
+//! entry for a packet that never comes; and for IPv6 it looks up the group without the sender.
 
 use super::addr::ip;
 use super::message::{Attributes, NetlinkMessage};
@@ -10,26 +10,26 @@ use super::socket::{Reply, Result, Socket};
 use std::net::IpAddr;
 use terms::IfIndex;
 
-/// Where the packets of a sender to a group go.
+/// The route of a sender's packets to a group.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MulticastRoute {
     /// The group.
     pub group: IpAddr,
     /// The sender; unspecified: any.
     pub src: IpAddr,
-    /// Where its packets must come in.
+    /// The incoming interface.
     pub iif: IfIndex,
-    /// Where they go out.
+    /// The outgoing interfaces.
     pub oifs: Vec<IfIndex>,
 }
 
 /// The kernel's numbers for the two families of `struct rtmsg`.
 const FAMILIES: [u8; 2] = [128, 129];
-/// Length of `struct rtmsg`.
+/// The length of `struct rtmsg`.
 const HEADER: usize = 12;
 
 impl Socket {
-    /// Every multicast route that is resolved.
+    /// Every resolved multicast route.
     pub fn multicast_routes(&mut self) -> Result<Vec<MulticastRoute>> {
         let mut all = Vec::new();
         for family in FAMILIES {

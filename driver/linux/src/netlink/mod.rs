@@ -1,14 +1,14 @@
-//! rtnetlink, spoken by ourselves: links, addresses, routes, queueing disciplines and classes.
+//! An own implementation of rtnetlink: links, addresses, routes, queueing disciplines and classes.
 //!
-//! Why an own codec: the bindings that are well kept know no HTB classes, and what a kernel may answer must never
-//! panic. Nothing here shells out. The format is RFC 3549 (Linux Netlink) and the kernel's `linux/netlink.h`,
-//! `linux/rtnetlink.h`.
+//! The reason for an own codec: the maintained bindings lack HTB classes, and no answer of a kernel may cause
+//! a panic. No external program is run. The format is RFC 3549 (Linux Netlink) and the kernel's
+//! `linux/netlink.h`, `linux/rtnetlink.h`.
 //!
-//! * [`message`] builds and reads messages and attributes; total on any bytes.
-//! * [`socket`] asks and waits for the answer, in the network namespace in which it was opened.
+//! * [`message`] builds and reads messages and attributes; it accepts any bytes.
+//! * [`socket`] sends requests and waits for answers, in the network namespace in which it was opened.
 //! * [`link`], [`addr`], [`route`], [`tc`] are the objects.
-//! * [`netdev`] is what a driver does for XDP.
-//! * [`notice`] listens to what others change.
+//! * [`netdev`] reads the XDP features of a driver.
+//! * [`notice`] reports changes by other programs.
 
 pub mod addr;
 pub mod link;

@@ -1,5 +1,5 @@
-//! What a device's driver does for XDP: the generic netlink family `netdev` (Linux 6.3; `linux/netdev.h`). Read, never tried
-//! on the device: hanging a program there would stop what another has there.
+//! The XDP features of a device's driver: the generic netlink family `netdev` (Linux 6.3; `linux/netdev.h`).
+//! They are read, not tried: attaching a program would interrupt another program's.
 
 use super::message::{Attributes, NetlinkMessage, u16_at};
 use super::socket::{Result, Socket};
@@ -12,7 +12,7 @@ const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 const NETDEV_CMD_DEV_GET: u8 = 1;
 const NETDEV_A_DEV_IFINDEX: u16 = 1;
 const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
-/// Length of `struct genlmsghdr`: command, version, two octets of nothing.
+/// The length of `struct genlmsghdr`: command, version, two reserved bytes.
 const HEADER: usize = 4;
 
 /// `NETDEV_XDP_ACT_*`.
@@ -20,18 +20,18 @@ const HEADER: usize = 4;
 pub struct XdpFeatures(pub u64);
 
 impl XdpFeatures {
-    /// Whether programs run in the driver (native XDP).
+    /// True if programs run in the driver (native XDP).
     pub fn is_native(self) -> bool {
         self.0 & 1 != 0
     }
 
-    /// Whether the device takes frames that a program redirects to it.
+    /// True if the device accepts frames that a program redirects to it.
     pub fn takes_redirected(self) -> bool {
         self.0 & 4 != 0
     }
 }
 
-/// Asks for the features of devices of the network namespace that it was opened in.
+/// Reads the features of devices in the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Netdev {
     socket: Socket,
@@ -39,10 +39,10 @@ pub struct Netdev {
 }
 
 impl Netdev {
-    /// Finds the family.
+    /// Looks up the family.
     ///
     /// # Errors
-    /// ENOENT: a kernel before Linux 6.3.
+    /// ENOENT: the kernel is older than Linux 6.3.
     pub fn open() -> Result<Netdev> {
         const WHAT: &str = "find the netlink family netdev";
         let mut socket = Socket::generic()?;
@@ -54,10 +54,10 @@ impl Netdev {
         Ok(Netdev { socket, family })
     }
 
-    /// What a device's driver does for XDP.
+    /// The XDP features of a device's driver.
     ///
     /// # Errors
-    /// No such device.
+    /// There is no such device.
     pub fn xdp_features(&mut self, index: IfIndex) -> Result<XdpFeatures> {
         let ask =
             NetlinkMessage::new(self.family, 0, &[NETDEV_CMD_DEV_GET, 1, 0, 0]).attr_u32(NETDEV_A_DEV_IFINDEX, index.0);

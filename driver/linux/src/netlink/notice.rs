@@ -1,7 +1,8 @@
-//! What others change: notices of links, addresses, routes and queueing disciplines (RFC 3549 section 2.2).
+//! Changes by other programs: notices of links, addresses, routes and queueing disciplines (RFC 3549 section
+//! 2.2).
 //!
-//! A notice only says *that* something changed; the reader looks again. When the kernel had to drop notices
-//! (ENOBUFS) the answer is [`NetlinkNotice::Lost`]: look at everything again.
+//! A notice names the changed object only; the reader must read its state again. If the kernel had to drop
+//! notices (ENOBUFS), the answer is [`NetlinkNotice::Lost`]: read everything again.
 
 use super::addr::ip;
 use super::message::{Attributes, NetlinkMessages, u32_at};
@@ -10,24 +11,24 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use terms::IfIndex;
 
-/// Something changed.
+/// A change in the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum NetlinkNotice {
-    /// A link came or changed (state, name, MTU).
+    /// A link appeared or changed (state, name, MTU).
     Link(IfIndex),
-    /// A link went.
+    /// A link disappeared.
     LinkGone(IfIndex),
-    /// An address of this link came or went.
+    /// An address of this link was added or removed.
     Address(IfIndex),
-    /// A route to destinations with these first bits came, changed or went; `None`: to any, or a multicast route.
+    /// A route to this prefix was added, changed or removed; `None`: to any prefix, or a multicast route.
     Route(Option<(IpAddr, u8)>),
-    /// A queueing discipline of this link came or went.
+    /// A queueing discipline of this link was added or removed.
     Qdisc(IfIndex),
-    /// Notices were lost: anything may have changed.
+    /// Notices were lost: any object may have changed.
     Lost,
 }
 
-/// A listening socket; does not block.
+/// A non-blocking socket for notices.
 #[derive(Debug)]
 pub struct Notices {
     fd: OwnedFd,
@@ -50,10 +51,10 @@ impl Notices {
         Ok(Notices { fd, buffer: vec![0; 1 << 16] })
     }
 
-    /// All notices that have come, each kind once.
+    /// All pending notices, without duplicates.
     ///
     /// # Errors
-    /// The socket broke.
+    /// The socket failed.
     pub fn take(&mut self) -> Result<Vec<NetlinkNotice>> {
         let mut all = Vec::new();
         loop {
@@ -80,7 +81,8 @@ impl AsRawFd for Notices {
     }
 }
 
-/// Which destinations a route is for; `None`: it is a multicast route, one for certain sources, or cannot be read.
+/// The destination prefix of a route; `None`: it is a multicast route or one for certain sources, or is
+/// malformed.
 fn network(body: &[u8]) -> Option<(IpAddr, u8)> {
     // `struct rtmsg`: family, lengths of destination and source, and its type at byte 7 (rtnetlink(7)).
     let (&family, &bits, &src_bits, &ty) = (body.first()?, body.get(1)?, body.get(2)?, body.get(7)?);

@@ -1,4 +1,4 @@
-//! Routes: RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE; and the look-up "which way would this packet go?".
+//! Routes: RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE; and the route of a given packet.
 
 use super::addr::{family, ip, octets};
 use super::message::{Attributes, NetlinkMessage};
@@ -11,22 +11,22 @@ use terms::IfIndex;
 pub struct RouteEntry {
     /// Destination prefix.
     pub dst: IpAddr,
-    /// Its length; 0 is the default route.
+    /// The length of the prefix; 0 is the default route.
     pub prefix: u8,
     /// Next hop; `None`: the destination is on the link.
     pub gateway: Option<IpAddr>,
-    /// Outgoing link; may be left out (0) where the gateway says it.
+    /// Outgoing link; may be 0 if the gateway determines it.
     pub oif: IfIndex,
 }
 
-/// What to look up.
+/// The packet whose route is looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RouteQuery {
     /// Destination.
     pub dst: IpAddr,
-    /// Source, if it matters (it must be one of ours unless `iif` is given).
+    /// Source, if it matters (an address of this node unless `iif` is given).
     pub src: Option<IpAddr>,
-    /// The link that the packet came in on; `None`: it is ours.
+    /// The link by which the packet came in; `None`: this node sends it.
     pub iif: Option<IfIndex>,
 }
 
@@ -35,34 +35,34 @@ pub struct RouteQuery {
 pub enum RouteAnswer {
     /// The destination is this node.
     Local,
-    /// Out of one link.
+    /// The packet leaves by one link.
     Out {
         /// Outgoing link.
         oif: IfIndex,
         /// Next hop, if not the destination itself.
         gateway: Option<IpAddr>,
-        /// The source address that we would use; the kernel leaves it out for packets of others.
+        /// The source address that this node would use; the kernel omits it for forwarded packets.
         source: Option<IpAddr>,
     },
-    /// A multicast route: out of all of these.
+    /// A multicast route: the packet leaves by all of these links.
     Multicast(Vec<IfIndex>),
-    /// No way, or a route that says so (unreachable, prohibit, blackhole).
+    /// There is no route, or one that refuses (unreachable, prohibit, blackhole).
     None,
 }
 
-/// Length of `struct rtmsg`.
+/// The length of `struct rtmsg`.
 const HEADER: usize = 12;
 
 impl Socket {
     /// Adds a route to the main table.
     ///
     /// # Errors
-    /// EEXIST if there is one to that prefix.
+    /// EEXIST: there is a route to that prefix.
     pub fn add_route(&mut self, route: &RouteEntry) -> Result<()> {
         self.request("add a route", entry(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL, route))
     }
 
-    /// Adds a route to the main table in place of the one that is there.
+    /// Adds a route to the main table, or replaces the existing one.
     pub fn replace_route(&mut self, route: &RouteEntry) -> Result<()> {
         self.request("replace a route", entry(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_REPLACE, route))
     }
@@ -72,10 +72,10 @@ impl Socket {
         self.request("remove a route", entry(libc::RTM_DELROUTE, 0, route))
     }
 
-    /// Which way a packet would go.
+    /// The route of a packet.
     ///
     /// # Errors
-    /// Only what is no answer: "no route" is [`RouteAnswer::None`].
+    /// Failures only: "no route" is [`RouteAnswer::None`].
     pub fn route(&mut self, query: &RouteQuery) -> Result<RouteAnswer> {
         const WHAT: &str = "look a route up";
         let mut header = [0; HEADER];
@@ -148,7 +148,7 @@ pub(super) fn answer(reply: &Reply) -> Option<RouteAnswer> {
     }
 }
 
-/// The interfaces of RTA_MULTIPATH: `struct rtnexthop`s of 8 bytes plus attributes.
+/// The interfaces in RTA_MULTIPATH: `struct rtnexthop`s of 8 bytes plus attributes.
 pub(super) fn next_hops(mut bytes: &[u8]) -> Vec<IfIndex> {
     let mut all = Vec::new();
     while let (Some(len), Some(index)) = (super::message::u16_at(bytes, 0), super::message::u32_at(bytes, 4)) {

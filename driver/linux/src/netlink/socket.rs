@@ -1,22 +1,22 @@
-//! A route netlink socket: asks, and waits for the answer that belongs to the question.
+//! A route netlink socket: it sends a request and waits for its answer.
 //!
-//! The socket lives in the network namespace of the thread that opened it, wherever it is used later. Dumps that
-//! the kernel interrupted (NLM_F_DUMP_INTR) or that overran (ENOBUFS) are begun again. Errors carry the kernel's
-//! own sentence (extended acknowledgement) where it gives one.
+//! The socket belongs to the network namespace of the thread that opened it, also when it is used elsewhere.
+//! Dumps that the kernel interrupted (NLM_F_DUMP_INTR) or that overran (ENOBUFS) are repeated. Errors contain
+//! the kernel's message (extended acknowledgement) if it sent one.
 
 use super::message::{Attributes, HEADER, NetlinkMessage, NetlinkMessages, u32_at};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use terms::Fault;
 
-/// What the kernel refused, and why.
+/// A refused request, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
-    /// What was tried.
+    /// The attempted operation.
     pub what: &'static str,
     /// errno.
     pub errno: i32,
-    /// The kernel's sentence, where it gives one.
+    /// The kernel's message, if it sent one.
     pub text: Option<String>,
 }
 
@@ -24,17 +24,17 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The last system call failed.
+    /// An error with the errno of the last system call.
     pub fn last(what: &'static str) -> Error {
         Error { what, errno: io::Error::last_os_error().raw_os_error().unwrap_or(0), text: None }
     }
 
-    /// The kernel answered something that its own format forbids.
+    /// An error for an answer that violates the kernel's format.
     pub fn strange(what: &'static str) -> Error {
         Error { what, errno: libc::EPROTO, text: None }
     }
 
-    /// Whether the thing asked about is not there.
+    /// True if the object of the request does not exist.
     pub fn is_absent(&self) -> bool {
         matches!(self.errno, libc::ENOENT | libc::ENODEV | libc::ESRCH | libc::ENXIO)
     }
@@ -58,7 +58,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// One message of an answer.
+/// A message of an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reply {
     /// Type.
@@ -75,9 +75,9 @@ pub struct Socket {
     buffer: Vec<u8>,
 }
 
-/// How often a dump is begun again before the kernel is called too busy.
+/// The most attempts at a dump before the error EBUSY.
 const DUMP_TRIES: usize = 16;
-/// Most bytes that one datagram of the kernel may have; it sends at most 32 KiB.
+/// The longest datagram that is read, bytes; the kernel sends at most 32 KiB.
 const BUFFER: usize = 1 << 16;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 const NLM_F_CAPPED: u16 = 0x100;
@@ -94,7 +94,7 @@ impl Socket {
         Socket::of(libc::NETLINK_ROUTE)
     }
 
-    /// The same for families that are found by their names (generic netlink).
+    /// The same for families that are looked up by name (generic netlink).
     pub(super) fn generic() -> Result<Socket> {
         Socket::of(libc::NETLINK_GENERIC)
     }
@@ -114,13 +114,13 @@ impl Socket {
         self.exchange(what, message, libc::NLM_F_ACK as u16).map(|_| ())
     }
 
-    /// Sends a request that is answered by one message, such as RTM_GETROUTE.
+    /// Sends a request whose answer is one message, such as RTM_GETROUTE.
     pub fn get(&mut self, what: &'static str, message: NetlinkMessage) -> Result<Reply> {
         let replies = self.exchange(what, message, libc::NLM_F_ACK as u16)?;
         replies.into_iter().next().ok_or(Error { what, errno: libc::ENOENT, text: None })
     }
 
-    /// Sends a request and collects all messages of the answer. An interrupted dump is begun again.
+    /// Sends a request and collects all messages of the answer. An interrupted dump is repeated.
     pub fn dump(&mut self, what: &'static str, message: NetlinkMessage) -> Result<Vec<Reply>> {
         for _ in 0..DUMP_TRIES {
             let sequence = self.send(what, message.clone(), (libc::NLM_F_DUMP | libc::NLM_F_ACK) as u16)?;
@@ -158,7 +158,7 @@ impl Socket {
         }
     }
 
-    /// Reads until the acknowledgement (or the end of the dump) that belongs to `sequence`.
+    /// Reads up to the acknowledgement of `sequence`, or the end of its dump.
     fn collect(&mut self, what: &'static str, sequence: u32, dump: bool, out: &mut Vec<Reply>) -> Result<End> {
         let mut interrupted = false;
         loop {
@@ -217,7 +217,7 @@ pub(super) fn open_fd(kind: i32, protocol: i32, groups: u32) -> Result<OwnedFd> 
     Ok(fd)
 }
 
-/// Receives one datagram from the kernel (others' are skipped).
+/// Receives one datagram from the kernel (datagrams of other senders are skipped).
 pub(super) fn receive(fd: &OwnedFd, what: &'static str, buffer: &mut [u8]) -> Result<usize> {
     loop {
         // SAFETY: all-zero is a valid `sockaddr_nl`.

@@ -1,15 +1,15 @@
-//! Whatever a kernel answers, reading it gives a value or nothing: every reader against every truncation and every
-//! changed byte of an answer as this kernel gives it.
+//! A test that no answer of a kernel makes a reader panic: every reader reads every truncation and every
+//! changed byte of real answers.
 
 use super::message::NetlinkMessage;
 use super::socket::Reply;
 use super::tc::{class, filter, qdisc};
 use super::{addr, link, notice, route, socket};
 
-/// A reader as the test sees it: whether it made something of the reply.
+/// A reader in the test; it returns true if it could read the reply.
 type Reader = fn(&Reply) -> bool;
 
-/// The body of a message that is built like a request: family header and attributes.
+/// The body of a message made like a request: family header and attributes.
 fn reply(ty: u16, header: usize, fill: impl FnOnce(NetlinkMessage) -> NetlinkMessage) -> Reply {
     let mut head = vec![0; header];
     head[4] = 7; // the interface, where there is one

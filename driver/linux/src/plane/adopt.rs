@@ -1,4 +1,4 @@
-//! Looking at what is there: at start, after a failure, and now and then.
+//! Reading the kernel's state: at start, after a failure, and from time to time.
 
 use super::port::{ClassReadback, KernelPort};
 use super::write::{Kernel, ROOT, Undo, Write, handle};
@@ -10,8 +10,8 @@ use terms::{Fault, IfIndex};
 use traffic::plan::ClassId;
 
 impl Kernel {
-    /// Looks at every interface, believes what it finds, and removes what no restart can use: flows and records of
-    /// interfaces that are not ours (any more), and classes of one flow that no flow names.
+    /// Reads every interface, adopts its state, and removes the remains that no restart can use: flows and
+    /// records of interfaces that are not ours any more, and classes of one flow without that flow.
     pub fn look_at_all(&mut self) -> Result<(), Fault> {
         let links = self.socket.links()?;
         self.ports.clear();
@@ -31,7 +31,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Looks at one interface again; its flows are what they were believed to be, which nobody else can change.
+    /// Reads one interface again; its flows are taken from memory, because no other program changes them.
     pub fn look_again(&mut self, oif: IfIndex) -> Result<KernelPort, Fault> {
         let mut port = match self.socket.link_by_index(oif) {
             Ok(link) => self.look(&link)?,
@@ -50,7 +50,7 @@ impl Kernel {
         Ok(port)
     }
 
-    /// Root, classes and queues of one interface.
+    /// The root, classes and queues of one interface.
     fn look(&mut self, link: &LinkState) -> Result<KernelPort, Fault> {
         let attached = self.table.is_attached(&mut self.socket, link.index);
         let masks = self.table.masks().is_attached(&mut self.socket, link.index);
@@ -76,7 +76,7 @@ impl Kernel {
         Ok(port)
     }
 
-    /// Flows and records of our interfaces; those of others are removed.
+    /// Reads the flows and records of our interfaces; removes those of other interfaces.
     fn read_maps(&mut self) -> Result<(), Fault> {
         let mut used = BTreeSet::new();
         let mut kinds = RawKinds::default();
@@ -106,7 +106,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// The list of shapes, and the program that reads it, where flows of prefixes were found and nowhere else.
+    /// Installs the list of shapes, and the program that reads it, exactly on the interfaces that have flows
+    /// of prefixes.
     fn adopt_shapes(&mut self) -> Result<(), Fault> {
         let ports = &self.ports;
         let masked = |oif| ports.get(&oif).is_some_and(|port: &KernelPort| !port.shapes.is_empty());
@@ -126,7 +127,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Whether the root of an interface that we believe to be ours still is; if not, we believe so no more.
+    /// Checks that the root of an interface is still ours; if not, marks it as not ours.
     pub fn check_root(&mut self, oif: IfIndex) -> Result<(), Fault> {
         let root = match self.socket.root_qdisc(oif) {
             Ok(root) => root.is_some_and(|root| root.handle == ROOT),
@@ -141,7 +142,7 @@ impl Kernel {
     }
 }
 
-/// Whether the flow's slot is nobody's yet, or that of the bucket which it shares.
+/// True if the flow's slot is free, or is that of its shared bucket.
 fn has_slot(port: &KernelPort, flow: &RawFlow, used: &mut BTreeSet<u32>) -> bool {
     match flow.shared().and_then(|id| port.shared.get(&id)) {
         Some((slot, _)) => *slot == flow.slot,
@@ -149,7 +150,7 @@ fn has_slot(port: &KernelPort, flow: &RawFlow, used: &mut BTreeSet<u32>) -> bool
     }
 }
 
-/// Classes of one flow that no flow names: a stop between two writes left them.
+/// Classes of one flow without that flow: a stop between two writes left them.
 fn strays(oif: IfIndex, port: &KernelPort) -> Vec<(IfIndex, ClassId)> {
     let own: BTreeMap<_, _> = port.classes.range(ClassId::FIRST_OWN..).collect();
     own.into_keys().filter(|id| !port.users.contains_key(id)).map(|id| (oif, *id)).collect()

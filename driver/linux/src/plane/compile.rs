@@ -1,15 +1,15 @@
-//! What a plan's class is in HTB's terms, and back.
+//! Conversion of a plan's class to HTB, and back.
 //!
-//! HTB keeps whole bytes/s: both the link and its classes are *supply*, so both round down, and classes that fit
-//! their link in bit/s never sum over it in the kernel. The byte per second that a class may lack it borrows. HTB
-//! knows no rate of zero: a class that is guaranteed nothing has 1 byte/s.
+//! HTB counts whole bytes/s. Both a link and its classes are *supply*, so both round down, and classes that
+//! fit their link in bit/s never exceed it in the kernel. A class borrows the byte per second that it may
+//! lose by rounding. HTB has no zero rate: a class without a guarantee has 1 byte/s.
 
 use crate::netlink::tc::class::{HtbClass, TICK_NS};
 use crate::netlink::tc::qdisc::Discipline;
 use terms::{Bytes, Fault, Rate, ServiceCurve};
 use traffic::plan::{ClassSpec, LinkSpec, QueueSpec};
 
-/// What the kernel is told of a class.
+/// The kernel's form of a class.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Compiled {
     /// The class.
@@ -18,18 +18,19 @@ pub struct Compiled {
     pub queue: Option<Discipline>,
 }
 
-/// The least rate that HTB knows; it stands for "nothing guaranteed".
+/// The least rate of HTB; it stands for "nothing guaranteed".
 pub const NOTHING: u64 = 1;
-/// Up to this burst, bytes, a class may catch up what it lost while the timer slept this long, microseconds.
+/// The burst of a class up to this many bytes: the bytes of this many microseconds at its rate, to catch up
+/// after a late timer.
 const SMALL_BURST: (u64, u64) = (65_536, 4_000);
-/// And above it for so long.
+/// A larger burst covers this time, microseconds.
 const LARGE_BURST_US: u64 = 250;
-/// What a class may send at its turn, in full packets, is its share of the link in eighths; at least one packet.
+/// A class's quantum is one full packet for each whole eighth of the link that it shares, at least one.
 const QUANTA: u64 = 8;
-/// HTB's last priority.
+/// The lowest priority of HTB.
 const LAST_PRIORITY: u8 = 7;
 
-/// The root class of a link whose packets the kernel counts with `header` bytes of link header.
+/// The root class of a link, if the kernel counts packets with `header` bytes of link header.
 pub fn link(spec: &LinkSpec, header: u32) -> Result<Compiled, Fault> {
     let rate = spec.rate.as_bps() / 8;
     if rate == 0 {
@@ -66,12 +67,12 @@ pub fn class(spec: &ClassSpec, on: &LinkSpec, header: u32) -> Result<Compiled, F
     Ok(Compiled { htb, queue: Some(queue(&spec.queue, packet)) })
 }
 
-/// A link that has this root class, as far as the kernel tells.
+/// The link with this root class, as far as the kernel reports it.
 pub fn link_from(htb: &HtbClass, header: u32, mtu: u32) -> LinkSpec {
     LinkSpec { rate: bits(htb.rate), overhead: u32::from(htb.overhead) + header, mtu }
 }
 
-/// A class that has this form on that link, as far as the kernel tells.
+/// The class with this form on that link, as far as the kernel reports it.
 pub fn class_from(seen: &Compiled, on: &LinkSpec) -> ClassSpec {
     let htb = &seen.htb;
     let packet = full_packet(on);
@@ -92,7 +93,8 @@ pub fn class_from(seen: &Compiled, on: &LinkSpec) -> ClassSpec {
     }
 }
 
-/// The kernel has FIFOs of packets or of bytes, not of both: the limit that full packets reach first.
+/// The queue of a class. The kernel has FIFOs with a limit of packets or of bytes, not both: take the one
+/// that full packets reach first.
 fn queue(spec: &QueueSpec, packet: u64) -> Discipline {
     if u64::from(spec.packets).saturating_mul(packet) <= spec.bytes.get() {
         Discipline::Pfifo { limit: spec.packets.max(1) }
@@ -109,14 +111,14 @@ fn overhead(link: &LinkSpec, header: u32) -> u16 {
     link.overhead.saturating_sub(header).min(u32::from(u16::MAX)) as u16
 }
 
-/// Bytes: two full packets, or what the rate makes while a timer is late.
+/// The burst, bytes: at least two full packets, or the bytes of a late timer at this rate.
 fn burst(rate: u64, packet: u64) -> u64 {
     let (small, small_us) = SMALL_BURST;
     let in_us = |us: u64| (u128::from(rate) * u128::from(us) / 1_000_000) as u64;
     in_us(small_us).min(small).max(in_us(LARGE_BURST_US)).max(2 * packet)
 }
 
-/// How long `bytes` last at `rate`, rounded up; HTB holds about 275 s.
+/// The duration of `bytes` at `rate`, in ticks, rounded up; HTB's maximum is about 275 s.
 fn ticks(bytes: u64, rate: u64) -> u32 {
     let ns = u128::from(bytes) * 1_000_000_000;
     let ticks = ns.div_ceil(u128::from(rate.max(1)) * u128::from(TICK_NS));

@@ -1,4 +1,4 @@
-//! Edges in the kernel: what an operation still needs there, its writes, and what a restart finds.
+//! Edges in the kernel: the steps of an operation, its writes, and the adoption of edges after a restart.
 
 use super::PlaneCounters;
 use super::port::{EdgePort, KernelPort};
@@ -13,20 +13,20 @@ use terms::{Fault, IfIndex};
 use traffic::edge::{EdgeAt, EdgeRule, KINDS, MOST_KINDS, MultiField, ORDER};
 use traffic::plan::{Counters, EdgePlan};
 
-/// What edges need besides ports.
+/// The state of all edges, except that of ports.
 pub struct Edges {
     /// Programs and maps; `None` until the first edge is made.
     table: Option<EdgeTable>,
-    /// How to load them.
+    /// The arguments for loading them.
     state_dir: PathBuf,
     hook: Hook,
     slots: Slots,
-    /// How many rules there are of each kind of wildcards.
+    /// The number of rules of each kind of wildcards.
     kinds: [u32; KINDS],
 }
 
 impl Edges {
-    /// Those that an earlier agent left under this state directory, or nothing yet.
+    /// The edges that an earlier agent left under this state directory, or none.
     pub fn find(state_dir: &Path, hook: Hook) -> Result<Edges, Fault> {
         let table = EdgeTable::is_there(state_dir).then(|| EdgeTable::open(state_dir, hook)).transpose()?;
         let slots = Slots::new(MAX_RULES, &BTreeSet::new());
@@ -42,7 +42,7 @@ impl Edges {
         self.table.as_mut().ok_or(NO_EDGE)
     }
 
-    /// A rule of this kind comes or has gone: the programs look for a kind only while there are any.
+    /// Counts one more rule of this kind, or one less: the programs look up only kinds that have rules.
     fn count_kind(&mut self, fields: &MultiField, comes: bool) -> Result<(), Fault> {
         let before = kinds_of(&self.kinds);
         let mut kinds = self.kinds;
@@ -60,7 +60,7 @@ impl Edges {
     }
 }
 
-/// The kinds of which there are rules, the closest first.
+/// The kinds that have rules, the closest first.
 fn kinds_of(rules: &[u32; KINDS]) -> Vec<u8> {
     ORDER.into_iter().filter(|kind| rules[usize::from(*kind)] > 0).collect()
 }
@@ -68,7 +68,7 @@ fn kinds_of(rules: &[u32; KINDS]) -> Vec<u8> {
 const NO_EDGE: Fault = Fault { what: "this side of the interface is no edge", code: libc::ENODEV };
 
 impl Kernel {
-    /// A rule as it is believed to be.
+    /// A rule, from memory.
     pub fn rule(&self, at: EdgeAt, fields: &MultiField) -> Option<&RawRule> {
         self.ports.get(&at.interface)?.edges.get(&at.side)?.rules.get(fields)
     }
@@ -82,7 +82,7 @@ impl Kernel {
         Ok(if there { vec![] } else { vec![Write::MakeEdge(at.side)] })
     }
 
-    /// The writes that make it none.
+    /// The writes that remove an edge.
     pub fn drop_edge(&mut self, at: EdgeAt) -> Vec<Write> {
         let Some(edge) = self.port(at.interface).edges.get(&at.side) else { return vec![] };
         let rules = edge.rules.keys().map(|fields| Write::Rule(at.side, *fields, None));
@@ -103,7 +103,7 @@ impl Kernel {
         Ok(if *old == new { vec![] } else { vec![Write::Rule(at.side, fields, Some(new))] })
     }
 
-    /// Carries a write at an edge out, notes how to undo it, and reads it back.
+    /// Makes a write at an edge, records its undo, and reads it back.
     pub fn carry_out_at_edge(&mut self, oif: IfIndex, write: Write, undo: &mut Undo) -> Result<(), Fault> {
         match write {
             Write::MakeEdge(side) => {
@@ -177,8 +177,8 @@ impl Kernel {
         confirmed(self.edges.loaded()?.rule(at, &fields)? == rule)
     }
 
-    /// Edges and rules that an earlier agent left; those of interfaces that have gone, and those that no program
-    /// carries out, are removed.
+    /// Adopts the edges and rules of an earlier agent; removes those of interfaces that are gone, and those
+    /// without an attached program.
     pub fn read_edges(&mut self, links: &[LinkState]) -> Result<(), Fault> {
         let Some(table) = &mut self.edges.table else { return Ok(()) };
         let mut found: BTreeMap<EdgeAt, EdgePort> = BTreeMap::new();
@@ -216,7 +216,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Looks again whether the edges of an interface are what they are believed to be.
+    /// Checks again whether the programs of an interface's edges are attached.
     pub fn look_at_edges(&mut self, oif: IfIndex, port: &mut KernelPort) {
         let Some(table) = &self.edges.table else { return };
         for (&side, edge) in &mut port.edges {
@@ -224,7 +224,7 @@ impl Kernel {
         }
     }
 
-    /// The code points of exactly these interfaces are believed (`core`), and stay where they came in there.
+    /// Trusts the code points of packets from exactly these interfaces (`core`): such packets keep them.
     pub fn believe(&mut self, interfaces: &BTreeSet<IfIndex>) -> Result<(), Fault> {
         if interfaces.is_empty() && self.edges.table.is_none() {
             return Ok(());
@@ -232,7 +232,7 @@ impl Kernel {
         self.edges.loaded()?.believe(interfaces)
     }
 
-    /// One rule's counters.
+    /// The counters of a rule.
     pub fn rule_counters(&self, at: EdgeAt, fields: &MultiField) -> Result<Option<Counters>, Fault> {
         let there = self.rule(at, fields).zip(self.edges.table.as_ref());
         there.map(|(rule, table)| table.counters(rule.slot)).transpose()
@@ -251,7 +251,7 @@ impl Kernel {
     }
 }
 
-/// The edges that the kernel carries out.
+/// The edges in force in the kernel.
 pub fn plan(kernel: &Kernel) -> BTreeMap<EdgeAt, EdgePlan> {
     let rules =
         |edge: &EdgePort| edge.rules.iter().filter_map(|(fields, rule)| Some((*fields, rule.read()?))).collect();

@@ -1,27 +1,27 @@
-//! A fault drill: the plane can be told to fail, or to stop as if killed, at its n-th write to the kernel.
+//! A fault drill: the plane can be made to fail, or to stop as if killed, at its n-th write to the kernel.
 //!
-//! Recovery is code that runs on bad days only; this is how it is run on good ones, in the tests and on an operator's
-//! test bed, with the very code of the bad day.
+//! Recovery code runs only after real faults; the drill runs exactly that code in tests and on an operator's
+//! test bed.
 
 use terms::Fault;
 
-/// What goes wrong, and when. Writes are counted from the moment of setting it.
+/// The injected fault. Writes are counted from the moment of setting it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FaultInjection {
-    /// Nothing.
+    /// No fault.
     #[default]
     None,
-    /// The write after so many fails; later ones (the roll-back) succeed.
+    /// The write after this many fails; later ones (the roll-back) succeed.
     FailAfter(u64),
-    /// After so many writes none is made any more, not even to roll back: the plane is as good as killed.
+    /// After this many writes all others fail, including the roll-back, as if the plane were killed.
     DieAfter(u64),
 }
 
 impl FaultInjection {
-    /// To be called before each write.
+    /// Counts a write; call it before each write.
     ///
     /// # Errors
-    /// It is the one.
+    /// This write must fail.
     pub(super) fn spend(&mut self) -> Result<(), Fault> {
         match self {
             FaultInjection::None => Ok(()),

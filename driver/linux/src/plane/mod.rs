@@ -1,25 +1,27 @@
 //! The kernel data plane: a [`Plan`] as HTB classes, FIFO queues and entries of the flow map.
 //!
-//! *Desired state, by difference.* An operation writes only what is not there yet, changes in place, and reads every
-//! write back; a batch is carried out whole or undone. Nothing is torn down to be rebuilt, so counters and queues of
-//! what does not change stay.
+//! *Desired state, by difference.* An operation makes only the writes that are missing, changes objects in
+//! place, and reads every write back; a batch is carried out as a whole or undone. No unchanged object is
+//! rebuilt, so its counters and queues stay.
 //!
-//! *Ours and others'.* Our root qdiscs are called `5c1c:`. A root called `0:` is the kernel's default: replaced, and
-//! back again after `DropLink`. Any other root is another program's: refused, not fought.
+//! *Ours and others'.* Our root qdiscs have the handle `5c1c:`. A root `0:` is the kernel's default: it is
+//! replaced, and restored by `DropLink`. Any other root belongs to another program: the operation is refused.
 //!
-//! *Outliving the agent.* Everything is in the kernel, program and maps pinned under the state directory: packets are
-//! classified and policed on while no agent runs, and [`KernelPlane::open`] on the same directory finds it all.
+//! *Outliving the agent.* The whole state is in the kernel, program and maps pinned under the state
+//! directory: classification and policing go on while no agent runs, and [`KernelPlane::open`] on the same
+//! directory adopts the state.
 //!
-//! *What HTB cannot*: no delay bound is exported (DESIGN decision 2); a rate of zero is 1 byte/s; a queue has a limit
-//! of packets or of bytes, whichever full packets reach first. *What the flow map cannot*: a fragment that overtakes
-//! the first of its datagram is best effort. *What many classes cost*: for each new class the kernel walks all others
-//! of the interface (`tc_bind_tclass`), so that one takes tens of microseconds among a thousand and milliseconds among
-//! many thousands; flows that share a class cost the same however many there are.
+//! *Limits of HTB*: no delay bound is exported (DESIGN decision 2); a rate of zero becomes 1 byte/s; a queue
+//! has a limit of packets or of bytes, the one that full packets reach first. *Limits of the flow map*: a
+//! fragment that overtakes the first of its datagram is best effort. *Cost of many classes*: for each new
+//! class the kernel walks all others of the interface (`tc_bind_tclass`), which takes tens of microseconds
+//! among a thousand and milliseconds among many thousands; flows that share a class cost the same for any
+//! number.
 //!
-//! *Edges* ([`traffic::edge`]) are programs of their own at either side of an interface, loaded when the first is made;
-//! an interface may be an edge without being a link of ours.
+//! *Edges* ([`traffic::edge`]) have their own programs at each side of an interface, loaded with the first
+//! edge; an interface may be an edge without a link of ours.
 //!
-//! One plane belongs to one network namespace: that of the thread that opens it, and it must be used in threads of
+//! A plane belongs to one network namespace, that of the thread that opens it, and must be used in threads of
 //! that namespace.
 
 mod adopt;
@@ -50,37 +52,38 @@ use write::{Kernel, Undo};
 /// The kernel data plane of one network namespace.
 pub struct KernelPlane {
     kernel: Kernel,
-    /// What we were told and did; the measure for [`KernelPlane::reconcile`].
+    /// The plan as applied; the target of [`KernelPlane::reconcile`].
     told: Plan,
 }
 
-/// What the plane measures, all at one go.
+/// The counters of the plane, read together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PlaneCounters {
-    /// Per class; over: dropped by its queue. Bytes of the link.
+    /// Per class; over: dropped by its queue. Bytes include the link header.
     pub classes: BTreeMap<(IfIndex, ClassId), Counters>,
     /// Per flow; over: in excess of its bucket. IP bytes.
     pub flows: BTreeMap<(IfIndex, FlowKey), Counters>,
     /// Per rule of an edge; over: dropped. IP bytes.
     pub rules: BTreeMap<(EdgeAt, MultiField), Counters>,
-    /// Per edge: what lost a premium code point that no rule gave it. IP bytes.
+    /// Per edge: packets that lost a premium code point because no rule gave it to them. IP bytes.
     pub stripped: BTreeMap<EdgeAt, Counters>,
 }
 
 impl KernelPlane {
-    /// Opens the plane of the calling thread's network namespace and adopts what an earlier one left there.
+    /// Opens the plane of the calling thread's network namespace and adopts the state of an earlier one.
     ///
     /// # Errors
-    /// Not root (CAP_NET_ADMIN, CAP_BPF, and CAP_SYS_ADMIN to mount), or a kernel without what the flow program needs.
+    /// A capability is missing (CAP_NET_ADMIN, CAP_BPF, and CAP_SYS_ADMIN to mount), or the kernel lacks a
+    /// feature of the flow program.
     pub fn open(state_dir: &Path) -> Result<KernelPlane, Fault> {
         KernelPlane::open_with(state_dir, MAX_FLOWS, Hook::Best)
     }
 
-    /// As [`KernelPlane::open`], for at most `max_flows` flows (a map that is there keeps its size) and with the flow
-    /// program where `hook` says.
+    /// Like [`KernelPlane::open`], for at most `max_flows` flows (an existing map keeps its size), with the
+    /// attachment `hook` of the flow program.
     ///
     /// # Errors
-    /// As there.
+    /// As [`KernelPlane::open`].
     pub fn open_with(state_dir: &Path, max_flows: u32, hook: Hook) -> Result<KernelPlane, Fault> {
         let table = FlowTable::open(state_dir, max_flows, hook)?;
         let slots = Slots::new(table.limit(), &BTreeSet::new());
@@ -101,10 +104,10 @@ impl KernelPlane {
         Ok(KernelPlane { kernel, told })
     }
 
-    /// Carries out a batch, in its order, whole or not at all. Every change has been read back when this returns.
+    /// Carries out a batch in its order, as a whole or not at all. Every change has been read back on return.
     ///
     /// # Errors
-    /// The first fault; everything that was done before it has been undone.
+    /// The first fault; all earlier changes of the batch have been undone.
     pub fn apply(&mut self, ops: &[PlanOp]) -> Result<(), Fault> {
         let touched: BTreeSet<IfIndex> = ops.iter().map(PlanOp::oif).collect();
         for &oif in &touched {
@@ -133,7 +136,7 @@ impl KernelPlane {
         Ok(())
     }
 
-    /// Undoes as much as can be, then believes what it sees, so that the next batch starts from the truth.
+    /// Undoes as many writes as possible, then reads the kernel's state, from which the next batch starts.
     fn roll_back(&mut self, undo: Undo, touched: &BTreeSet<IfIndex>) {
         for (oif, write) in undo.into_iter().rev() {
             let _ = self.kernel.carry_out(oif, write, &mut Undo::new());
@@ -145,8 +148,8 @@ impl KernelPlane {
         }
     }
 
-    /// The plan as the kernel has it: looked up, not remembered. What was told is recalled from the pinned maps where
-    /// the kernel has exactly what that makes.
+    /// The plan in the kernel, read anew. A specification from the pinned maps is used if the kernel's state
+    /// is exactly its result.
     ///
     /// # Errors
     /// The kernel does not answer.
@@ -177,7 +180,7 @@ impl KernelPlane {
         Ok(all)
     }
 
-    /// One class's counters; `None` if it is not there.
+    /// The counters of a class; `None` if it does not exist.
     ///
     /// # Errors
     /// The kernel does not answer.
@@ -186,7 +189,7 @@ impl KernelPlane {
         Ok(found.map(|class| counters_of(&class.stats)))
     }
 
-    /// One flow's counters; `None` if it is not there.
+    /// The counters of a flow; `None` if it does not exist.
     ///
     /// # Errors
     /// The kernel does not answer.
@@ -195,7 +198,7 @@ impl KernelPlane {
         found.map(|flow| self.kernel.table.counters(flow.slot)).transpose()
     }
 
-    /// One rule's counters; `None` if it is not there.
+    /// The counters of a rule; `None` if it does not exist.
     ///
     /// # Errors
     /// The kernel does not answer.
@@ -203,8 +206,8 @@ impl KernelPlane {
         self.kernel.rule_counters(at, fields)
     }
 
-    /// The code points of exactly these interfaces are believed: what comes in there keeps them. Every other interface is
-    /// an edge ([`PlanOp::Edge`](traffic::plan::PlanOp)) or nobody looks after it.
+    /// Trusts the code points of packets from exactly these interfaces: such packets keep them. Every other
+    /// interface is an edge ([`PlanOp::Edge`](traffic::plan::PlanOp)) or is not checked at all.
     ///
     /// # Errors
     /// The programs cannot be loaded, or the map is full.
@@ -212,7 +215,7 @@ impl KernelPlane {
         self.kernel.believe(interfaces)
     }
 
-    /// How many flows there can be.
+    /// The most flows of the plane.
     pub fn flow_limit(&self) -> u32 {
         self.kernel.table.limit()
     }

@@ -1,4 +1,4 @@
-//! One interface as it is in the kernel: root, classes, queues, records, flows.
+//! The state of an interface in the kernel: root, classes, queues, records, flows.
 
 use super::compile::{self, Compiled};
 use crate::bpf::edge::RawRule;
@@ -11,39 +11,39 @@ use traffic::edge::{MultiField, Side};
 use traffic::plan::{BucketId, ClassId, ClassSpec, LinkPlan, LinkSpec};
 use traffic::shapes::Shapes;
 
-/// A class as seen.
+/// A class as read from the kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClassReadback {
-    /// `None`: it hangs in the wrong place and must go before it can come.
+    /// Its parameters; `None`: it has the wrong parent and must be removed and added again.
     pub htb: Option<HtbClass>,
     /// Its queue; `None`: the kernel's default, or it has children.
     pub queue: Option<Discipline>,
 }
 
-/// What is there.
+/// The state of an interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KernelPort {
     /// Bytes of link header that the kernel counts with each packet.
     pub header: u32,
     /// MTU of the interface.
     pub mtu: u32,
-    /// Whether the root is ours.
+    /// True if the root is ours.
     pub root: bool,
-    /// Whether the flow program hangs at the egress.
+    /// True if the flow program is attached to the egress.
     pub attached: bool,
-    /// Every class, the link's too.
+    /// Every class, including that of the link.
     pub classes: BTreeMap<ClassId, ClassReadback>,
-    /// What they were told.
+    /// The records of their specifications.
     pub records: BTreeMap<ClassId, ClassRecord>,
     /// Every flow.
     pub flows: BTreeMap<FlowKey, RawFlow>,
-    /// How many flows name each class.
+    /// The number of flows of each class.
     pub users: BTreeMap<ClassId, u32>,
-    /// The buckets that flows share: slot, and how many flows name it.
+    /// The shared buckets: slot, and number of flows.
     pub shared: BTreeMap<BucketId, (u32, u32)>,
-    /// Of the flows of prefixes.
+    /// The shapes of the flows of prefixes.
     pub shapes: Shapes,
-    /// Whether the program for those hangs at the egress.
+    /// True if the program for prefixes is attached to the egress.
     pub masks: bool,
     /// The sides that are edges.
     pub edges: BTreeMap<Side, EdgePort>,
@@ -52,14 +52,14 @@ pub struct KernelPort {
 /// A side of an interface that is an edge.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EdgePort {
-    /// Whether the edge program hangs there.
+    /// True if the edge program is attached.
     pub attached: bool,
     /// Every rule.
     pub rules: BTreeMap<MultiField, RawRule>,
 }
 
 impl KernelPort {
-    /// Notes a flow.
+    /// Adds a flow.
     pub fn put_flow(&mut self, key: FlowKey, flow: RawFlow) {
         self.remove_flow(&key);
         *self.users.entry(flow.class()).or_insert(0) += 1;
@@ -70,7 +70,7 @@ impl KernelPort {
         self.flows.insert(key, flow);
     }
 
-    /// Forgets a flow.
+    /// Removes a flow.
     pub fn remove_flow(&mut self, key: &FlowKey) {
         let Some(flow) = self.flows.remove(key) else { return };
         self.shapes.count(key, false);
@@ -89,12 +89,12 @@ impl KernelPort {
         }
     }
 
-    /// Whether a flow that was here and had this entry leaves its slot to nobody.
+    /// True if the slot of a removed flow with this entry is now free.
     pub fn leaves_slot(&self, old: &RawFlow) -> bool {
         old.shared().is_none_or(|id| self.shared.get(&id).is_none_or(|(slot, _)| *slot != old.slot))
     }
 
-    /// The slot that an entry of this flow will use, if it has one: its own, or the one that it shares.
+    /// The slot for an entry of this flow, if it has one: its own, or that of its shared bucket.
     pub fn slot_for(&self, key: &FlowKey, shared: Option<BucketId>) -> Option<u32> {
         match shared {
             Some(id) => self.shared.get(&id).map(|(slot, _)| *slot),
@@ -102,7 +102,8 @@ impl KernelPort {
         }
     }
 
-    /// The link as it was told, if what the kernel has is what that makes; otherwise as the kernel has it.
+    /// The link's specification: as recorded if the kernel's state is exactly its result, otherwise derived
+    /// from that state.
     pub fn link(&self) -> Option<LinkSpec> {
         let seen = self.classes.get(&ClassId::LINK)?.htb?;
         let told = self.records.get(&ClassId::LINK).and_then(entry::read_link);
@@ -110,7 +111,8 @@ impl KernelPort {
         Some(told.filter(same).unwrap_or_else(|| compile::link_from(&seen, self.header, self.mtu)))
     }
 
-    /// A class as it was told, if what the kernel has is what that makes; otherwise as the kernel has it.
+    /// A class's specification: as recorded if the kernel's state is exactly its result, otherwise derived
+    /// from that state.
     pub fn class(&self, id: ClassId, on: &LinkSpec) -> Option<ClassSpec> {
         let seen = self.classes.get(&id)?;
         let seen = Compiled { htb: seen.htb?, queue: seen.queue.clone() };
@@ -119,7 +121,7 @@ impl KernelPort {
         Some(told.filter(same).unwrap_or_else(|| compile::class_from(&seen, on)))
     }
 
-    /// The plan that this interface carries out; `None` without a root of ours.
+    /// The plan in force on this interface; `None` without a root of ours.
     pub fn plan(&self) -> Option<LinkPlan> {
         let link = self.link().filter(|_| self.root)?;
         let own = self.classes.keys().filter(|id| **id != ClassId::LINK);
@@ -130,8 +132,8 @@ impl KernelPort {
         })
     }
 
-    /// Whether the classes still fit the link when `id` is guaranteed `rate` bytes/s (`None`: as now) on a link of
-    /// `link` bytes/s. The kernel would take any sum. A class may always shrink.
+    /// Checks that the classes fit a link of `link` bytes/s if class `id` has the guarantee `rate` bytes/s
+    /// (`None`: its present one). The kernel would accept any sum. A class may always shrink.
     pub fn check_sum(&self, link: u64, id: ClassId, rate: Option<u64>) -> Result<(), Fault> {
         let now = self.classes.get(&id).and_then(|seen| seen.htb).map(|htb| htb.rate);
         if now.zip(rate).is_some_and(|(now, rate)| rate <= now) {

@@ -1,4 +1,5 @@
-//! Coming back to what was told after others changed it: look, compare, mend by difference; never fight.
+//! Restoring the plan after other programs changed the kernel: read, compare, repair the difference; never
+//! fight.
 
 use super::KernelPlane;
 use super::port::KernelPort;
@@ -7,23 +8,23 @@ use terms::{Fault, IfIndex};
 use traffic::edge::EdgeAt;
 use traffic::plan::{ClassId, ClassSpec, LinkPlan, PlanOp};
 
-/// Something that others did.
+/// A change by another program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlaneDrift {
-    /// Our root, classes or queues had been changed or removed; they are as told again. Counters of what had been
-    /// removed begin at zero.
+    /// Our root, classes or queues were changed or removed; they are restored. The counters of removed
+    /// objects restart at zero.
     Mended(IfIndex),
-    /// Another program put its own root there: reservations on this interface are not kept until it is removed.
+    /// Another program installed its own root: reservations on this interface are void until it is removed.
     Foreign(IfIndex),
-    /// The interface has gone.
+    /// The interface is gone.
     Gone(IfIndex),
 }
 
 impl KernelPlane {
-    /// Compares every interface with what was told and mends what differs.
+    /// Compares every interface with the plan and repairs the differences.
     ///
     /// # Errors
-    /// The kernel does not answer, or refuses the mending.
+    /// The kernel does not answer, or refuses the repair.
     pub fn reconcile(&mut self) -> Result<Vec<PlaneDrift>, Fault> {
         let mut all = Vec::new();
         for oif in self.told.links.keys().copied().collect::<Vec<_>>() {
@@ -79,7 +80,7 @@ impl KernelPlane {
     }
 }
 
-/// Equal, but for a best-effort class that was never told of.
+/// True if both are equal, except for a best-effort class that the plan does not have.
 fn same(seen: &LinkPlan, told: &LinkPlan) -> bool {
     let mut classes = seen.classes.clone();
     if !told.classes.contains_key(&ClassId::BEST_EFFORT) {
@@ -88,7 +89,7 @@ fn same(seen: &LinkPlan, told: &LinkPlan) -> bool {
     seen.link == told.link && seen.flows == told.flows && classes == told.classes
 }
 
-/// The operations that tell the whole of `told` again, those that lower a class's rate first.
+/// The operations that restore all of `told`, starting with those that lower a class's rate.
 fn shrinking_first(oif: IfIndex, told: &LinkPlan, seen: &KernelPort) -> Vec<PlanOp> {
     let lowers = |id: &ClassId, spec: &ClassSpec| {
         let there = seen.classes.get(id).and_then(|seen| seen.htb);

@@ -1,5 +1,5 @@
-//! Which buckets are free. One that was given back is used again as late as possible: a packet that is still under
-//! way in the program may write to it.
+//! Free buckets. A freed bucket is reused as late as possible: a packet that is still in the program may
+//! write to it.
 
 use std::collections::{BTreeSet, VecDeque};
 use terms::Fault;
@@ -8,23 +8,23 @@ use terms::Fault;
 #[derive(Debug)]
 pub struct Slots {
     limit: u32,
-    /// Given back, oldest first.
+    /// Freed slots, oldest first.
     free: VecDeque<u32>,
-    /// Never used; all of them are at or above the largest in use.
+    /// The first of the slots that were never used; it is above all slots in use.
     next: u32,
 }
 
 impl Slots {
-    /// Of a table for `limit` flows, some of which are `used`.
+    /// The slots of a table for `limit` flows, with those that are `used`.
     pub fn new(limit: u32, used: &BTreeSet<u32>) -> Slots {
         let next = used.last().map_or(0, |last| last.saturating_add(1));
         Slots { limit, free: (0..next).filter(|slot| !used.contains(slot)).collect(), next }
     }
 
-    /// A free one.
+    /// Takes a free slot.
     ///
     /// # Errors
-    /// ENOSPC: as many flows as the table holds.
+    /// ENOSPC: the table is full.
     pub fn take(&mut self) -> Result<u32, Fault> {
         if self.next < self.limit {
             self.next += 1;
@@ -33,14 +33,14 @@ impl Slots {
         self.free.pop_front().ok_or(Fault { what: "the flow map is full", code: libc::ENOSPC })
     }
 
-    /// It is not used any more.
+    /// Frees a slot.
     pub fn give(&mut self, slot: u32) {
         if slot < self.limit {
             self.free.push_back(slot);
         }
     }
 
-    /// It is used (again).
+    /// Marks a slot as used (again).
     pub fn keep(&mut self, slot: u32) {
         if let Some(at) = self.free.iter().rposition(|free| *free == slot) {
             self.free.remove(at);

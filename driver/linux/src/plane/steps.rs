@@ -1,4 +1,4 @@
-//! From one operation of a plan to the writes that it still needs, given what is there.
+//! The conversion of a plan's operation to the missing writes, given the present state.
 
 use super::compile::{self, Compiled};
 use super::port::{ClassReadback, KernelPort};
@@ -12,7 +12,8 @@ use terms::{Bytes, Fault, FlowKey, IfIndex, Rate};
 use traffic::plan::{ClassId, ClassSpec, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
 use traffic::shapes::Shape;
 
-/// Best effort until the plan says otherwise: HTB sends what no class takes past the shaper, so there always is one.
+/// The best-effort class until the plan sets one: HTB sends packets without a class past the shaper, so there
+/// is always one.
 const BEST_EFFORT: ClassSpec = ClassSpec {
     real_time: None,
     link_share: Rate::from_bps(1),
@@ -25,7 +26,7 @@ impl Kernel {
     /// The writes for one operation.
     ///
     /// # Errors
-    /// It cannot be: nothing has been written.
+    /// The operation is impossible; no write was made.
     pub fn steps(&mut self, op: &PlanOp) -> Result<(IfIndex, Vec<Write>), Fault> {
         match *op {
             PlanOp::Link { oif, spec } => Ok((oif, self.link(oif, &spec)?)),
@@ -155,7 +156,7 @@ fn link_of(port: &KernelPort) -> Result<LinkSpec, Fault> {
     port.link().filter(|_| port.root).ok_or(Fault { what, code: libc::ENODEV })
 }
 
-/// The writes between what is seen of a class and what it shall be; none if nothing differs.
+/// The writes that turn the present class into the wanted one; none if they are equal.
 fn class_writes(port: &KernelPort, class: ClassId, wanted: &Compiled, record: [u8; entry::CLASS_RECORD]) -> Vec<Write> {
     let mut writes = Vec::new();
     let seen = port.classes.get(&class);

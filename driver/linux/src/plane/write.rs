@@ -1,7 +1,7 @@
-//! One write to the kernel: carried out, read back, and told how to undo it.
+//! One write to the kernel: it is made, read back, and recorded with its undo.
 //!
-//! The kernel acknowledges what it does not do (an absent parent becomes the root, a change of parent is ignored), so
-//! nothing counts as done before it was looked at.
+//! The kernel acknowledges requests that it does not carry out (an absent parent becomes the root, a change
+//! of parent is ignored), so every write is read back before it counts.
 
 use super::edge::Edges;
 use super::fault_injection::FaultInjection;
@@ -21,66 +21,66 @@ use traffic::plan::{ClassId, FlowSpecEntry};
 
 /// Our root qdisc, on every interface.
 pub const ROOT: TcHandle = TcHandle::new(MAJOR, 0);
-/// Where what no flow entry names goes.
+/// Our root qdisc: packets without a flow entry go to its default class.
 pub const ROOT_QDISC: Discipline = Discipline::Htb { default: ClassId::BEST_EFFORT.0 };
 
 /// One write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Write {
-    /// Put our root qdisc in place of the kernel's default.
+    /// Replace the kernel's default by our root qdisc.
     AddRoot,
-    /// Remove it with all classes; the kernel puts its default back.
+    /// Remove our root qdisc with all classes; the kernel restores its default.
     RemoveRoot,
-    /// Add a class under the link's (the link's: under the root).
+    /// Add a class below that of the link (that of the link: below the root).
     AddClass(ClassId, HtbClass),
-    /// Change it in place.
+    /// Change a class in place.
     ChangeClass(ClassId, HtbClass),
-    /// Remove it.
+    /// Remove a class.
     RemoveClass(ClassId),
     /// Give a class its queue.
     AddQueue(ClassId, Discipline),
-    /// Change the queue's limit in place.
+    /// Change the limit of a queue in place.
     ChangeQueue(ClassId, Discipline),
-    /// Remove the queue; the kernel puts its default back.
+    /// Remove a queue; the kernel restores its default.
     RemoveQueue(ClassId),
-    /// Note what a class was told.
+    /// Record the specification of a class, or remove the record.
     Record(ClassId, Option<ClassRecord>),
-    /// Install a flow with a full bucket in a free slot, in place of what it had.
+    /// Install a flow with a full bucket in a free slot, in place of its previous entry.
     NewFlow(FlowKey, FlowSpecEntry),
-    /// Set a flow's entry as a whole, its slot too; or remove it.
+    /// Write a flow's entry, including its slot; or remove it.
     Flow(FlowKey, Option<RawFlow>),
-    /// Hang the flow program at the egress.
+    /// Attach the flow program to the egress.
     Attach,
-    /// Take it away.
+    /// Detach the flow program.
     Detach,
-    /// Hang the program for prefixes behind it, or take that away, as the flows that are there need.
+    /// Attach the program for prefixes after it, or detach it, as the present flows require.
     Masks,
     /// Make this side an edge.
     MakeEdge(Side),
-    /// Make it none; its rules have gone.
+    /// Remove this edge; its rules are already removed.
     DropEdge(Side),
     /// Install a rule with a full bucket in a free slot.
     NewRule(Side, MultiField, EdgeRule),
-    /// Set a rule's entry as a whole, or remove it.
+    /// Write a rule's entry, or remove it.
     Rule(Side, MultiField, Option<RawRule>),
 }
 
-/// How to undo writes: last in, first out.
+/// The writes that undo earlier ones: last in, first out.
 pub type Undo = Vec<(IfIndex, Write)>;
 
-/// The kernel, what we believe of it, and the only hands that write to it.
+/// The kernel, our view of its state, and the only code that writes to it.
 pub struct Kernel {
     /// Route netlink in the plane's namespace.
     pub socket: Socket,
     /// Program and maps.
     pub table: FlowTable,
-    /// Every interface that is ours or was asked about.
+    /// Every interface that is ours or was looked up.
     pub ports: BTreeMap<IfIndex, KernelPort>,
-    /// Buckets that are free.
+    /// The free buckets.
     pub slots: Slots,
-    /// How many flows there are that are no whole five-tuple.
+    /// The numbers of flows that are no whole five-tuples.
     pub kinds: RawKinds,
-    /// What edges need, once there was one.
+    /// The state of edges.
     pub edges: Edges,
     /// The fault drill.
     pub fault_injection: FaultInjection,
@@ -96,16 +96,16 @@ fn parent(class: ClassId) -> (TcHandle, TcHandle) {
     if class == ClassId::LINK { (ROOT, TcHandle::ROOT) } else { (handle(ClassId::LINK), handle(ClassId::LINK)) }
 }
 
-/// The handle of a class's queue: its own number as major. A root of ours has no other.
+/// The handle of a class's queue: the class's number as major. Our root has no other qdiscs.
 fn leaf(class: ClassId) -> TcHandle {
     TcHandle::new(class.0, 0)
 }
 
 impl Kernel {
-    /// Carries a write out, notes how to undo it, and reads it back.
+    /// Makes a write, records its undo, and reads it back.
     ///
     /// # Errors
-    /// The kernel refused it (nothing is noted then), or did something else (noted: it must be undone).
+    /// The kernel refused it (no undo is recorded), or has another state (recorded: it must be undone).
     pub fn carry_out(&mut self, oif: IfIndex, write: Write, undo: &mut Undo) -> Result<(), Fault> {
         match write {
             Write::AddRoot => self.add_root(oif, undo),
@@ -149,7 +149,7 @@ impl Kernel {
         }
     }
 
-    /// What we believe of an interface.
+    /// Our view of an interface.
     pub fn port(&mut self, oif: IfIndex) -> &mut KernelPort {
         self.ports.entry(oif).or_default()
     }
@@ -312,7 +312,8 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// A flow comes or has gone: the program looks up wider keys only while there are any.
+    /// Counts one more flow of its kind, or one less: the program looks up wider keys only while there are
+    /// such flows.
     fn count_kind(&mut self, key: &FlowKey, comes: bool) -> Result<(), Fault> {
         let mut kinds = self.kinds;
         kinds.count(key, comes);
@@ -323,7 +324,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// A flow of prefixes comes: its shape is asked for, and the program that asks is there, before it is.
+    /// Prepares for a flow of prefixes: lists its shape and attaches the program that looks it up, before the
+    /// flow is added.
     fn expect_shape(&mut self, oif: IfIndex, key: &FlowKey) -> Result<(), Fault> {
         let mut shapes = self.port(oif).shapes.clone();
         if !shapes.count(key, true) {
@@ -337,7 +339,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// A flow of prefixes has gone.
+    /// Removes the shape of a flow of prefixes that was removed, if it was the last.
     fn forget_shape(&mut self, oif: IfIndex, key: &FlowKey) -> Result<(), Fault> {
         if !key.is_masked() {
             return Ok(());
@@ -349,7 +351,7 @@ impl Kernel {
         self.table.masks_mut().put(oif, &shapes)
     }
 
-    /// The program for prefixes, where there are flows for it, and behind the flow program.
+    /// Attaches the program for prefixes after the flow program if there are flows for it, else detaches it.
     fn mask(&mut self, oif: IfIndex) -> Result<(), Fault> {
         let wanted = !self.port(oif).shapes.is_empty();
         if wanted {

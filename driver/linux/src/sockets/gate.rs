@@ -1,7 +1,7 @@
-//! What chooses before the queue of the signalling sockets: the program `bpf/gate.c` as their filter. Messages about sessions
-//! that have a reservation here always find the queue; of what is new, and of what neighbours say of no session, only so much
-//! waits at a time, and between neighbours half of it from one address. A flood is dropped where it comes in, at the cost of
-//! whoever sends it.
+//! The filter in front of the queue of the signalling sockets: the program `bpf/gate.c`. It always admits
+//! messages about sessions with a reservation here. Messages about new sessions, and messages of neighbours
+//! without a session, have a limited share of the queue, and between neighbours one address has at most half
+//! of it. So a flood is dropped on arrival, at the cost of its sender.
 
 use super::MessageReceiver;
 use crate::boomerang::shared::{Shareable, Shared};
@@ -49,29 +49,30 @@ unsafe impl Shareable for Settings {}
 // SAFETY: the same.
 unsafe impl Shareable for Page {}
 
-/// The filter of a [`MessageReceiver`]'s sockets. They keep it when this is dropped.
+/// The filter of a [`MessageReceiver`]'s sockets. It stays attached when this is dropped.
 pub struct IntakeFilter {
     settings: Shared<Settings>,
     pages: Shared<Page>,
-    /// The sessions that are known, by their hash.
+    /// The known sessions, by their hash.
     known: HashSet<u64>,
     seed: [u64; 2],
 }
 
-/// How many messages were dropped before the queue.
+/// The numbers of messages that were dropped before the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Dropped {
-    /// Between neighbours, of no session.
+    /// Messages between neighbours without a session.
     pub link: u64,
-    /// Of what has no reservation here, or cannot be read.
+    /// Messages without a reservation here, or malformed ones.
     pub rest: u64,
 }
 
 impl IntakeFilter {
-    /// Puts it before the sockets of a receiver. `seed`: chance, so that nobody knows which sessions look alike.
+    /// Attaches the filter to the sockets of a receiver. `seed`: random, so that an attacker cannot predict
+    /// which sessions collide.
     ///
     /// # Errors
-    /// No right (CAP_BPF), or a kernel without what the program needs. The sockets are as before then.
+    /// CAP_BPF is missing, or the kernel lacks a feature of the program. The sockets are then unchanged.
     pub fn before(receiver: &MessageReceiver, seed: [u64; 2]) -> Result<IntakeFilter, Fault> {
         let mut object = EbpfLoader::new().load(OBJECT).map_err(|error| refused("load the sockets' filter", &error))?;
         let missing = || Fault { what: "the sockets' filter is not in its object", code: 0 };
@@ -99,7 +100,7 @@ impl IntakeFilter {
         Ok(gate)
     }
 
-    /// Messages about a session always find the queue from now on, or no longer.
+    /// Marks a session as kept or not: messages about a kept session always enter the queue.
     pub fn keep(&mut self, session: &Session, kept: bool) {
         let hash = hash(self.seed, session);
         let changed = if kept { self.known.insert(hash) } else { self.known.remove(&hash) };
@@ -114,18 +115,19 @@ impl IntakeFilter {
         }
     }
 
-    /// Whether messages that come in by an interface have to be signed: what is not is no longer kept.
+    /// Sets whether messages that come in by an interface must be signed; if so, unsigned ones no longer
+    /// count as kept.
     pub fn sign(&self, interface: IfIndex, keyed: bool) {
         self.settings().keyed[interface.0 as usize & 255].store(keyed.into(), Relaxed);
     }
 
-    /// The sockets have been emptied: there is room again.
+    /// Notes that the sockets are empty: the whole room is free again.
     pub fn emptied(&self) {
         let set = self.settings();
         set.used.iter().chain(set.from.as_flattened()).for_each(|used| used.store(0, Relaxed));
     }
 
-    /// What was dropped so far.
+    /// The numbers of messages dropped so far.
     pub fn dropped(&self) -> Dropped {
         let [link, rest, summaries, _] = self.settings().dropped.each_ref().map(|count| count.load(Relaxed));
         Dropped { link: link + summaries, rest }
@@ -145,7 +147,7 @@ impl std::fmt::Debug for IntakeFilter {
     }
 }
 
-/// As `is_known` of `bpf/gate.c` makes it.
+/// The hash of a session, as in `is_known` of `bpf/gate.c`.
 fn hash([first, second]: [u64; 2], session: &Session) -> u64 {
     let mut words = [0; 3];
     let kind = match session.dst {

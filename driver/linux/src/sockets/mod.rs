@@ -1,17 +1,19 @@
 //! RSVP over raw sockets (RFC 2205 sections 3.1 and 3.9; Router Alert: RFC 2113, RFC 2711), IPv4 and IPv6.
 //!
-//! IPv4: one socket of protocol 46 with `IP_ROUTER_ALERT` gets the messages addressed to this node and those in transit
-//! that carry the option. IPv6 splits the two: what is addressed to us comes to a socket of protocol 46, what is in
-//! transit to one of `IPPROTO_RAW` with `IPV6_ROUTER_ALERT`, headers and all. What is taken in transit is *consumed*:
-//! the kernel does not forward it, so a listener that hangs makes a hole. Hence no socket ever blocks, what waits in
-//! the kernel is bounded, and all are closed on shutdown, before anything else.
+//! IPv4: one socket of protocol 46 with `IP_ROUTER_ALERT` receives the messages addressed to this node and
+//! those in transit with the option. IPv6 needs two sockets: messages addressed to this node come to a socket
+//! of protocol 46, those in transit to one of `IPPROTO_RAW` with `IPV6_ROUTER_ALERT`, with their headers.
+//! Messages in transit are *consumed*: the kernel does not forward them, so a listener that hangs loses them.
+//! Hence no socket ever blocks, the queues in the kernel are bounded, and all sockets are closed first on
+//! shutdown.
 //!
-//! Other sockets send with an IP header of our own, because Path and PathTear keep the sender's source address.
+//! Other sockets send with an IP header of our own, because Path and PathTear keep the sender's source
+//! address.
 //!
-//! What waits in the kernel is chosen by a filter, the [`IntakeFilter`], so that a flood does not choose for us.
+//! A filter, the [`IntakeFilter`], selects the messages that enter the queues, so that a flood does not.
 //!
-//! [`MessageReceiver`] takes many messages by one system call and [`MessageSender`] gives many to one, both from buffers that are
-//! used again: nothing is allocated per message.
+//! [`MessageReceiver`] receives many messages by one system call and [`MessageSender`] sends many by one,
+//! both with reused buffers: there is no allocation per message.
 
 mod gate;
 mod raw;
@@ -31,17 +33,17 @@ use terms::IfIndex;
 /// RSVP's IP protocol number.
 pub const PROTOCOL_RSVP: u8 = 46;
 
-/// At most so many messages pass by one system call.
+/// The most messages in one system call.
 pub const BATCH: usize = 64;
-/// The largest packet.
+/// The largest packet, bytes.
 const LARGEST: usize = 65_535;
-/// What may wait in the kernel on each socket and each way: about 10,000 messages of usual size.
+/// The queue of each socket in the kernel, each way, bytes: about 10,000 messages of usual size.
 const QUEUE_BYTES: i32 = 8 << 20;
 
-/// A message as it came.
+/// A received message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceivedMessage<'a> {
-    /// Where.
+    /// The interface by which it came in.
     pub iif: IfIndex,
     /// IP source.
     pub src: IpAddr,
@@ -49,49 +51,49 @@ pub struct ReceivedMessage<'a> {
     pub dst: IpAddr,
     /// TTL (hop limit) as received.
     pub ttl: u8,
-    /// The RSVP message: what follows the IP headers.
+    /// The RSVP message, without the IP headers.
     pub bytes: &'a [u8],
 }
 
 /// A message to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outgoing<'a> {
-    /// Out of here; `None`: by the routing table.
+    /// The interface by which it leaves; `None`: by the routing table.
     pub oif: Option<IfIndex>,
-    /// IP source; need not be ours.
+    /// IP source; it need not be an address of this node.
     pub src: IpAddr,
     /// IP destination.
     pub dst: IpAddr,
     /// TTL (hop limit).
     pub ttl: u8,
-    /// Whether every router on the way shall look at it.
+    /// True if every router on the path must examine it.
     pub router_alert: bool,
     /// The RSVP message.
     pub bytes: &'a [u8],
 }
 
-/// The sockets of one node: both halves, which may be taken apart.
+/// The sockets of one node: a receiver and a sender, which may be separated.
 #[derive(Debug)]
 pub struct RsvpSockets {
-    /// What comes in.
+    /// The receiving sockets.
     pub receiver: MessageReceiver,
-    /// What goes out.
+    /// The sending sockets.
     pub sender: MessageSender,
 }
 
 impl RsvpSockets {
-    /// Opens them in the network namespace of this thread. On a kernel without IPv6 they are without it.
+    /// Opens them in the network namespace of this thread; without IPv6 if the kernel has none.
     ///
     /// # Errors
-    /// CAP_NET_RAW is missing, or another option is not to be had.
+    /// CAP_NET_RAW is missing, or a socket option is not supported.
     pub fn open() -> Result<RsvpSockets, SystemError> {
         Ok(RsvpSockets { receiver: MessageReceiver::open()?, sender: MessageSender::open()? })
     }
 
-    /// Takes what has come, at most one batch, and shows each message to `each`. Returns whether there may be more.
+    /// Receives at most one batch, and passes each message to `each`. Returns true if there may be more.
     ///
     /// # Errors
-    /// The kernel broke. What is no whole packet is passed over.
+    /// The kernel failed. Packets that are not whole are skipped.
     pub fn receive(&mut self, each: impl FnMut(ReceivedMessage<'_>)) -> Result<bool, SystemError> {
         let more = self.receiver.fill()?;
         self.receiver.messages().for_each(each);
@@ -101,7 +103,8 @@ impl RsvpSockets {
     /// Sends one message.
     ///
     /// # Errors
-    /// No route, too long for the interface (messages are never cut), or the interface's queue is full.
+    /// There is no route, the message is too long for the interface (messages are never fragmented), or the
+    /// interface's queue is full.
     pub fn send(&mut self, message: &Outgoing<'_>) -> Result<(), SystemError> {
         let mut failed = None;
         self.sender.push(message, |f| failed = Some(f));
@@ -111,7 +114,7 @@ impl RsvpSockets {
 }
 
 impl AsRawFd for RsvpSockets {
-    /// The one to wait on for reading.
+    /// The descriptor to wait on for reading.
     fn as_raw_fd(&self) -> RawFd {
         self.receiver.as_raw_fd()
     }

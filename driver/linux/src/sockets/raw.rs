@@ -5,17 +5,18 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use terms::IfIndex;
 
-/// Room for what we ask the kernel to say with a message, and for what we say (at most an `in6_pktinfo` and a hop
-/// limit: 64 bytes), aligned.
+/// A buffer for the ancillary data of a message, received or sent (at most an `in6_pktinfo` and a hop limit:
+/// 64 bytes), aligned.
 pub type Control = [u64; 12];
-/// Bytes of it.
+/// The length of the buffer, bytes.
 pub const CONTROL: usize = size_of::<Control>();
 
 /// `IPV6_ROUTER_ALERT`; libc has no name for it.
 pub const IPV6_ROUTER_ALERT: i32 = 22;
-/// Without it an IPv6 listener hears what is in transit in *every* network namespace of the machine (Linux 5.1).
+/// Without this option an IPv6 listener gets messages in transit of *every* network namespace of the machine
+/// (Linux 5.1).
 pub const IPV6_ROUTER_ALERT_ISOLATE: i32 = 30;
-/// `SO_MEMINFO`'s count of messages dropped for want of room is the ninth number.
+/// The index of the count of messages dropped for lack of room in `SO_MEMINFO`.
 const SK_MEMINFO_DROPS: usize = 8;
 
 /// A raw socket that never blocks.
@@ -38,7 +39,7 @@ pub fn socket_v6(protocol: i32) -> Result<Option<OwnedFd>, SystemError> {
     }
 }
 
-/// Sets an option that is a number.
+/// Sets an option with a numeric value.
 pub fn set(socket: &OwnedFd, level: i32, option: i32, value: i32, name: &str) -> Result<(), SystemError> {
     set_bytes(socket, level, option, &value, name)
 }
@@ -54,7 +55,8 @@ pub fn set_bytes<T: Copy>(socket: &OwnedFd, level: i32, option: i32, value: &T, 
     }
 }
 
-/// How many messages the kernel dropped because the socket's queue was full; zero where it does not say.
+/// The number of messages that the kernel dropped because the socket's queue was full; zero if the kernel
+/// does not report it.
 pub fn dropped(socket: &OwnedFd) -> u64 {
     let mut numbers = [0u32; SK_MEMINFO_DROPS + 1];
     let mut size = size_of_val(&numbers) as libc::socklen_t;
@@ -66,10 +68,10 @@ pub fn dropped(socket: &OwnedFd) -> u64 {
     if rc == 0 { u64::from(numbers[SK_MEMINFO_DROPS]) } else { 0 }
 }
 
-/// What the kernel says beside a message.
+/// The ancillary data of a message.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Beside {
-    /// The interface that it came in on.
+    /// The interface by which it came in.
     pub iif: Option<IfIndex>,
     /// IPv6: its destination.
     pub dst: Option<Ipv6Addr>,
@@ -107,7 +109,7 @@ pub fn beside(header: &libc::msghdr) -> Beside {
     said
 }
 
-/// Writes into `control` that a message shall leave by `oif`; how many bytes of it that takes.
+/// Writes the outgoing interface `oif` of a message to `control`; returns the length that is used, bytes.
 pub fn leave_by(control: &mut Control, oif: IfIndex, v6: bool) -> usize {
     // SAFETY: all-zero is a valid value of both types.
     let (mut v4_info, mut v6_info): (libc::in_pktinfo, libc::in6_pktinfo) = unsafe { std::mem::zeroed() };
@@ -138,7 +140,7 @@ fn put<T: Copy>(control: &mut Control, level: i32, kind: i32, value: T) -> usize
     }
 }
 
-/// An address of either family, as system calls take it.
+/// An address of either family, in the form of system calls.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union SocketAddress {
@@ -147,13 +149,13 @@ pub union SocketAddress {
 }
 
 impl SocketAddress {
-    /// Of nobody.
+    /// No address.
     pub fn none() -> SocketAddress {
         // SAFETY: all-zero is a valid value of both.
         unsafe { std::mem::zeroed() }
     }
 
-    /// Of a host.
+    /// The address of a host.
     pub fn of(addr: IpAddr) -> SocketAddress {
         let mut name = SocketAddress::none();
         match addr {
@@ -173,12 +175,12 @@ impl SocketAddress {
         name
     }
 
-    /// Length for the system call.
+    /// The length of an address for the system call.
     pub fn len(v6: bool) -> libc::socklen_t {
         if v6 { size_of::<libc::sockaddr_in6>() as _ } else { size_of::<libc::sockaddr_in>() as _ }
     }
 
-    /// The host, if it is one of IPv6.
+    /// The host, if it is an IPv6 one.
     pub fn v6(&self) -> Option<Ipv6Addr> {
         // SAFETY: both members begin with the family and all bytes of the union are initialised.
         let v6 = unsafe { self.v6 };

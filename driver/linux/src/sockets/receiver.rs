@@ -1,4 +1,4 @@
-//! Taking messages in: whole batches, from each socket in turn.
+//! Receiving messages in whole batches, from each socket in turn.
 
 use super::raw::{self, CONTROL, Control, IPV6_ROUTER_ALERT, IPV6_ROUTER_ALERT_ISOLATE, SocketAddress};
 use super::{BATCH, LARGEST, PROTOCOL_RSVP, QUEUE_BYTES, ReceivedMessage};
@@ -10,12 +10,13 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use terms::IfIndex;
 use wire::ip::Packet;
 
-/// A packet up to this length lies in its short place alone. Few are longer; those spill over into a long one.
+/// A packet up to this length fits in a short buffer. The rest of a longer one, which is rare, goes to a long
+/// buffer.
 const SHORT: usize = 2048;
-/// From one short place to the next: not a power of two, so that the first lines of all do not share cache sets.
+/// The distance of the short buffers: not a power of two, so that their first lines do not share cache sets.
 const STRIDE: usize = SHORT + 64;
 
-/// What a socket brings.
+/// The form of a socket's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// Whole IPv4 or IPv6 packets.
@@ -24,12 +25,12 @@ pub(super) enum Kind {
     Messages,
 }
 
-/// The receiving half.
+/// The receiving sockets and their buffers.
 pub struct MessageReceiver {
     pub(super) sockets: Vec<(OwnedFd, Kind)>,
-    /// Waits on all of them.
+    /// An epoll descriptor for all of them.
     any: OwnedFd,
-    /// Which socket is asked first next time.
+    /// The socket to read first next time.
     turn: usize,
     short: Vec<u8>,
     long: Vec<u8>,
@@ -37,7 +38,7 @@ pub struct MessageReceiver {
     unread: u64,
 }
 
-/// Where a message lies and what is known of it.
+/// The position and the addresses of a received message.
 struct Came {
     iif: IfIndex,
     src: IpAddr,
@@ -48,10 +49,10 @@ struct Came {
 }
 
 impl MessageReceiver {
-    /// Opens it in the network namespace of this thread.
+    /// Opens the sockets in the network namespace of this thread.
     ///
     /// # Errors
-    /// CAP_NET_RAW is missing, or another option is not to be had.
+    /// CAP_NET_RAW is missing, or a socket option is not supported.
     pub fn open() -> Result<MessageReceiver, SystemError> {
         let v4 = raw::socket(libc::AF_INET, PROTOCOL_RSVP.into())?;
         raw::set(&v4, libc::IPPROTO_IP, libc::IP_ROUTER_ALERT, 1, "IP_ROUTER_ALERT")?;
@@ -78,10 +79,10 @@ impl MessageReceiver {
         Ok(MessageReceiver { sockets, any, turn: 0, short, long, came: Vec::with_capacity(BATCH), unread: 0 })
     }
 
-    /// Takes one batch from the next socket that has something. Returns whether there may be more, here or there.
+    /// Receives one batch from the next socket with messages. Returns true if any socket may have more.
     ///
     /// # Errors
-    /// The kernel broke.
+    /// The kernel failed.
     pub fn fill(&mut self) -> Result<bool, SystemError> {
         self.came.clear();
         for offset in 0..self.sockets.len() {
@@ -94,7 +95,8 @@ impl MessageReceiver {
         Ok(false)
     }
 
-    /// What the last [`MessageReceiver::fill`] took. What is no whole packet, or carries something else, is passed over.
+    /// The messages of the last [`MessageReceiver::fill`]. Packets that are not whole or not RSVP are
+    /// skipped.
     pub fn messages(&self) -> impl Iterator<Item = ReceivedMessage<'_>> {
         self.came.iter().map(|came| {
             let bytes = if came.long { &self.long[came.at.clone()] } else { &self.short[came.at.clone()] };
@@ -102,28 +104,29 @@ impl MessageReceiver {
         })
     }
 
-    /// How many packets were passed over so far.
+    /// The number of packets skipped so far.
     pub fn unread(&self) -> u64 {
         self.unread
     }
 
-    /// How many messages the kernel dropped so far because a queue was full.
+    /// The number of messages that the kernel dropped so far because a queue was full.
     pub fn dropped(&self) -> u64 {
         self.sockets.iter().map(|(socket, _)| raw::dropped(socket)).sum()
     }
 
-    /// Takes messages to a multicast group that come in on `interface`: a receiver's node needs it for Path messages.
+    /// Starts to receive messages to a multicast group on `interface`: a receiver's node needs it for Path
+    /// messages.
     ///
     /// # Errors
-    /// The kernel says no; joining twice is no error.
+    /// The kernel refuses; joining twice is no error.
     pub fn join(&mut self, group: IpAddr, interface: IfIndex) -> Result<(), SystemError> {
         self.membership(group, interface, libc::IP_ADD_MEMBERSHIP, libc::IPV6_ADD_MEMBERSHIP)
     }
 
-    /// Takes them no longer.
+    /// Stops receiving them.
     ///
     /// # Errors
-    /// The kernel says no; leaving a group that was not joined is no error.
+    /// The kernel refuses; leaving a group that was not joined is no error.
     pub fn leave(&mut self, group: IpAddr, interface: IfIndex) -> Result<(), SystemError> {
         self.membership(group, interface, libc::IP_DROP_MEMBERSHIP, libc::IPV6_DROP_MEMBERSHIP)
     }
@@ -152,7 +155,7 @@ impl MessageReceiver {
         }
     }
 
-    /// One batch from one socket; how many packets came.
+    /// Receives one batch from one socket; returns the number of packets.
     fn fill_from(&mut self, turn: usize) -> Result<usize, SystemError> {
         let (socket, kind) = &self.sockets[turn];
         let (fd, kind) = (socket.as_raw_fd(), *kind);
@@ -196,7 +199,7 @@ impl MessageReceiver {
         Ok(n as usize)
     }
 
-    /// Makes sense of what lies in a place.
+    /// Reads the message in a buffer.
     fn read(
         &mut self,
         place: usize,
@@ -225,7 +228,7 @@ impl MessageReceiver {
 }
 
 impl AsRawFd for MessageReceiver {
-    /// The one to wait on for reading.
+    /// The descriptor to wait on for reading.
     fn as_raw_fd(&self) -> RawFd {
         self.any.as_raw_fd()
     }
@@ -237,15 +240,16 @@ impl std::fmt::Debug for MessageReceiver {
     }
 }
 
-/// A whole packet that carries an RSVP message, and where in it the message begins. Fragments are not: the kernel joins
-/// those of IPv4 and of what is addressed to us; a router cannot join what IPv6 hosts have cut.
+/// A whole packet with an RSVP message, and the offset of the message in it. Fragments are rejected: the
+/// kernel reassembles those of IPv4 and those addressed to this node; a router cannot reassemble those of
+/// IPv6 hosts.
 fn parse(bytes: &[u8]) -> Option<(Packet<'_>, usize)> {
     let packet = Packet::parse(bytes).ok().filter(|p| p.protocol() == PROTOCOL_RSVP && !p.is_fragment())?;
     let header = (packet.payload().as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
     Some((packet, header))
 }
 
-/// A descriptor that is readable when one of these is.
+/// A descriptor that is readable when any of these sockets is.
 fn wait_on<'a>(sockets: impl Iterator<Item = &'a OwnedFd>) -> Result<OwnedFd, SystemError> {
     // SAFETY: no memory is passed.
     let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };

@@ -1,4 +1,4 @@
-//! Giving messages out: they wait in one buffer until [`MessageSender::flush`] gives whole batches to the kernel.
+//! Sending messages: they wait in a buffer until [`MessageSender::flush`] passes whole batches to the kernel.
 
 use super::raw::{self, Control, SocketAddress};
 use super::{BATCH, Outgoing, PROTOCOL_RSVP, QUEUE_BYTES};
@@ -11,15 +11,15 @@ use wire::ip::{self, Header};
 
 /// CS6, network control (RFC 4594 section 3.1): the whole octet, code point and ECN.
 const NETWORK_CONTROL: u8 = 0xc0;
-/// What waits is given to the kernel at the latest when it is so long, bytes.
+/// The length of the buffer at which it is flushed before another message is added, bytes.
 const MOST_WAITING: usize = 1 << 20;
 
-/// The sending half.
+/// The sending sockets and their buffer.
 #[derive(Debug)]
 pub struct MessageSender {
     v4: OwnedFd,
     v6: Option<OwnedFd>,
-    /// The packets that wait, one after the other.
+    /// The waiting packets, one after the other.
     pub(super) bytes: Vec<u8>,
     pub(super) waiting: Vec<Waiting>,
 }
@@ -32,10 +32,10 @@ pub(super) struct Waiting {
 }
 
 impl MessageSender {
-    /// Opens it in the network namespace of this thread.
+    /// Opens the sockets in the network namespace of this thread.
     ///
     /// # Errors
-    /// CAP_NET_RAW is missing, or another option is not to be had.
+    /// CAP_NET_RAW is missing, or a socket option is not supported.
     pub fn open() -> Result<MessageSender, SystemError> {
         let v4 = raw::socket(libc::AF_INET, libc::IPPROTO_RAW)?;
         raw::set(&v4, libc::IPPROTO_IP, libc::IP_HDRINCL, 1, "IP_HDRINCL")?;
@@ -50,8 +50,8 @@ impl MessageSender {
         Ok(MessageSender { v4, v6, bytes: Vec::new(), waiting: Vec::new() })
     }
 
-    /// Lets a message wait for [`MessageSender::flush`]. When much waits already, that happens here; `lost` hears what could
-    /// not be sent.
+    /// Adds a message to the buffer for [`MessageSender::flush`]; flushes first if the buffer is full. `lost`
+    /// gets an error for each message that cannot be sent.
     pub fn push(&mut self, message: &Outgoing<'_>, mut lost: impl FnMut(SystemError)) {
         self.make_room(&mut lost);
         let Outgoing { oif, src, dst, ttl, router_alert, bytes } = *message;
@@ -62,20 +62,21 @@ impl MessageSender {
         self.waiting.push(Waiting { end: self.bytes.len(), oif, dst });
     }
 
-    /// When much waits already, it goes now.
+    /// Flushes the buffer if it is full.
     pub(super) fn make_room(&mut self, lost: impl FnMut(SystemError)) {
         if self.bytes.len() >= MOST_WAITING {
             self.flush(lost);
         }
     }
 
-    /// How many messages wait.
+    /// The number of waiting messages.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Gives all that waits to the kernel, in order. `lost` hears of each message that it did not take: no route, too
-    /// long for the interface (messages are never cut), or a queue that is full. Nothing waits afterwards.
+    /// Passes all waiting messages to the kernel, in order, and empties the buffer. `lost` gets an error for
+    /// each that the kernel refused: no route, too long for the interface (messages are never fragmented), or
+    /// a full queue.
     pub fn flush(&mut self, mut lost: impl FnMut(SystemError)) {
         let mut next = 0;
         while let Some(first) = self.waiting.get(next) {
@@ -95,7 +96,7 @@ impl MessageSender {
         self.bytes.clear();
     }
 
-    /// One system call; how many messages the kernel took.
+    /// Makes one system call; returns the number of messages that the kernel accepted.
     fn give(&self, v6: bool, mut start: usize, messages: &[Waiting]) -> io::Result<usize> {
         let socket = if v6 { self.v6.as_ref() } else { Some(&self.v4) };
         let socket = socket.ok_or(io::ErrorKind::Unsupported)?;

@@ -1,4 +1,4 @@
-//! Whole IP packets given out as they are: Boomerang's messages, which keep the source that they came with.
+//! Sending whole IP packets unchanged: Boomerang's messages, which keep their original source.
 
 use super::MessageSender;
 use super::sender::Waiting;
@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use terms::IfIndex;
 
 impl MessageSender {
-    /// Lets a whole packet to `dst` wait for [`MessageSender::flush`]; it leaves by `oif`, towards the next hop that the kernel's
-    /// routes have there. `lost` hears what could not be sent.
+    /// Adds a whole packet to `dst` to the buffer for [`MessageSender::flush`]; it leaves by `oif`, to the
+    /// next hop of the kernel's route there. `lost` gets an error for each packet that cannot be sent.
     pub fn push_packet(&mut self, oif: IfIndex, dst: IpAddr, packet: &[u8], lost: impl FnMut(SystemError)) {
         self.make_room(lost);
         self.bytes.extend_from_slice(packet);

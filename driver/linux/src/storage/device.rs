@@ -1,7 +1,7 @@
-//! Which whole disk is meant: by its name, or by a file or folder on it.
+//! Finding a whole disk by its name, or by a file or folder on it.
 //!
-//! Limits hold for whole disks only, so a partition stands for its disk. What lies on several disks, or on none that
-//! the kernel can hold back (a memory file system, a network one), is refused with the reason.
+//! Limits apply to whole disks only, so a partition stands for its disk. A path on several disks, or on none
+//! that the kernel can limit (a memory file system, a network one), is refused with the reason.
 
 use crate::error::SystemError;
 use std::fs;
@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 pub struct Device {
     /// Its kernel name: `sda`, `nvme0n1`.
     pub name: String,
-    /// The number by which limits name it: `8:0`.
+    /// The device number, with which limits name it: `8:0`.
     pub number: String,
 }
 
 impl Device {
-    /// The disk of a name (`sda`, `sda1`, `/dev/sda`), or the one that a file or folder lies on.
+    /// The disk with this name (`sda`, `sda1`, `/dev/sda`), or the one with this file or folder.
     ///
     /// # Errors
-    /// There is none, or the file system is not on one disk.
+    /// There is no such disk, or the file system is not on one disk.
     pub fn find(what: &str) -> Result<Device, SystemError> {
         let name = what.strip_prefix("/dev/").unwrap_or(what);
         let class = Path::new("/sys/class/block").join(name);
@@ -32,7 +32,7 @@ impl Device {
         Device::under(Path::new(what))
     }
 
-    /// The disk that a file or folder lies on.
+    /// The disk with this file or folder.
     fn under(path: &Path) -> Result<Device, SystemError> {
         let what = || format!("find the disk of {}", path.display());
         let number = fs::metadata(path).map_err(SystemError::doing(what()))?.dev();
@@ -51,7 +51,7 @@ impl Device {
         }
     }
 
-    /// Whether it is still there, and the same.
+    /// True if it still exists, with the same number.
     pub fn is_there(&self) -> bool {
         whole(&Path::new("/sys/class/block").join(&self.name)).is_ok_and(|found| found == *self)
     }
@@ -64,7 +64,7 @@ fn source(mountinfo: &str, major: u32, minor: u32) -> Option<String> {
     line.split(" - ").nth(1)?.split(' ').nth(1).map(str::to_owned)
 }
 
-/// The disk of a folder of `/sys`; of a partition, what it is a part of.
+/// The disk of a folder of `/sys`; for a partition, the disk that contains it.
 fn whole(place: &Path) -> Result<Device, SystemError> {
     let what = || format!("look at the disk {}", place.display());
     let mut real = fs::canonicalize(place).map_err(SystemError::doing(what()))?;

@@ -1,14 +1,14 @@
 //! Limits of a group on a disk: `blkio.throttle.*` of version 1, `io.max` of version 2. Each is read back.
 //!
-//! Version 1 holds back direct I/O and reads; buffered writes are done later by threads of the kernel, which belong to
-//! no group. Version 2 holds back both.
+//! Version 1 limits direct I/O and reads; kernel threads, which belong to no group, make buffered writes
+//! later. Version 2 limits both.
 
 use super::Device;
 use crate::cgroup::{ControlGroup, Version};
 use crate::error::SystemError;
 use std::io;
 
-/// What a group may do on a disk, in each direction; `None`: anything.
+/// The limit of a group on a disk, in each direction; `None`: unlimited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DiskLimit {
     /// Bytes a second.
@@ -27,7 +27,7 @@ const ONE: [(&str, bool); 4] = [
 /// Sets the limit of a group.
 ///
 /// # Errors
-/// The disk is gone, or the kernel says no or holds something else.
+/// The disk is gone, or the kernel refuses or reports another value.
 pub fn set(group: &ControlGroup, version: Version, device: &Device, limit: DiskLimit) -> Result<(), SystemError> {
     if get(group, version, device)? == limit {
         return Ok(());
@@ -54,7 +54,7 @@ pub fn set(group: &ControlGroup, version: Version, device: &Device, limit: DiskL
     Err(SystemError::because(what, io::Error::other(format!("the kernel holds {found:?} instead of {limit:?}"))))
 }
 
-/// What a group may do. Directions that differ, as we never set them, count as what cannot be wanted.
+/// The limit of a group. If the directions differ, which we never set, the value is one that no caller sets.
 ///
 /// # Errors
 /// The group is gone.
@@ -92,7 +92,7 @@ pub fn get(group: &ControlGroup, version: Version, device: &Device) -> Result<Di
     Ok(DiskLimit { bytes: one(&bytes), requests: one(&requests) })
 }
 
-/// What follows a disk's number in a setting.
+/// The text after a disk's number in a setting.
 fn line_of<'a>(text: &'a str, device: &Device) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(device.number.as_str())?.strip_prefix(' '))
 }

@@ -1,8 +1,8 @@
-//! What a disk gives: sequential requests past the cache (O_DIRECT, open(2)), reading, writing, and both at once, each
-//! for a bounded time.
+//! Measuring the capacity of a disk: sequential requests without the cache (O_DIRECT, open(2)), reading,
+//! writing, and both together, each for a limited time.
 //!
-//! The capacity for reservations is the least direction's rate while both run, because a reservation is of each
-//! direction. On a disk itself only reading is tried: nothing is ever written to a device.
+//! The capacity for reservations is the lowest of these rates per direction, because a reservation applies to
+//! each direction. A device is only read, never written.
 
 use crate::error::SystemError;
 use std::fs::{self, File, OpenOptions};
@@ -11,14 +11,14 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How to measure.
+/// The parameters of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trial {
-    /// How long each of the three phases may take.
+    /// The time of each of the three phases.
     pub span: Duration,
-    /// Bytes of one request, a multiple of 4096.
+    /// The size of one request, bytes, a multiple of 4096.
     pub request: usize,
-    /// Bytes of the file that is written and read over and over.
+    /// The size of the file that is written and read repeatedly, bytes.
     pub file: u64,
 }
 
@@ -28,19 +28,19 @@ impl Default for Trial {
     }
 }
 
-/// What was measured, bytes a second.
+/// The measured rates, bytes a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiskSpeed {
     /// Reading alone.
     pub reads: u64,
     /// Writing alone; `None` on a device.
     pub writes: Option<u64>,
-    /// The slower direction while both run.
+    /// The rate of the slower direction while both run; `None` on a device.
     pub both: Option<u64>,
 }
 
 impl DiskSpeed {
-    /// What reservations may hold together, before what is kept back.
+    /// The most that all reservations together may have, before any reserve is subtracted.
     pub fn capacity(&self) -> u64 {
         let least = self.writes.map_or(self.reads, |writes| writes.min(self.reads));
         self.both.map_or(least, |both| both.min(least))
@@ -49,10 +49,11 @@ impl DiskSpeed {
 
 const ALIGNMENT: usize = 4096;
 
-/// Measures the disk that `path` is or lies on: a device is read, in a folder a file is made and removed again.
+/// Measures the disk `path`, or the disk with that folder: a device is read; in a folder, files are made and
+/// removed.
 ///
 /// # Errors
-/// The folder cannot be written, or its file system takes no direct requests.
+/// The folder cannot be written, or its file system does not support direct requests.
 pub fn measure(path: &Path, trial: Trial) -> Result<DiskSpeed, SystemError> {
     let what = || format!("measure the disk of {}", path.display());
     if trial.request == 0 || !trial.request.is_multiple_of(ALIGNMENT) || trial.file < trial.request as u64 {
@@ -85,14 +86,14 @@ pub fn measure(path: &Path, trial: Trial) -> Result<DiskSpeed, SystemError> {
     phases().map_err(SystemError::doing(what()))
 }
 
-/// Sectors of 512 bytes in `/sys/class/block/NAME/size`.
+/// The size of a device, bytes, from its 512-byte sectors in `/sys/class/block/NAME/size`.
 fn size_of_device(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?;
     let sectors: u64 = fs::read_to_string(format!("/sys/class/block/{name}/size")).ok()?.trim().parse().ok()?;
     sectors.checked_mul(512)
 }
 
-/// A file that goes when this does.
+/// A file that is removed when this is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -114,7 +115,7 @@ fn open(path: &Path, make: bool) -> io::Result<File> {
     options.open(path)
 }
 
-/// A buffer that starts where direct requests must.
+/// A buffer with the alignment that direct requests need.
 struct Aligned {
     bytes: Vec<u8>,
     start: usize,
@@ -134,7 +135,7 @@ impl Aligned {
     }
 }
 
-/// Every block once, so that it can be read.
+/// Writes every block of the file once, so that it can be read.
 fn fill(file: &File, trial: Trial) -> io::Result<()> {
     let mut buffer = Aligned::new(trial.request);
     let until = Instant::now() + trial.span * 4;
@@ -146,7 +147,7 @@ fn fill(file: &File, trial: Trial) -> io::Result<()> {
     Ok(())
 }
 
-/// One request after the other for the trial's span; bytes a second.
+/// Makes one request after the other for the trial's span; returns the rate, bytes a second.
 fn run(file: &File, trial: Trial, write: bool) -> io::Result<u64> {
     let mut buffer = Aligned::new(trial.request);
     let held = file.metadata()?.len();

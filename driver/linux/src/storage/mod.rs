@@ -1,9 +1,10 @@
-//! Disks as resources that can be reserved: what is *not* reserved is held back to the capacity less the reservations.
+//! Reservations of disks: processes *without* a reservation are limited to the capacity minus the
+//! reservations.
 //!
-//! Amounts are bytes a second, of each direction. A kernel offers no reservation of a disk, only limits; so all that is
-//! unreserved lives in one group (on hosts that opt in: see [`crate::cgroup::GroupTree`]) and gets the limit. Of several
-//! reservations on one disk each is held to its own, so that none takes another's; a single one takes what it can.
-//! On a host that has not opted in, only a cap on the reserved process is possible.
+//! Amounts are bytes a second, of each direction. A kernel has only limits, no reservations of a disk. So all
+//! unreserved processes are in one group (on hosts that opt in: see [`crate::cgroup::GroupTree`]), which gets
+//! the limit. If one disk has several reservations, each is limited to its own rate; a single one is not
+//! limited. On a host that has not opted in, only a cap on the reserved process is possible.
 
 pub mod device;
 pub mod limits;
@@ -21,72 +22,72 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The controller of version 2, and by which the tree knows us.
+/// The controller of version 2, and our name as a user of the tree.
 const IO: &str = "io";
-/// The unreserved never get less, bytes a second: nothing at all would hang them for ever.
+/// The least limit of the unreserved processes, bytes a second: zero would block them for ever.
 const LEAST: u64 = 64 << 10;
-/// How often it is looked whether all is still as it was made.
+/// The interval between checks that the limits are still in place.
 const LOOK_EVERY: Duration = Duration::from_millis(1000);
 
 /// A disk that can be reserved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReservableDisk {
-    /// Which.
+    /// Its device.
     pub device: Device,
-    /// What it gives, bytes a second of each direction.
+    /// Its capacity, bytes a second of each direction.
     pub capacity: u64,
-    /// Bytes of the requests with which that was measured: the unreserved get as many requests as make up their bytes.
-    /// `None`: requests are not counted.
+    /// The request size at which the capacity was measured, bytes: the unreserved processes get as many
+    /// requests as their bytes at this size. `None`: requests are not limited.
     pub request: Option<u64>,
 }
 
-/// Something that happened without being asked for.
+/// An event that no call asked for.
 #[derive(Debug)]
 pub enum DiskNotice {
-    /// A process of a reservation was moved away, or its group removed, by another program; it is back.
+    /// Another program moved a process of a reservation away, or removed its group; the process is back.
     Strayed {
         /// The reservation.
         name: String,
         /// The process.
         pid: u32,
     },
-    /// A disk is gone: its reservations have nothing to hold on to.
+    /// A disk is gone: its reservations are void.
     Gone(String),
-    /// The kernel said no to something that should be.
+    /// The kernel refused a necessary change.
     Fault(SystemError),
 }
 
-/// A reservation as it is now.
+/// The current state of a reservation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DiskStatus {
-    /// Bytes a second.
+    /// The reserved rate, bytes a second.
     pub rate: u64,
-    /// What the kernel holds, read at this moment; empty while nothing is bound.
+    /// The kernel's settings, read at this moment; empty while no target is bound.
     pub installed: String,
-    /// Bytes a second that were got in the last whole interval, both directions.
+    /// The rate of the last whole interval, bytes a second, both directions.
     pub seen: Option<GaugeReading>,
-    /// The same of all that is not reserved, where it has a group.
+    /// The same for all unreserved processes, if they have a group.
     pub rest: Option<GaugeReading>,
-    /// The processes that are served.
+    /// The processes that it serves.
     pub members: Vec<u32>,
 }
 
-/// What is reserved of the disks of this host.
+/// The reservations of the disks of this host.
 #[derive(Debug)]
 pub struct Storage {
     tree: Arc<Mutex<GroupTree>>,
     opted_in: bool,
     disks: BTreeMap<String, ReservableDisk>,
-    /// By disk and reservation.
+    /// By disk and name of the reservation.
     reservations: BTreeMap<(String, String), Reservation>,
-    /// What the unreserved were seen to do, by disk.
+    /// The measured rates of the unreserved processes, by disk.
     rest: BTreeMap<String, Gauge>,
     looked: Option<Instant>,
-    /// What gauges count their time from.
+    /// The origin of the gauges' time.
     origin: Instant,
 }
 
-/// What a reservation serves.
+/// The target of a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Bound {
     Process(u32),
@@ -98,14 +99,14 @@ enum Bound {
 struct Reservation {
     rate: u64,
     bound: Option<Bound>,
-    /// Found in the record of an earlier one, and not enabled since.
+    /// True if it comes from the record of an earlier agent and was not enabled since.
     left: bool,
     gauge: Gauge,
 }
 
 impl Storage {
-    /// With groups of `tree`; `disks` by the name that reservations know them by. What an earlier one left is kept as
-    /// it is: see [`Storage::keep_only_enabled`].
+    /// Reservations with groups of `tree`; `disks` by the names that reservations use. Those of an earlier
+    /// agent are kept: see [`Storage::keep_only_enabled`].
     pub fn open(tree: Arc<Mutex<GroupTree>>, opted_in: bool, disks: BTreeMap<String, ReservableDisk>) -> Storage {
         let mut reservations = BTreeMap::new();
         for disk in disks.keys() {
@@ -116,7 +117,7 @@ impl Storage {
         Storage { tree, opted_in, disks, reservations, rest: BTreeMap::new(), looked: None, origin: Instant::now() }
     }
 
-    /// What a reservation is worth here.
+    /// The strength of a reservation on this host.
     pub fn kind(&self) -> ShareKind {
         if self.opted_in { ShareKind::Guarantee } else { ShareKind::Cap }
     }
@@ -126,20 +127,20 @@ impl Storage {
         &self.disks
     }
 
-    /// Releases what an earlier one left and nobody has enabled since.
+    /// Releases reservations of an earlier agent that were not enabled since.
     ///
     /// # Errors
-    /// The kernel says no.
+    /// The kernel refuses.
     pub fn keep_only_enabled(&mut self) -> Result<(), SystemError> {
         let left = self.reservations.iter().filter(|(_, found)| found.left).map(|(key, _)| key.clone());
         let left: Vec<(String, String)> = left.collect();
         self.disable_all(left)
     }
 
-    /// The window of reservation `name` on `disk` begins, or it has another rate from now on. Nothing is bound by this.
+    /// Starts the window of reservation `name` on `disk`, or changes its rate. It binds no target.
     ///
     /// # Errors
-    /// There is no such disk, or the kernel says no; then the rate is what it was.
+    /// There is no such disk, or the kernel refuses; the rate is then unchanged.
     pub fn enable(&mut self, disk: &str, name: &str, rate: u64) -> Result<(), SystemError> {
         self.disk(disk)?;
         let key = (disk.to_owned(), name.to_owned());
@@ -169,10 +170,11 @@ impl Storage {
         Err(SystemError::because(what(), io::Error::other(format!("the device {} is gone", disk.device.name))))
     }
 
-    /// Serves process `pid`, with all children that it will have, by reservation `name` on `disk` from now on.
+    /// Serves process `pid` with all its future children by reservation `name` on `disk` from now on.
     ///
     /// # Errors
-    /// The reservation is not enabled, the process does not run, or the kernel says no; then all is as before.
+    /// The reservation is not enabled, the process does not run, or the kernel refuses; the state is then
+    /// unchanged.
     pub fn bind(&mut self, disk: &str, name: &str, pid: u32) -> Result<ShareKind, SystemError> {
         self.disk(disk)?;
         let key = (disk.to_owned(), name.to_owned());
@@ -194,11 +196,11 @@ impl Storage {
         Ok(self.kind())
     }
 
-    /// Serves all processes of a group of another program, those to come as well, by reservation `name` on `disk`; see
-    /// [`crate::cpu::Cpu::bind_group`].
+    /// Serves all processes of a group of another program, present and future, by reservation `name` on
+    /// `disk`; see [`crate::cpu::Cpu::bind_group`].
     ///
     /// # Errors
-    /// As there; or the group has a limit of its own on this disk.
+    /// As [`crate::cpu::Cpu::bind_group`]; or the group has a limit of its own on this disk.
     pub fn bind_group(&mut self, disk: &str, name: &str, path: &str) -> Result<ShareKind, SystemError> {
         self.disk(disk)?;
         let refused = |why: String| SystemError::because(format!("bind the group {path}"), io::Error::other(why));
@@ -228,7 +230,7 @@ impl Storage {
         Ok(self.kind())
     }
 
-    /// What was tried is so, or as it was.
+    /// Records the new target if the attempt succeeded, else undoes it.
     fn settle(
         &mut self,
         key: &(String, String),
@@ -245,7 +247,7 @@ impl Storage {
         served
     }
 
-    /// A process, or else the group at a path.
+    /// Serves a process, or else the group at a path.
     fn serve(&mut self, disk: &str, name: &str, rate: u64, whose: Result<u32, &str>) -> Result<(), SystemError> {
         let mut tree = locked(&self.tree);
         if let Err(path) = whose {
@@ -266,10 +268,10 @@ impl Storage {
         tree.put(name, pid).map(|_| ())
     }
 
-    /// The window of a reservation ends, or it is cancelled.
+    /// Ends the window of a reservation, or cancels it.
     ///
     /// # Errors
-    /// The kernel says no.
+    /// The kernel refuses.
     pub fn disable(&mut self, disk: &str, name: &str) -> Result<(), SystemError> {
         self.reservations.remove(&(disk.to_owned(), name.to_owned()));
         if let Some(found) = self.disks.get(disk) {
@@ -291,8 +293,8 @@ impl Storage {
         if any { Ok(()) } else { tree.let_go(IO) }
     }
 
-    /// Writes the limits of a disk: of the unreserved what the reservations leave; of each of several reservations its
-    /// own.
+    /// Writes the limits of a disk: the unreserved processes get the rest of the capacity; if there are
+    /// several reservations, each gets its own rate.
     fn write(&self, disk: &str) -> Result<(), SystemError> {
         let Some(found) = self.disks.get(disk).filter(|found| found.device.is_there()) else { return Ok(()) };
         let tree = locked(&self.tree);
@@ -315,8 +317,8 @@ impl Storage {
         Ok(())
     }
 
-    /// To be called every hundred milliseconds or so while [`Storage::is_watched`]: gathers who was put into the
-    /// parent, brings back who was taken out of a group, sets limits that are gone again, measures.
+    /// Call it about every hundred milliseconds while [`Storage::is_watched`]: it gathers new processes of
+    /// the parent, returns strayed processes to their groups, restores limits, and measures.
     pub fn tick(&mut self) -> Vec<DiskNotice> {
         let now = Instant::now();
         if !self.is_watched() || self.looked.is_some_and(|at| now.saturating_duration_since(at) < LOOK_EVERY) {
@@ -360,12 +362,12 @@ impl Storage {
         notices
     }
 
-    /// Whether something is bound.
+    /// True if any reservation has a target.
     pub fn is_watched(&self) -> bool {
         self.reservations.values().any(|one| one.bound.is_some())
     }
 
-    /// A reservation as the kernel has it now.
+    /// The current state of a reservation in the kernel.
     pub fn status(&self, disk: &str, name: &str) -> Option<DiskStatus> {
         let one = self.reservations.get(&(disk.to_owned(), name.to_owned()))?;
         let found = self.disks.get(disk)?;
@@ -384,10 +386,10 @@ impl Storage {
         Some(DiskStatus { rate: one.rate, installed, seen: one.gauge.seen(), rest, members })
     }
 
-    /// Ends everything: the host is as it was.
+    /// Ends all reservations: the host is as before.
     ///
     /// # Errors
-    /// The first thing that would not go; everything has been tried.
+    /// The first failure; all other steps were tried.
     pub fn close(&mut self) -> Result<(), SystemError> {
         let all: Vec<(String, String)> = self.reservations.keys().cloned().collect();
         self.disable_all(all)
@@ -402,12 +404,12 @@ impl Storage {
     }
 }
 
-/// By which the tree knows a disk's use of a group.
+/// The name of a disk as a user of the tree.
 fn user(disk: &str) -> String {
     format!("disk-{disk}")
 }
 
-/// Whether a process is in a group, or in one below it.
+/// True if a process is in a group, or in one below it.
 fn is_inhabited(group: &ControlGroup) -> bool {
     let here = group.processes().is_ok_and(|all| all.iter().any(|&pid| !crate::cgroup::is_kernel_thread(pid)));
     here || group.children().iter().any(|name| is_inhabited(&group.child(name)))

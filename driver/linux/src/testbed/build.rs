@@ -1,4 +1,5 @@
-//! Making a testbed: namespaces, veth pairs, addresses, routes, and the settings that make its links behave as wires.
+//! Making a testbed: namespaces, veth pairs, addresses, routes, and the settings that make its links behave
+//! like wires.
 
 use super::record::{TestbedRecord, TestbedStep};
 use super::topology::{LinkEnd, PREFIX, PREFIX_V6, StaticRoute, TestbedNodeKind, Topology};
@@ -15,11 +16,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 use terms::IfIndex;
 
-/// Makes everything, writing each deed into `record` first. On a failure, what the record holds is still there:
-/// the caller removes it.
+/// Makes the testbed, recording each step in `record` first. After a failure the recorded objects still
+/// exist: the caller removes them.
 ///
 /// # Errors
-/// The first thing that could not be made. A namespace that was there before is not touched, and not recorded.
+/// The first failure. A namespace that already existed is neither changed nor recorded.
 pub fn build(topology: &Topology, record: &mut TestbedRecord) -> Result<Vec<Namespace>, SystemError> {
     topology.check().map_err(|wrong| SystemError::because("build the testbed", io::Error::other(wrong)))?;
     let mut namespaces = Vec::with_capacity(topology.nodes.len());
@@ -47,7 +48,7 @@ pub fn build(topology: &Topology, record: &mut TestbedRecord) -> Result<Vec<Name
     Ok(namespaces)
 }
 
-/// In the namespace of `node`: the pairs to nodes after it.
+/// In the namespace of `node`: makes the veth pairs to nodes after it.
 fn join(topology: &Topology, node: usize, ends: &[LinkEnd], namespaces: &[Namespace]) -> Result<(), SystemError> {
     let mut socket = open()?;
     for end in ends.iter().filter(|end| topology.links[end.link].ends[0] == node) {
@@ -61,7 +62,7 @@ fn join(topology: &Topology, node: usize, ends: &[LinkEnd], namespaces: &[Namesp
     Ok(())
 }
 
-/// In the namespace of `node`: settings, then links up, with addresses.
+/// In the namespace of `node`: writes settings, then sets links up, with addresses.
 fn configure(topology: &Topology, node: usize) -> Result<(), SystemError> {
     let ipv4 = "/proc/sys/net/ipv4";
     let forward = if topology.nodes[node].kind == TestbedNodeKind::Router { "1" } else { "0" };
@@ -116,7 +117,7 @@ fn add_routes(topology: &Topology, node: usize) -> Result<(), SystemError> {
 
 const IPV6: &str = "/proc/sys/net/ipv6";
 
-/// Whether this kernel speaks IPv6; without it a testbed has IPv4 alone.
+/// True if this kernel supports IPv6; without it a testbed has IPv4 only.
 fn has_ipv6() -> bool {
     Path::new(IPV6).exists()
 }

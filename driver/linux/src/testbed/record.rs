@@ -1,6 +1,7 @@
-//! What was made for a testbed, written down before it is made, so that a crash in the middle leaves no orphan.
+//! The record of a testbed's objects, written before each is made, so that a crash leaves no orphan.
 //!
-//! A text file, one deed a line: `netns NAME`, `process PID START WHAT`. What is no longer there is no error.
+//! A text file, one object per line: `netns NAME`, `process PID START WHAT`. An object that no longer exists
+//! is no error.
 
 use crate::error::SystemError;
 use crate::netns::Namespace;
@@ -21,27 +22,27 @@ pub struct TestbedRecord {
     path: PathBuf,
 }
 
-/// A line of it.
+/// A line of the record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TestbedStep {
-    /// A namespace of this name.
+    /// A namespace with this name.
     Namespace(String),
-    /// A process, and what it is.
+    /// A process, and its description.
     Process(ProcessId, String),
 }
 
 impl TestbedRecord {
-    /// Begins one in the testbed's folder.
+    /// Starts a record in the testbed's folder.
     ///
     /// # Errors
-    /// There is one already, or it cannot be written.
+    /// There is already a record, or it cannot be written.
     pub fn begin(dir: &Path) -> Result<TestbedRecord, SystemError> {
         let path = dir.join(FILE);
         let file = OpenOptions::new().append(true).create_new(true).open(&path);
         Ok(TestbedRecord { file: file.map_err(SystemError::doing(format!("write {}", path.display())))?, path })
     }
 
-    /// Writes a line down, before the deed where that is possible.
+    /// Adds a line, before the step if possible.
     ///
     /// # Errors
     /// It cannot be written.
@@ -54,10 +55,10 @@ impl TestbedRecord {
     }
 }
 
-/// Reads the record of the testbed in `dir`; empty where there is none. A line that a crash cut off is passed over.
+/// Reads the record of the testbed in `dir`; empty if there is none. A line that a crash cut off is skipped.
 ///
 /// # Errors
-/// It cannot be read.
+/// The record cannot be read.
 pub fn read(dir: &Path) -> Result<Vec<TestbedStep>, SystemError> {
     let path = dir.join(FILE);
     match fs::read_to_string(&path) {
@@ -82,11 +83,11 @@ fn parse(line: &str) -> Option<TestbedStep> {
     }
 }
 
-/// Removes what was made: namespaces by their names, mounts below `dir`, and `dir` itself. Processes are the
-/// caller's to stop first. Everything is tried; the first failure is told.
+/// Removes the recorded namespaces, mounts below `dir`, and `dir` itself. The caller stops the processes
+/// first. All steps are tried; the first failure is returned.
 ///
 /// # Errors
-/// Something would not go.
+/// An object could not be removed.
 pub fn remove(dir: &Path, made: &[TestbedStep]) -> Result<(), SystemError> {
     let mut first = Ok(());
     let mut note = |result: Result<(), SystemError>| {
@@ -111,10 +112,10 @@ pub fn remove(dir: &Path, made: &[TestbedStep]) -> Result<(), SystemError> {
     first
 }
 
-/// Unmounts whatever is mounted below `dir` (an agent that was killed leaves its bpffs), innermost first.
+/// Unmounts all mounts below `dir` (a killed agent leaves its bpffs), innermost first.
 ///
 /// # Errors
-/// A mount would not go.
+/// A mount could not be unmounted.
 pub fn unmount_below(dir: &Path) -> Result<(), SystemError> {
     let mounts = fs::read("/proc/self/mountinfo").map_err(SystemError::doing("read /proc/self/mountinfo"))?;
     let inside = |line: &[u8]| mount_point(line).filter(|path| path.starts_with(dir) && path != dir);

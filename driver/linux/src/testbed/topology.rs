@@ -1,4 +1,4 @@
-//! What a testbed consists of, and what follows from it: names, addresses and routes, the same every time.
+//! The description of a testbed, and its derived names, addresses and routes, the same every time.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -7,11 +7,11 @@ use terms::Rate;
 /// A testbed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Topology {
-    /// Its name; the prefix of its namespaces.
+    /// Its name, which is also the prefix of its namespaces.
     pub name: String,
-    /// Nodes, by unique names.
+    /// Its nodes, with unique names.
     pub nodes: Vec<TestbedNode>,
-    /// Links between them.
+    /// The links between them.
     pub links: Vec<TestbedLink>,
 }
 
@@ -20,16 +20,16 @@ pub struct Topology {
 pub struct TestbedNode {
     /// Name.
     pub name: String,
-    /// Whether it forwards.
+    /// Host or router.
     pub kind: TestbedNodeKind,
 }
 
-/// What a node does with the packets of others.
+/// The treatment of packets for other nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TestbedNodeKind {
-    /// Nothing.
+    /// A host: it forwards no packets.
     Host,
-    /// Forwards them.
+    /// A router: it forwards packets.
     Router,
 }
 
@@ -51,7 +51,7 @@ pub struct LinkEnd {
     pub link: usize,
     /// Position of the node at the other end.
     pub peer: usize,
-    /// Interface name: `to-PEER`, cut to what the kernel takes and numbered where that is not unique.
+    /// Interface name: `to-PEER`, cut to the kernel's limit and numbered if that is not unique.
     pub interface: String,
     /// Address.
     pub address: Ipv4Addr,
@@ -68,22 +68,22 @@ pub struct StaticRoute {
     pub gateway: Ipv4Addr,
 }
 
-/// Every link is a network of this length.
+/// The prefix length of each link's network.
 pub const PREFIX: u8 = 30;
-/// And of this one in IPv6.
+/// The same for IPv6.
 pub const PREFIX_V6: u8 = 64;
-/// Most links: 10.0.0.0/8 holds one /24 for each.
+/// The most links: 10.0.0.0/8 has one /24 for each.
 pub const MAX_LINKS: usize = 1 << 16;
-/// Most nodes.
+/// The most nodes.
 pub const MAX_NODES: usize = 1 << 12;
 /// IFNAMSIZ without the final zero.
 const MAX_INTERFACE_NAME: usize = 15;
 
 impl Topology {
-    /// Whether it can be built; if not, a sentence.
+    /// Checks that it can be built; the error is a sentence.
     ///
     /// # Errors
-    /// A limit is passed, an end is nowhere, or a link goes from a node to itself.
+    /// A limit is exceeded, an end does not exist, or a link joins a node to itself.
     pub fn check(&self) -> Result<(), String> {
         if self.links.len() > MAX_LINKS || self.nodes.len() > MAX_NODES {
             return Err(format!("a testbed has at most {MAX_NODES} nodes and {MAX_LINKS} links"));
@@ -136,12 +136,12 @@ impl Topology {
         ends
     }
 
-    /// A node's address for others to talk to: that of its first end.
+    /// A node's main address: that of its first end.
     pub fn address(&self, node: usize) -> Option<Ipv4Addr> {
         self.ends(node).first().map(|end| end.address)
     }
 
-    /// A node's routes to the networks that it is not on: fewest hops, by the earliest link among equals; never
+    /// A node's routes to the networks that it is not on: fewest hops, the earliest link among equals, never
     /// through a host.
     pub fn routes(&self, node: usize) -> Vec<StaticRoute> {
         let first_hops = self.first_hops(node);
@@ -163,7 +163,7 @@ impl Topology {
         self.nodes[node].kind == TestbedNodeKind::Router
     }
 
-    /// For each node: how far it is, and through which gateway.
+    /// For each node: the number of hops to it, and the first gateway.
     fn first_hops(&self, from: usize) -> Vec<Option<(usize, Ipv4Addr)>> {
         let all: Vec<Vec<LinkEnd>> = (0..self.nodes.len()).map(|node| self.ends(node)).collect();
         let mut found: Vec<Option<(usize, Ipv4Addr)>> = vec![None; self.nodes.len()];

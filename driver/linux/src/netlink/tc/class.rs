@@ -1,57 +1,57 @@
 //! HTB classes: RTM_NEWTCLASS, RTM_DELTCLASS, RTM_GETTCLASS.
 //!
-//! Rates are bytes/s, as the kernel keeps them. Bursts are *times* in the kernel: how long the burst lasts at the
-//! rate, in ticks of 64 ns; so a burst that is written comes back to the tick. `tc`, which goes through a table of
-//! sizes, gets other numbers back than it wrote.
+//! Rates are bytes/s, as in the kernel. Bursts are *times* in the kernel: the duration of the burst at the
+//! rate, in ticks of 64 ns; so a burst is read back exactly as it was written. `tc` goes through a table of
+//! sizes and reads back other numbers than it wrote.
 
 use super::{ECHO, HEADER, Stats, TCA_KIND, TCA_OPTIONS, TcHandle, header, stats};
 use crate::netlink::message::{Attributes, NetlinkMessage, u32_at};
 use crate::netlink::socket::{Error, Reply, Result, Socket};
 use terms::IfIndex;
 
-/// Nanoseconds in a tick of the packet scheduler.
+/// The tick of the packet scheduler, ns.
 pub const TICK_NS: u64 = 64;
 
-/// What an HTB class is told.
+/// The parameters of an HTB class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HtbClass {
-    /// Guaranteed, bytes/s; not zero.
+    /// The guaranteed rate, bytes/s; not zero.
     pub rate: u64,
-    /// At most, bytes/s; not below `rate`.
+    /// The maximum rate, bytes/s; not below `rate`.
     pub ceil: u64,
-    /// How long its burst lasts at `rate`, ticks.
+    /// The duration of its burst at `rate`, ticks.
     pub burst: u32,
-    /// How long its burst lasts at `ceil`, ticks.
+    /// The duration of its burst at `ceil`, ticks.
     pub ceil_burst: u32,
-    /// What it may send at its turn among those that borrow, bytes.
+    /// Bytes per turn among classes that borrow.
     pub quantum: u32,
-    /// Order among those that borrow, 0 first, at most 7.
+    /// Priority among classes that borrow, 0 first, at most 7.
     pub prio: u32,
-    /// Bytes added to each packet for what the link adds beyond what the kernel counts.
+    /// Bytes added to each packet for the link's overhead that the kernel does not count.
     pub overhead: u16,
 }
 
-/// A class as found.
+/// A class as the kernel reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcClass {
     /// Its interface.
     pub oif: IfIndex,
-    /// Its name.
+    /// Its handle.
     pub handle: TcHandle,
-    /// Its parent class; [`TcHandle::ROOT`] if it hangs from the qdisc itself.
+    /// Its parent class; [`TcHandle::ROOT`] if its parent is the qdisc itself.
     pub parent: TcHandle,
-    /// Its queue's handle; [`TcHandle::NONE`]: the kernel's default, or it has children.
+    /// The handle of its queue; [`TcHandle::NONE`]: the kernel's default, or it has children.
     pub leaf: TcHandle,
-    /// `None` if it is a class of some other discipline.
+    /// Its parameters; `None` if it is a class of another discipline.
     pub htb: Option<HtbClass>,
-    /// What it counted.
+    /// Its counters.
     pub stats: Stats,
 }
 
 const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
-/// Length of `struct tc_ratespec`; two of them begin `struct tc_htb_opt`.
+/// The length of `struct tc_ratespec`; two of them begin `struct tc_htb_opt`.
 const RATESPEC: usize = 12;
 /// The link layer whose packet lengths need no table.
 const LINKLAYER_ETHERNET: u8 = 1;
@@ -64,7 +64,7 @@ impl Socket {
         Ok(replies.iter().filter_map(class).filter(|c| c.oif == oif).collect())
     }
 
-    /// One class; `None` if it is not there.
+    /// One class; `None` if it does not exist.
     pub fn class(&mut self, oif: IfIndex, handle: TcHandle) -> Result<Option<TcClass>> {
         const WHAT: &str = "look a class up";
         match self.get(WHAT, NetlinkMessage::new(libc::RTM_GETTCLASS, ECHO, &header(oif, handle, TcHandle::NONE))) {
@@ -74,19 +74,20 @@ impl Socket {
         }
     }
 
-    /// Adds a class. The kernel puts one whose parent is absent elsewhere and says nothing: look at it afterwards.
+    /// Adds a class. The kernel silently places a class whose parent is absent elsewhere: read it back
+    /// afterwards.
     ///
     /// # Errors
-    /// EEXIST if it is there.
+    /// EEXIST: the class exists.
     pub fn add_class(&mut self, oif: IfIndex, handle: TcHandle, parent: TcHandle, htb: &HtbClass) -> Result<()> {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         self.request("add a class", describe(flags, oif, handle, parent, htb))
     }
 
-    /// Changes a class in place; its counters and its queue stay.
+    /// Changes the parameters of a class; its counters and its queue stay.
     ///
     /// # Errors
-    /// ENOENT if it is not there.
+    /// ENOENT: the class does not exist.
     pub fn change_class(&mut self, oif: IfIndex, handle: TcHandle, parent: TcHandle, htb: &HtbClass) -> Result<()> {
         self.request("change a class", describe(0, oif, handle, parent, htb))
     }
@@ -94,7 +95,7 @@ impl Socket {
     /// Removes a class.
     ///
     /// # Errors
-    /// EBUSY while it has children.
+    /// EBUSY: it has children.
     pub fn delete_class(&mut self, oif: IfIndex, handle: TcHandle) -> Result<()> {
         self.request(
             "remove a class",

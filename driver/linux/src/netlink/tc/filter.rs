@@ -1,6 +1,6 @@
 //! eBPF classifiers at clsact: RTM_NEWTFILTER, RTM_DELTFILTER, RTM_GETTFILTER (`linux/pkt_cls.h`, tc-bpf(8)).
 //!
-//! They hang where TCX links hang on newer kernels, and outlive their process by themselves.
+//! They are the substitute for TCX links on older kernels, and persist without their process.
 
 use super::{HEADER, TCA_KIND, TCA_OPTIONS, TcHandle, header};
 use crate::netlink::message::{Attributes, NetlinkMessage, u32_at};
@@ -8,16 +8,16 @@ use crate::netlink::socket::{Reply, Result, Socket};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use terms::IfIndex;
 
-/// A filter as found.
+/// A filter as the kernel reports it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TcFilter {
-    /// Where it hangs: [`TcHandle::EGRESS`] or [`TcHandle::INGRESS`].
+    /// Its hook: [`TcHandle::EGRESS`] or [`TcHandle::INGRESS`].
     pub parent: TcHandle,
-    /// Its turn among others, first to last.
+    /// Its position among the filters, lowest first.
     pub priority: u16,
-    /// Its number.
+    /// Its handle.
     pub handle: u32,
-    /// The kernel's number of its eBPF program; `None`: another kind of filter.
+    /// The kernel's id of its eBPF program; `None`: another kind of filter.
     pub program: Option<u32>,
 }
 
@@ -25,17 +25,17 @@ const TCA_BPF_FD: u16 = 6;
 const TCA_BPF_NAME: u16 = 7;
 const TCA_BPF_FLAGS: u16 = 8;
 const TCA_BPF_ID: u16 = 11;
-/// The program's verdict is the filter's.
+/// The program's verdict is that of the filter.
 const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 /// For packets of every protocol (ETH_P_ALL), network order.
 const ALL_PROTOCOLS: u16 = 3u16.to_be();
 
 impl Socket {
-    /// Hangs a program at clsact, or puts it in place of the one of the same priority and handle; no packet passes
-    /// without one.
+    /// Attaches a program to clsact, or replaces the program of the same priority and handle; no packet
+    /// passes without a program.
     ///
     /// # Errors
-    /// EINVAL or ENOENT if there is no clsact.
+    /// EINVAL or ENOENT: there is no clsact.
     pub fn put_bpf_filter(
         &mut self,
         oif: IfIndex,
@@ -61,7 +61,7 @@ impl Socket {
         self.request("remove an eBPF filter", message)
     }
 
-    /// All filters that hang there; none if there is no clsact.
+    /// All filters of this hook; none if there is no clsact.
     pub fn filters(&mut self, oif: IfIndex, parent: TcHandle) -> Result<Vec<TcFilter>> {
         let message = NetlinkMessage::new(libc::RTM_GETTFILTER, 0, &head(oif, parent, (0, 0)));
         match self.dump("list the filters", message) {

@@ -12,36 +12,36 @@ use terms::IfIndex;
 pub struct TcHandle(pub u32);
 
 impl TcHandle {
-    /// None: the kernel's own default qdiscs have it.
+    /// No handle: that of the kernel's default qdiscs.
     pub const NONE: TcHandle = TcHandle(0);
     /// As a parent: the root of the interface.
     pub const ROOT: TcHandle = TcHandle(u32::MAX);
     /// As a parent: the place of clsact.
     pub const CLSACT: TcHandle = TcHandle(0xffff_fff1);
 
-    /// As a filter's parent: clsact, packets that leave.
+    /// As a filter's parent: packets that leave, at clsact.
     pub const EGRESS: TcHandle = TcHandle(0xffff_fff3);
-    /// As a filter's parent: clsact, packets that come.
+    /// As a filter's parent: packets that come in, at clsact.
     pub const INGRESS: TcHandle = TcHandle(0xffff_fff2);
 
-    /// `major:minor`.
+    /// The handle `major:minor`.
     pub const fn new(major: u16, minor: u16) -> TcHandle {
         TcHandle((major as u32) << 16 | minor as u32)
     }
 
-    /// The qdisc's half.
+    /// The number of the qdisc.
     pub const fn major(self) -> u16 {
         (self.0 >> 16) as u16
     }
 
-    /// The class's half.
+    /// The number of the class.
     pub const fn minor(self) -> u16 {
         self.0 as u16
     }
 }
 
 impl std::fmt::Debug for TcHandle {
-    /// As `tc` writes it: `5c1c:2`, both halves hexadecimal.
+    /// The form that `tc` prints: `5c1c:2`, both halves hexadecimal.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match *self {
             TcHandle::ROOT => f.write_str("root"),
@@ -51,7 +51,7 @@ impl std::fmt::Debug for TcHandle {
     }
 }
 
-/// What a qdisc or class has counted; bytes are as the kernel counts them (link header included).
+/// The counters of a qdisc or class; bytes are as the kernel counts them (link header included).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Bytes sent.
@@ -66,16 +66,17 @@ pub struct Stats {
     pub backlog: u32,
 }
 
-/// Attributes of both kinds of message.
+/// Attributes of messages about qdiscs and classes.
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const TCA_STATS2: u16 = 7;
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_PKT64: u16 = 8;
-/// Without it the kernel tells everybody but the one who asked for a single qdisc or class.
+/// Without this flag the kernel does not answer a request for a single qdisc or class to the requester
+/// itself.
 const ECHO: u16 = libc::NLM_F_ECHO as u16;
-/// Length of `struct tcmsg`.
+/// The length of `struct tcmsg`.
 const HEADER: usize = 20;
 
 fn header(oif: IfIndex, handle: TcHandle, parent: TcHandle) -> [u8; HEADER] {

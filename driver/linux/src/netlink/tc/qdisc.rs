@@ -5,32 +5,32 @@ use crate::netlink::message::{Attributes, NetlinkMessage, u32_at};
 use crate::netlink::socket::{Error, Reply, Result, Socket};
 use terms::IfIndex;
 
-/// What a qdisc is. Only what we install ourselves is read in detail.
+/// The kind of a qdisc. Only kinds that we install are read in detail.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Discipline {
-    /// Hierarchical token bucket; unclassified packets go to the class of this minor number.
+    /// Hierarchical token bucket; unclassified packets go to the default class.
     Htb {
-        /// Minor number of the default class.
+        /// The minor number of the default class.
         default: u16,
     },
-    /// A queue of at most so many packets.
+    /// A queue of limited length in packets.
     Pfifo {
-        /// Packets.
+        /// The most packets.
         limit: u32,
     },
-    /// A queue of at most so many bytes, as the kernel counts them.
+    /// A queue of limited length in bytes, as the kernel counts them.
     Bfifo {
-        /// Bytes.
+        /// The most bytes.
         limit: u32,
     },
-    /// The place where eBPF programs hang that are no TCX links.
+    /// The hook for eBPF programs without TCX links.
     Clsact,
-    /// Any other, by its kernel name; made without options.
+    /// Another kind, by its kernel name; made without options.
     Other(String),
 }
 
 impl Discipline {
-    /// Its kernel name.
+    /// The kernel's name of the kind.
     pub fn name(&self) -> &str {
         match self {
             Discipline::Htb { .. } => "htb",
@@ -42,23 +42,23 @@ impl Discipline {
     }
 }
 
-/// A qdisc as found.
+/// A qdisc as the kernel reports it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Qdisc {
     /// Its interface.
     pub oif: IfIndex,
-    /// Its name; [`TcHandle::NONE`]: the kernel put it there by default.
+    /// Its handle; [`TcHandle::NONE`]: it is a default of the kernel.
     pub handle: TcHandle,
-    /// [`TcHandle::ROOT`], or the class that it is the queue of.
+    /// [`TcHandle::ROOT`], or the class whose queue it is.
     pub parent: TcHandle,
-    /// What it is.
+    /// Its kind.
     pub discipline: Discipline,
-    /// What it counted.
+    /// Its counters.
     pub stats: Stats,
 }
 
 const TCA_HTB_INIT: u16 = 2;
-/// What the kernel accepts as HTB's version, and a divisor that plays no part where every quantum is given.
+/// The version of HTB that the kernel accepts, and a divisor that has no effect if every quantum is given.
 const HTB_VERSION: u32 = 3;
 const HTB_RATE_TO_QUANTUM: u32 = 10;
 
@@ -70,7 +70,7 @@ impl Socket {
         Ok(replies.iter().filter_map(qdisc).filter(|q| q.oif == oif).collect())
     }
 
-    /// The root qdisc of an interface; `None` where the kernel shows none (it is down and never had one).
+    /// The root qdisc of an interface; `None` if the kernel reports none (it is down and never had one).
     pub fn root_qdisc(&mut self, oif: IfIndex) -> Result<Option<Qdisc>> {
         const WHAT: &str = "look the root qdisc up";
         let message = NetlinkMessage::new(libc::RTM_GETQDISC, ECHO, &header(oif, TcHandle::NONE, TcHandle::ROOT));
@@ -81,7 +81,7 @@ impl Socket {
         }
     }
 
-    /// The queue of a class; `None`: the kernel's own default.
+    /// The queue of a class; `None`: the kernel's default.
     pub fn leaf_qdisc(&mut self, oif: IfIndex, class: TcHandle) -> Result<Option<Qdisc>> {
         const WHAT: &str = "look a class's queue up";
         let message = NetlinkMessage::new(libc::RTM_GETQDISC, ECHO, &header(oif, TcHandle::NONE, class));
@@ -92,25 +92,25 @@ impl Socket {
         }
     }
 
-    /// Puts a qdisc in a place where there is none but the kernel's default.
+    /// Adds a qdisc in a place that has only the kernel's default.
     ///
     /// # Errors
-    /// EEXIST if the place is taken; ENOENT if this kernel has no such discipline.
+    /// EEXIST: the place has a qdisc; ENOENT: this kernel has no such discipline.
     pub fn add_qdisc(&mut self, oif: IfIndex, handle: TcHandle, parent: TcHandle, what: &Discipline) -> Result<()> {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         self.request("add a qdisc", describe(flags, oif, handle, parent, what))
     }
 
-    /// Changes a queue's limit in place; what waits in it stays.
+    /// Changes the limit of a queue; packets in it stay.
     ///
     /// # Errors
-    /// EINVAL if another kind of queue has this handle: remove that one first.
+    /// EINVAL: another kind of queue has this handle; remove that one first.
     pub fn replace_qdisc(&mut self, oif: IfIndex, handle: TcHandle, parent: TcHandle, what: &Discipline) -> Result<()> {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
         self.request("change a qdisc", describe(flags, oif, handle, parent, what))
     }
 
-    /// Removes a qdisc; the kernel puts its default back.
+    /// Removes a qdisc; the kernel restores its default.
     pub fn delete_qdisc(&mut self, oif: IfIndex, handle: TcHandle, parent: TcHandle) -> Result<()> {
         self.request("remove a qdisc", NetlinkMessage::new(libc::RTM_DELQDISC, 0, &header(oif, handle, parent)))
     }
