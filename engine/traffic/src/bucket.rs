@@ -1,8 +1,8 @@
 //! The token bucket, in exact integers (TOKEN_BUCKET_TSPEC of RFC 2215 section 3.6; policing of RFC 2211 section 3).
 //!
 //! Tokens are counted in 10^-9 bit, so that `rate [bit/s] x dt [ns]` is exact and nothing is divided per packet.
-//! A `u64` then holds [`TokenBucket::MAX_DEPTH`], about 2.3 GB. `dt` saturates at the time in which an empty bucket
-//! fills, so no product overflows, whatever the rate and however long the silence.
+//! A `u64` then holds [`TokenBucket::MAX_DEPTH`], about 2.3 GB. `dt` saturates at the time that fills an
+//! empty bucket, so no product overflows at any rate and after any pause.
 
 use crate::plan::BucketSpec;
 use crate::work::PER_BYTE;
@@ -14,15 +14,15 @@ pub struct TokenBucket {
     rate: u64,
     depth: u64,
     tokens: u64,
-    /// In which an empty bucket fills, ns, rounded up.
+    /// The time that fills an empty bucket, in ns, rounded up.
     fill: u64,
-    /// `tokens` were right then.
+    /// The time at which `tokens` were counted.
     at: Time,
     min_unit: u32,
 }
 
 impl TokenBucket {
-    /// A deeper bucket counts as this deep.
+    /// The largest depth; a deeper bucket counts as this deep.
     pub const MAX_DEPTH: Bytes = Bytes::new(u64::MAX / PER_BYTE);
 
     /// A full bucket.
@@ -32,7 +32,7 @@ impl TokenBucket {
         TokenBucket { rate, depth, tokens: depth, fill: fill_time(depth, rate), at: now, min_unit: spec.min_unit }
     }
 
-    /// Another rate, depth or minimum unit; the level stays, up to the new depth.
+    /// Changes rate, depth and minimum unit; the level stays, up to the new depth.
     pub fn change(&mut self, spec: &BucketSpec, now: Time) {
         self.fill_to(now);
         self.rate = spec.rate.as_bps();
@@ -42,8 +42,8 @@ impl TokenBucket {
         self.min_unit = spec.min_unit;
     }
 
-    /// Whether a packet of `len` bytes conforms now; if so, its tokens are taken, otherwise none are.
-    /// A packet shorter than the minimum policed unit counts as that long; one that is longer than the depth never
+    /// Takes the tokens of a packet of `len` bytes and returns true if it conforms now; otherwise takes none.
+    /// A packet shorter than the minimum policed unit counts as that long; one longer than the depth never
     /// conforms. Time that runs backwards adds nothing.
     pub fn take(&mut self, now: Time, len: u32) -> bool {
         self.fill_to(now);
@@ -55,12 +55,12 @@ impl TokenBucket {
         conforms
     }
 
-    /// Whether a packet would conform now; takes nothing.
+    /// True if a packet would conform now; takes nothing.
     pub fn would_take(&self, now: Time, len: u32) -> bool {
         self.cost(len) <= self.level_at(now)
     }
 
-    /// The first instant, not before `now`, at which the packet would conform if nothing else came; `None`: never.
+    /// The first instant, not before `now`, at which the packet conforms if no other comes; `None`: never.
     pub fn when(&self, now: Time, len: u32) -> Option<Time> {
         let cost = self.cost(len);
         let level = self.level_at(now);
@@ -88,7 +88,7 @@ impl TokenBucket {
         Bytes::new(self.level_at(now) / PER_BYTE)
     }
 
-    /// The depth, as far as it counts.
+    /// The depth, at most [`TokenBucket::MAX_DEPTH`].
     pub fn depth(&self) -> Bytes {
         Bytes::new(self.depth / PER_BYTE)
     }
@@ -112,7 +112,7 @@ fn depth_of(depth: Bytes) -> u64 {
     depth.min(TokenBucket::MAX_DEPTH).get() * PER_BYTE
 }
 
-/// Rounded up; never, at rate zero, unless there is nothing to fill.
+/// The time that fills `depth` at `rate`, rounded up; never at rate zero, unless the depth is zero.
 fn fill_time(depth: u64, rate: u64) -> u64 {
     if depth == 0 {
         0

@@ -1,15 +1,15 @@
-//! The classifier: from a packet's five-tuple to what was installed for it, at a cost that does not grow with the
-//! number of flows (DiffServ's multi-field classifier, RFC 2475 section 2.3.1, with exact matches only; a prefix is an
-//! exact match of what it leaves, [`crate::shapes`]).
+//! The classifier: from a packet's five-tuple to its installed entry, at a cost that does not grow with the
+//! number of flows (DiffServ's multi-field classifier, RFC 2475 section 2.3.1, with exact matches only; a
+//! prefix is an exact match of its fixed bits, [`crate::shapes`]).
 //!
-//! A hash table whose hash the driver keys, because the five-tuple is written by strangers: without the key they
+//! A hash table whose hash the driver keys, because strangers choose the five-tuples: without the key they
 //! cannot choose tuples that collide.
 
 use core::net::IpAddr;
 use hashbrown::HashTable;
 use terms::FlowKey;
 
-/// The limit on flows was reached.
+/// The limit on flows is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TableFull;
 
@@ -38,10 +38,10 @@ impl<T> Classifier<T> {
         self.table.find_mut(hash, |(k, _)| k == flow).map(|(_, value)| value)
     }
 
-    /// Adds a flow, or replaces its entry, which is given back.
+    /// Adds a flow, or replaces its entry and returns the old one.
     ///
     /// # Errors
-    /// [`TableFull`]; nothing has changed then.
+    /// [`TableFull`]; the table is unchanged.
     pub fn insert(&mut self, flow: FlowKey, value: T) -> Result<Option<T>, TableFull> {
         if let Some(old) = self.get_mut(&flow) {
             return Ok(Some(core::mem::replace(old, value)));
@@ -54,24 +54,24 @@ impl<T> Classifier<T> {
         Ok(None)
     }
 
-    /// Removes a flow and gives its entry back.
+    /// Removes a flow and returns its entry.
     pub fn remove(&mut self, flow: &FlowKey) -> Option<T> {
         let hash = self.hash(flow);
         let entry = self.table.find_entry(hash, |(k, _)| k == flow).ok()?;
         Some(entry.remove().0.1)
     }
 
-    /// Removes all flows; the room for them stays.
+    /// Removes all flows; their memory stays reserved.
     pub fn clear(&mut self) {
         self.table.clear();
     }
 
-    /// Flows in the table.
+    /// The number of flows in the table.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether there are none.
+    /// True if there is no flow.
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
@@ -114,8 +114,8 @@ fn words(ip: IpAddr) -> [u64; 2] {
     [(wide >> 64) as u64, wide as u64]
 }
 
-/// Both halves of the product, so that every input bit reaches every output bit. A zero factor would lose the
-/// other, so factors are made odd.
+/// Both halves of the product, so that every input bit reaches every output bit. Factors are made odd,
+/// because a zero factor would erase the other.
 fn fold(a: u64, b: u64) -> u64 {
     let wide = u128::from(a) * u128::from(b | 1);
     (wide >> 64) as u64 ^ wide as u64

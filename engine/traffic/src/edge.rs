@@ -1,11 +1,11 @@
-//! The edge of a DiffServ domain: where flows enter it they are told apart, policed and marked (RFC 2475 section 2.3;
-//! seed 002 section 4.2, there the committed access rate of edge routers). What exceeds a flow's bucket is dropped, so
-//! that the aggregate which leaves the edge is what was reserved; what exceeds a rule that leaves a field open goes on
-//! without a mark, because it may well be somebody else's. What conforms carries the code point of its service,
-//! and nodes behind the edge know code points alone. A premium code point that no rule gives is wiped: only a
+//! The edge of a DiffServ domain, where flows are classified, policed and marked as they enter it (RFC 2475 section
+//! 2.3; seed 002 section 4.2, there the committed access rate of edge routers). The edge drops the excess over a
+//! flow's bucket, so that the aggregate behind it is what was reserved; the excess over a rule with an open field
+//! goes on without a mark, because it may belong to another user. Conforming packets carry the code point of their
+//! service, and nodes behind the edge know only code points. A premium code point without a rule is wiped: only a
 //! reservation makes a packet premium. Signalling and the errors of ICMP belong to no rule ([`is_control`]).
 //!
-//! A packet belongs to the rule that names it most closely: the one with the fewest wildcards, in the order of [`ORDER`].
+//! A packet belongs to the most specific rule: the one with the fewest wildcards, in the order of [`ORDER`].
 
 use crate::bucket::TokenBucket;
 use crate::classifier::Classifier;
@@ -15,12 +15,12 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use terms::book::BoundFlow;
 use terms::{Dscp, FlowKey, IfIndex, PacketMeta, Time};
 
-/// On which way through an interface.
+/// The direction of packets at an interface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Side {
-    /// Where packets come in: an edge router's interface towards the hosts.
+    /// Incoming packets: an edge router's interface towards the hosts.
     Ingress,
-    /// Where packets leave, before they are classified: a host that is its own edge.
+    /// Outgoing packets, before they are classified: a host that is its own edge.
     Egress,
 }
 
@@ -29,11 +29,11 @@ pub enum Side {
 pub struct EdgeAt {
     /// The interface.
     pub interface: IfIndex,
-    /// Its side.
+    /// The side of the interface.
     pub side: Side,
 }
 
-/// A multi-field classifier's element (RFC 2475 section 2.3.1): a five-tuple in which `None` stands for anything.
+/// A multi-field classifier's element (RFC 2475 section 2.3.1): a five-tuple in which `None` is a wildcard.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct MultiField {
     /// Source address.
@@ -57,10 +57,10 @@ const ANY_DST_PORT: u8 = 16;
 /// The kind without wildcards.
 const EXACT: u8 = 0;
 
-/// How many kinds of wildcards there are.
+/// The number of kinds of wildcards.
 pub const KINDS: usize = 32;
 
-/// The kinds from the closest to the widest: fewer wildcards first, and of as many the smaller number.
+/// The kinds from the most to the least specific: fewer wildcards first, and of as many the smaller number.
 pub const ORDER: [u8; KINDS] = [
     0, 1, 2, 4, 8, 16, 3, 5, 6, 9, 10, 12, 17, 18, 20, 24, 7, 11, 13, 14, 19, 21, 22, 25, 26, 28, 15, 23, 27, 29, 30,
     31,
@@ -74,7 +74,7 @@ impl From<BoundFlow> for MultiField {
 }
 
 impl MultiField {
-    /// Exactly this flow.
+    /// The element that matches exactly this flow.
     pub fn exactly(flow: &FlowKey) -> MultiField {
         MultiField {
             src: Some(flow.src),
@@ -85,7 +85,7 @@ impl MultiField {
         }
     }
 
-    /// Which of its fields stand for anything: 1 the source, 2 the destination, 4 the protocol, 8 and 16 the ports.
+    /// The bits of its wildcards: 1 the source, 2 the destination, 4 the protocol, 8 and 16 the ports.
     pub fn kind(&self) -> u8 {
         let any = |is: bool, bit: u8| if is { bit } else { 0 };
         any(self.src.is_none(), ANY_SRC)
@@ -95,7 +95,7 @@ impl MultiField {
             | any(self.dst_port.is_none(), ANY_DST_PORT)
     }
 
-    /// The packet's fields as an element of that kind would name them.
+    /// The element of this kind with the packet's fields.
     pub fn of(kind: u8, flow: &FlowKey) -> MultiField {
         let named = |bit| kind & bit == 0;
         MultiField {
@@ -107,12 +107,12 @@ impl MultiField {
         }
     }
 
-    /// Whether some packet can match: both addresses, if both are named, are of one family.
+    /// True if some packet can match: two named addresses are of one family.
     pub fn is_possible(&self) -> bool {
         !matches!((self.src, self.dst), (Some(src), Some(dst)) if src.is_ipv4() != dst.is_ipv4())
     }
 
-    /// With zeroes where anything goes, of the family of what is named: a key that is equal for equal elements.
+    /// The element as a key, equal for equal elements: wildcards are zero, in the family of the named address.
     pub fn key(&self) -> FlowKey {
         let zero = match self.src.or(self.dst) {
             Some(IpAddr::V6(_)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -129,39 +129,39 @@ impl MultiField {
     }
 }
 
-/// What happens to a rule's packets.
+/// The treatment of a rule's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EdgeRule {
-    /// What exceeds it is dropped, or loses its mark where the rule leaves a field open.
+    /// The policer; excess packets are dropped, or lose their mark if the rule has an open field.
     pub bucket: BucketSpec,
-    /// What conforms carries this code point.
+    /// The code point of conforming packets.
     pub mark: Dscp,
 }
 
-/// Whether packets of this protocol are signalling, which no rule has: whoever had them could silence everybody's
-/// reservations. (Of ICMP the engine sees no types: the kernel's program lets rules have echoes alone.)
+/// True if packets of this protocol are signalling. No rule may match them: it could silence all
+/// reservations. (The engine sees no types of ICMP: the kernel's program lets rules match only echoes.)
 pub fn is_control(flow: &FlowKey) -> bool {
     flow.protocol == RSVP
 }
 
-/// RFC 2205.
+/// IP protocol of RSVP (RFC 2205).
 const RSVP: u8 = 46;
 
-/// What became of a packet at an edge.
+/// The result for a packet at an edge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Conditioned {
-    /// It goes on with this code point.
+    /// The packet goes on with this code point.
     Passed(Dscp),
-    /// It exceeded the bucket of a rule that names its whole five-tuple.
+    /// The packet exceeded the bucket of a rule that names its whole five-tuple.
     Dropped,
 }
 
-/// A limit was reached.
+/// The limit that was reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EdgeFull {
-    /// Of rules.
+    /// The number of rules.
     Rules,
-    /// Of kinds of wildcards at once: a packet is looked up once for each.
+    /// The number of kinds of wildcards at once: each costs a packet one look-up.
     Kinds,
 }
 
@@ -170,10 +170,10 @@ pub const MOST_RULES: usize = 16_384;
 /// The most kinds of wildcards at once.
 pub const MOST_KINDS: usize = 8;
 
-/// An edge at work.
+/// An edge with its rules.
 #[derive(Clone, Debug)]
 pub struct Edge {
-    /// The kinds that exist, the closest first.
+    /// The kinds that exist, the most specific first.
     tables: Vec<(u8, Classifier<Entry>)>,
     key: [u64; 2],
     rules: usize,
@@ -194,13 +194,13 @@ impl Edge {
         Edge { tables: Vec::new(), key, rules: 0, stripped: Counters::default() }
     }
 
-    /// A packet passes the edge, for whose code point nobody answers: it has come from a host, or this node sends it.
+    /// Conditions a packet with an untrusted code point: it comes from a host, or this node sends it.
     pub fn condition(&mut self, now: Time, packet: &PacketMeta) -> Conditioned {
         self.condition_from(now, packet, false)
     }
 
-    /// The same; `vouched`: it came in by another edge, or from a neighbour whose code points are believed, and keeps its
-    /// code point where no rule has it.
+    /// As [`Edge::condition`]; `vouched`: the packet came by another edge or from a trusted neighbour, and
+    /// keeps its code point unless a rule matches.
     pub fn condition_from(&mut self, now: Time, packet: &PacketMeta, vouched: bool) -> Conditioned {
         let tables = if is_control(&packet.flow) { &mut [] } else { self.tables.as_mut_slice() };
         for (kind, table) in tables {
@@ -231,7 +231,7 @@ impl Edge {
     /// Adds the rule, or changes it in place.
     ///
     /// # Errors
-    /// [`EdgeFull`]; nothing has changed then.
+    /// [`EdgeFull`]; the rules are unchanged.
     pub fn set(&mut self, now: Time, fields: MultiField, rule: EdgeRule) -> Result<(), EdgeFull> {
         let (kind, key) = (fields.kind(), fields.key());
         if let Some(entry) = self.entry_mut(&fields) {
@@ -274,13 +274,13 @@ impl Edge {
         self.tables.iter().flat_map(|(_, table)| table.iter().map(|(_, entry)| (entry.fields, entry.rule)))
     }
 
-    /// What a rule let through with its mark, and what exceeded it, IP bytes.
+    /// The packets that a rule marked, and its excess, in IP bytes.
     pub fn counters(&self, fields: &MultiField) -> Option<Counters> {
         let table = self.tables.iter().find(|(kind, _)| *kind == fields.kind());
         table.and_then(|(_, table)| table.get(&fields.key())).map(|entry| entry.counters)
     }
 
-    /// Packets that lost a premium code point which no rule gave them.
+    /// Packets that lost a premium code point because no rule matched.
     pub fn stripped(&self) -> Counters {
         self.stripped
     }

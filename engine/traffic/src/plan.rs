@@ -1,17 +1,17 @@
 //! The plan: classes and flows of each interface, and the operations that change them.
 //!
-//! One closed enum, [`PlanOp`], reaches every data plane. Operations are *desired state*: `Class` and `Flow` add or
-//! change in place, so that repeating one changes nothing, and a plane may be brought to a [`Plan`] by difference
-//! from whatever it finds. The plan separates *flow -> (bucket, class)*: many flows may share a class, each
-//! policed by a bucket of its own, or several by one bucket that holds them to a rate together (RFC 2205's shared
-//! styles); what exceeds the bucket is best effort.
+//! One closed enum, [`PlanOp`], reaches every data plane. Operations are *desired state*: `Class` and `Flow`
+//! add or change in place, so a repeated one changes nothing, and a plane can be brought to a [`Plan`] by
+//! difference from any state. The plan separates *flow -> (bucket, class)*: many flows may share a class,
+//! each policed by a bucket of its own, or several by one bucket for their joint rate (RFC 2205's shared
+//! styles); the excess over the bucket is best effort.
 //!
-//! At an *edge* ([`crate::edge`]) flows are policed and marked where they enter the network; behind it a class of the
-//! whole aggregate serves them by their code point, and no node there knows a single flow (RFC 2475).
+//! At an *edge* ([`crate::edge`]) flows are policed and marked as they enter the network; behind it a class
+//! of the whole aggregate serves them by their code point, and no node there knows a single flow (RFC 2475).
 //!
-//! A packet belongs to the flow that names it most closely: its five-tuple; else its sender, from any port, to its
-//! destination and port; else its addresses and protocol alone; else any sender to its destination and port; else any
-//! sender to its destination; else the prefixes that it lies in, the closest first ([`crate::shapes`]).
+//! A packet belongs to the most specific flow: its five-tuple; else its sender, from any port, to its destination and
+//! port; else its addresses and protocol alone; else any sender to its destination and port; else any sender to its
+//! destination; else the prefixes that contain it, the most specific first ([`crate::shapes`]).
 
 use crate::edge::{EdgeAt, EdgeRule, MultiField};
 use alloc::collections::BTreeMap;
@@ -26,20 +26,20 @@ pub struct ClassId(pub u16);
 impl ClassId {
     /// The link itself; parent of all.
     pub const LINK: ClassId = ClassId(1);
-    /// Best effort: whatever no flow entry names, and what exceeds a flow's bucket.
+    /// Best effort: packets without a flow entry, and the excess over a flow's bucket.
     pub const BEST_EFFORT: ClassId = ClassId(2);
     /// Signalling (RSVP), ARP and neighbour discovery: small, and never starved.
     pub const CONTROL: ClassId = ClassId(3);
     /// All controlled-load flows of the interface share this one; its rate is the sum that the ledger granted.
     pub const CONTROLLED_LOAD: ClassId = ClassId(4);
-    /// Premium foreground flows, by their code point ([`Dscp::EF`]), where nothing closer is known of a packet.
+    /// Premium foreground flows, by their code point ([`Dscp::EF`]), if no flow entry matches the packet.
     pub const PREMIUM: ClassId = ClassId(5);
     /// Premium background flows, by their code point (AF1x).
     pub const BACKGROUND: ClassId = ClassId(6);
     /// The first of the classes that belong to one guaranteed flow each.
     pub const FIRST_OWN: ClassId = ClassId(16);
 
-    /// The class that serves this code point, if there is one beside best effort.
+    /// The class for this code point, if there is one beside best effort.
     pub fn of_code_point(dscp: Dscp) -> Option<ClassId> {
         match dscp {
             Dscp::EF => Some(ClassId::PREMIUM),
@@ -49,59 +49,59 @@ impl ClassId {
     }
 }
 
-/// How a class is served. All rates are wire rates: link overhead included.
+/// The service of a class. All rates are wire rates: link overhead included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClassSpec {
-    /// What it is guaranteed (HFSC's real-time curve; HTB takes `m2` as `rate`, and a burst from `m1 * d`).
+    /// The guarantee (HFSC's real-time curve; HTB takes `m2` as `rate`, and a burst from `m1 * d`).
     pub real_time: Option<ServiceCurve>,
-    /// Its share of what nobody was guaranteed, in proportion to its siblings' (HFSC's link-sharing curve).
+    /// Its share of bandwidth without a guarantee, in proportion to its siblings' (HFSC's link-sharing curve).
     pub link_share: Rate,
-    /// The most it may ever have; `None`: the link.
+    /// The largest rate of the class; `None`: the link's.
     pub upper_limit: Option<Rate>,
-    /// Order among classes that borrow, 0 first (HTB's `prio`; strict-priority planes use it alone).
+    /// The order among classes that borrow, 0 first (HTB's `prio`; strict-priority planes use it alone).
     pub priority: u8,
-    /// Its queue.
+    /// The limits of its queue.
     pub queue: QueueSpec,
 }
 
 /// Limits of a FIFO; a packet that would exceed either is dropped at the tail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueSpec {
-    /// At most so many packets.
+    /// The most packets.
     pub packets: u32,
-    /// At most so many bytes.
+    /// The most bytes.
     pub bytes: Bytes,
 }
 
-/// A token bucket: what conforms goes to the flow's class, the rest to best effort.
+/// A token bucket: conforming packets go to the flow's class, the rest to best effort.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BucketSpec {
-    /// Fill rate, IP bytes.
+    /// The fill rate, in IP bytes.
     pub rate: Rate,
     /// Depth.
     pub depth: Bytes,
-    /// A shorter packet counts as this long (RFC 2210's `m`), bytes.
+    /// The minimum policed unit (RFC 2210's `m`), in bytes: a shorter packet counts as this long.
     pub min_unit: u32,
 }
 
-/// A bucket that several flows of an interface draw from, by a number that nothing else on the interface has.
+/// The number of a bucket that several flows of an interface share; unique on the interface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BucketId(pub u64);
 
-/// What the plane keeps beside a flow so that an agent which lost its memory can re-claim it: asked and promised.
+/// A record that the plane keeps beside a flow, so that an agent without memory can adopt it: request and promise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowRecord {
     /// The RSVP session (or the like).
     pub session: Session,
-    /// What was admitted.
+    /// The admitted flowspec.
     pub flowspec: FlowSpec,
-    /// What the sender said it sends.
+    /// The Tspec of the sender.
     pub sender_tspec: Tspec,
-    /// What the ledger counts for it on this interface, overhead included.
+    /// The rate that the ledger counts on this interface, overhead included.
     pub admitted: Rate,
-    /// How long it lives unrefreshed.
+    /// The lifetime without a refresh.
     pub lifetime: Span,
-    /// How it stands against other reservations (RFC 3181).
+    /// Its priorities in pre-emption (RFC 3181).
     pub priority: Preemption,
 }
 
@@ -112,11 +112,11 @@ pub struct FlowSpecEntry {
     pub class: ClassId,
     /// Its policer.
     pub bucket: BucketSpec,
-    /// Whose bucket it is: `None`, its own; otherwise all flows of the interface that name the same one are policed
-    /// together. They name the same class and the same numbers, too; while they are being changed one after another,
-    /// the bucket has the newest.
+    /// The shared bucket; `None`: the flow has its own. All flows of the interface with the same shared
+    /// bucket are policed together. They have the same class and numbers, too; while they are changed one
+    /// after another, the bucket has the newest.
     pub shared: Option<BucketId>,
-    /// For adoption.
+    /// The record for adoption.
     pub record: FlowRecord,
 }
 
@@ -125,7 +125,7 @@ pub struct FlowSpecEntry {
 pub struct LinkSpec {
     /// The link's rate, in wire bytes.
     pub rate: Rate,
-    /// Bytes that the link adds to each IP packet (14 for Ethernet as the kernel counts it).
+    /// The bytes that the link adds to each IP packet (14 for Ethernet as the kernel counts it).
     pub overhead: u32,
     /// The MTU, bytes of IP packet.
     pub mtu: u32,
@@ -134,80 +134,80 @@ pub struct LinkSpec {
 /// One change to a data plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlanOp {
-    /// Make the interface ours, with this root.
+    /// Makes the interface ours, with this root.
     Link {
-        /// Where.
+        /// The interface.
         oif: IfIndex,
-        /// What.
+        /// The root.
         spec: LinkSpec,
     },
-    /// Give the interface back as it was found.
+    /// Releases the interface and restores its old state.
     DropLink {
-        /// Where.
+        /// The interface.
         oif: IfIndex,
     },
-    /// Add the class, or change it in place.
+    /// Adds the class, or changes it in place.
     Class {
-        /// Where.
+        /// The interface.
         oif: IfIndex,
-        /// Which.
+        /// The class.
         class: ClassId,
-        /// What.
+        /// Its specification.
         spec: ClassSpec,
     },
-    /// Remove the class; its flows must have gone.
+    /// Removes the class; its flows must be gone.
     DropClass {
-        /// Where.
+        /// The interface.
         oif: IfIndex,
-        /// Which.
+        /// The class.
         class: ClassId,
     },
-    /// Add the flow, or change it in place (its counters and its bucket's level stay).
+    /// Adds the flow, or changes it in place (its counters and its bucket's level stay).
     Flow {
-        /// Where.
+        /// The interface.
         oif: IfIndex,
-        /// Which packets.
+        /// The flow.
         flow: FlowKey,
-        /// What happens to them.
+        /// Its entry.
         entry: FlowSpecEntry,
     },
-    /// Remove the flow: its packets are best effort from now on.
+    /// Removes the flow: its packets are best effort from now on.
     DropFlow {
-        /// Where.
+        /// The interface.
         oif: IfIndex,
-        /// Which packets.
+        /// The flow.
         flow: FlowKey,
     },
-    /// Make this side of the interface an edge: premium code points that no rule gives are wiped.
+    /// Makes this side of the interface an edge: premium code points without a rule are wiped.
     Edge {
-        /// Where.
+        /// The edge.
         at: EdgeAt,
     },
-    /// Make it an ordinary interface again; its rules go too.
+    /// Makes it an ordinary interface again; its rules go too.
     DropEdge {
-        /// Where.
+        /// The edge.
         at: EdgeAt,
     },
-    /// Add the rule, or change it in place (its counters and its bucket's level stay).
+    /// Adds the rule, or changes it in place (its counters and its bucket's level stay).
     Rule {
-        /// Where: an edge.
+        /// The edge.
         at: EdgeAt,
-        /// Which packets.
+        /// The packets of the rule.
         fields: MultiField,
-        /// What happens to them.
+        /// The rule.
         rule: EdgeRule,
     },
-    /// Remove the rule: its packets are anybody's from now on.
+    /// Removes the rule: its packets are ordinary from now on.
     DropRule {
-        /// Where.
+        /// The edge.
         at: EdgeAt,
-        /// Which packets.
+        /// The packets of the rule.
         fields: MultiField,
     },
 }
 
 impl PlanOp {
-    /// The interface that it changes.
+    /// The interface that the operation changes.
     pub fn oif(&self) -> IfIndex {
         match *self {
             PlanOp::Link { oif, .. }
@@ -237,7 +237,7 @@ pub struct LinkPlan {
 /// The whole desired state of a node's data plane.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
-    /// By outgoing interface.
+    /// The state of each outgoing interface.
     pub links: BTreeMap<IfIndex, LinkPlan>,
     /// Every edge with its rules.
     pub edges: BTreeMap<EdgeAt, EdgePlan>,
@@ -247,7 +247,7 @@ pub struct Plan {
 pub type EdgePlan = BTreeMap<MultiField, EdgeRule>;
 
 impl Plan {
-    /// Applies one operation. One that names an interface without a root, or no edge, changes nothing.
+    /// Applies one operation. An operation for an interface without a root, or for no edge, changes nothing.
     pub fn apply(&mut self, op: &PlanOp) {
         match *op {
             PlanOp::Link { oif, spec } => {
@@ -312,9 +312,8 @@ impl Plan {
     }
 }
 
-/// What a plane measures of one class, flow or rule since it was installed; of flows that share a bucket, of them all
-/// together. Bytes are IP bytes for flows, wire bytes for
-/// classes (as the kernel counts them).
+/// The counters of one class, flow or rule since its installation; flows that share a bucket have joint
+/// counters. Bytes are IP bytes for flows, wire bytes for classes (as the kernel counts them).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Packets sent (class) or conforming (flow, rule).
@@ -323,6 +322,6 @@ pub struct Counters {
     pub bytes: u64,
     /// Packets dropped (class, rule) or in excess of the bucket (flow).
     pub over_packets: u64,
-    /// Their bytes; zero where the plane cannot know.
+    /// Their bytes; zero if the plane cannot count them.
     pub over_bytes: u64,
 }

@@ -1,7 +1,7 @@
 //! First in, first out, with limits in packets and in bytes (tail drop).
 //!
-//! The packets of all queues of one port lie in one [`Pool`], linked by index, so that a thousand mostly empty queues
-//! cost a thousand headers and not a thousand buffers, and nothing is allocated when a packet comes: memory is
+//! The packets of all queues of one port lie in one [`Pool`], linked by index, so that a thousand mostly
+//! empty queues cost a thousand headers and not a thousand buffers, and no packet allocates: memory is
 //! reserved when a queue is made.
 
 use crate::plan::QueueSpec;
@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;
 
-/// Why a packet was not taken.
+/// The limit that refused a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Full {
     /// The queue's limit in packets.
@@ -37,7 +37,7 @@ struct Slot<T> {
 }
 
 impl<T: Copy> Pool<T> {
-    /// Room for no packet; grows by [`Pool::reserve`], to `limit` packets at most.
+    /// A pool without room; it grows by [`Pool::reserve`], to at most `limit` packets.
     pub fn new(limit: u32) -> Pool<T> {
         Pool { slots: Vec::new(), free: NONE, limit: limit.min(NONE - 1), used: 0 }
     }
@@ -50,12 +50,12 @@ impl<T: Copy> Pool<T> {
         }
     }
 
-    /// Packets in all queues.
+    /// The number of packets in all queues.
     pub fn len(&self) -> u32 {
         self.used
     }
 
-    /// Whether every queue is empty.
+    /// True if every queue is empty.
     pub fn is_empty(&self) -> bool {
         self.used == 0
     }
@@ -103,27 +103,27 @@ impl Fifo {
         Fifo { spec, head: NONE, tail: NONE, packets: 0, bytes: 0 }
     }
 
-    /// Its limits.
+    /// The limits of the queue.
     pub fn spec(&self) -> QueueSpec {
         self.spec
     }
 
-    /// Changes the limits. What is queued stays, also if it is more than the new limits allow.
+    /// Changes the limits. Queued packets stay, even above the new limits.
     pub fn set_spec(&mut self, spec: QueueSpec) {
         self.spec = spec;
     }
 
-    /// Packets waiting.
+    /// The number of waiting packets.
     pub fn packets(&self) -> u32 {
         self.packets
     }
 
-    /// Their bytes.
+    /// The bytes of the waiting packets.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether nothing waits.
+    /// True if no packet waits.
     pub fn is_empty(&self) -> bool {
         self.packets == 0
     }
@@ -131,7 +131,7 @@ impl Fifo {
     /// Puts a packet of `bytes` at the tail.
     ///
     /// # Errors
-    /// [`Full`]: it would exceed a limit; nothing has changed.
+    /// [`Full`]: it would exceed a limit; the queue is unchanged.
     pub fn push<T: Copy>(&mut self, pool: &mut Pool<T>, bytes: u32, item: T) -> Result<(), Full> {
         if self.packets >= self.spec.packets {
             return Err(Full::Packets);

@@ -1,10 +1,10 @@
-//! Flows of prefixes: which of them exist, and in what order a packet asks for them (tuple-space search: Srinivasan, Suri,
+//! Flows of prefixes: the shapes that exist, and the order of their look-ups (tuple-space search: Srinivasan, Suri,
 //! Varghese, *Packet classification using tuple space search*, SIGCOMM 1999).
 //!
-//! What of a key counts is the same for all flows of one [`Shape`]: so a packet cut down to that is the key of the
-//! flow that it belongs to, and one look-up asks all flows of the shape. An interface has few shapes ([`MOST_SHAPES`]), asked
-//! one after the other until one has the packet; where there is none, nothing is asked. The kernel's program (`masks.h`) is
-//! written the list in the same order.
+//! The bits of a key that count are the same for all flows of one [`Shape`]: so a packet cut down to them is
+//! the key of its flow, and one look-up covers all flows of the shape. An interface has few shapes
+//! ([`MOST_SHAPES`]), looked up one after the other until one has the packet; without shapes there is no
+//! look-up. The kernel's program (`masks.h`) gets the list in the same order.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -13,28 +13,28 @@ use terms::{FlowKey, Wild};
 /// The most shapes of an interface.
 pub const MOST_SHAPES: usize = 8;
 
-/// What counts of the keys of some flows of prefixes.
+/// The parts of the keys that count for some flows of prefixes.
 ///
-/// In ascending order the closest comes first: by the destination, then the source, then the protocol, then the
-/// destination's port, then the source's. A shape never comes behind one whose flows could hold all of its own.
+/// In ascending order the most specific comes first: by the destination, then the source, then the protocol, then the
+/// destination's port, then the source's. A shape never comes after one whose flows could cover all of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Shape {
-    /// How many bits of the destination do not count.
+    /// The number of trailing destination bits that do not count.
     pub dst_wild: u8,
-    /// And of the source.
+    /// The number of trailing source bits that do not count.
     pub src_wild: u8,
-    /// Whether the protocol does not.
+    /// True if the protocol does not count.
     pub any_protocol: bool,
-    /// Whether the destination port does not.
+    /// True if the destination port does not count.
     pub any_dst_port: bool,
-    /// Nor the source port.
+    /// True if the source port does not count.
     pub any_src_port: bool,
-    /// Of IPv6 addresses.
+    /// True for IPv6 addresses.
     pub is_ipv6: bool,
 }
 
 impl Shape {
-    /// The shape of a flow of prefixes; `None` if it is none: five-tuples and wildcards are looked up otherwise.
+    /// The shape of a flow of prefixes; `None` for any other: five-tuples and wildcards have other look-ups.
     pub fn of(flow: &FlowKey) -> Option<Shape> {
         flow.is_masked().then_some(Shape {
             dst_wild: flow.wild.dst,
@@ -46,14 +46,14 @@ impl Shape {
         })
     }
 
-    /// Whether a flow can have this shape's packets: nothing is said in the bits that do not count.
+    /// True if a flow can match this shape's packets: all bits that do not count are zero.
     pub fn is_proper(flow: &FlowKey) -> bool {
         let bits = if flow.dst.is_ipv6() { 128 } else { 32 };
         let cut = Shape::of(flow).is_none_or(|shape| shape.cut(flow) == Some(*flow));
         flow.src.is_ipv6() == flow.dst.is_ipv6() && flow.wild.src <= bits && flow.wild.dst <= bits && cut
     }
 
-    /// What counts of a packet: the key of the flow of this shape that has it. `None`: it is of the other family.
+    /// The key of the flow of this shape that would match a packet. `None`: the packet is of the other family.
     pub fn cut(&self, packet: &FlowKey) -> Option<FlowKey> {
         if packet.dst.is_ipv6() != self.is_ipv6 {
             return None;
@@ -69,7 +69,7 @@ impl Shape {
     }
 }
 
-/// An address without its last bits.
+/// An address with its last bits set to zero.
 fn without(address: IpAddr, wild: u8) -> IpAddr {
     let wild = u32::from(wild);
     match address {
@@ -81,18 +81,18 @@ fn without(address: IpAddr, wild: u8) -> IpAddr {
 /// The shapes of the flows of one interface, and how many flows each has.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Shapes {
-    /// In order.
+    /// The shapes, in order.
     there: Vec<(Shape, usize)>,
 }
 
 impl Shapes {
-    /// Whether a flow may come: it has no shape, or one that is there, or there are fewer than [`MOST_SHAPES`].
+    /// True if a flow may come: it has no shape, or a known one, or there are fewer than [`MOST_SHAPES`].
     pub fn has_room_for(&self, flow: &FlowKey) -> bool {
         let Some(shape) = Shape::of(flow) else { return true };
         self.there.len() < MOST_SHAPES || self.there.iter().any(|(there, _)| *there == shape)
     }
 
-    /// Notes that a flow came, or went. Whether the list of shapes is another now.
+    /// Counts a flow that came, or went. True if the list of shapes has changed.
     pub fn count(&mut self, flow: &FlowKey, comes: bool) -> bool {
         let Some(shape) = Shape::of(flow) else { return false };
         match (self.there.binary_search_by_key(&shape, |(shape, _)| *shape), comes) {
@@ -111,12 +111,12 @@ impl Shapes {
         false
     }
 
-    /// The shapes, the closest first.
+    /// The shapes, the most specific first.
     pub fn iter(&self) -> impl Iterator<Item = Shape> + '_ {
         self.there.iter().map(|(shape, _)| *shape)
     }
 
-    /// Whether there is none.
+    /// True if there is no shape.
     pub fn is_empty(&self) -> bool {
         self.there.is_empty()
     }

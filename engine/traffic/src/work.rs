@@ -1,8 +1,8 @@
 //! Work: service in units of 10^-9 bit, in which `rate [bit/s] x time [ns]` is an exact integer.
 //!
-//! Every algorithm here counts in this unit, so that adding credit never rounds, and a year of packets leaves no
-//! drift. Only going back from work to time divides; that is where a rounding direction has to be chosen, and each
-//! place that does it says which.
+//! Every algorithm here counts in this unit, so that added credit never rounds, and a year of packets leaves
+//! no drift. Only the way back from work to time divides; each place that does it states its rounding
+//! direction.
 
 /// Work in 10^-9 bit, wide enough for 400 Gb/s over centuries.
 pub type Work = u128;
@@ -10,13 +10,13 @@ pub type Work = u128;
 /// One byte of work: 8 x 10^9.
 pub const PER_BYTE: u64 = 8_000_000_000;
 
-/// The work of `bytes`.
+/// The work for `bytes`.
 pub const fn of_bytes(bytes: u32) -> Work {
     bytes as Work * PER_BYTE as Work
 }
 
-/// The least number of nanoseconds in which `rate` bit/s does `work`: rounded up. `None` at rate zero, unless there
-/// is nothing to do.
+/// The least number of nanoseconds in which `rate` bit/s does `work`: rounded up. `None` at rate zero, unless
+/// `work` is zero.
 pub const fn nanos_for(work: Work, rate: u64) -> Option<u128> {
     if work == 0 {
         return Some(0);

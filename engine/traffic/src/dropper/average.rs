@@ -6,7 +6,7 @@ use terms::{Span, Time};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Average {
     value: u64,
-    /// When the queue became empty, or since when its idle time has not been counted; means nothing while it is not empty.
+    /// The time since which the queue's idle time is not counted yet; meaningless while the queue is not empty.
     idle: Time,
 }
 
@@ -21,7 +21,7 @@ const FRACTION: u32 = 24;
 pub(super) const ONE: u64 = 1 << 32;
 
 impl Average {
-    /// A new queue: empty since ever, average zero.
+    /// A new queue: always empty before, average zero.
     pub fn new() -> Average {
         Average::default()
     }
@@ -36,7 +36,7 @@ impl Average {
         self.approach(queued, weight)
     }
 
-    /// `avg += w (q - avg)`; nothing at weight zero.
+    /// `avg += w (q - avg)`; no change at weight zero.
     #[inline(always)]
     pub(super) fn approach(&mut self, queued: u32, weight: u64) -> u64 {
         // Both are below 2^56, the weight at most 2^32: one signed product, no branch on which is larger.
@@ -46,7 +46,7 @@ impl Average {
         self.value
     }
 
-    /// The queue has been empty until now.
+    /// Accounts for the idle time of a queue that was empty until now.
     #[cold]
     pub(super) fn rested(&mut self, now: Time, weight: u64, slot: Span) {
         let slots = now.since(self.idle).as_nanos() / slot.as_nanos().max(1);
@@ -54,13 +54,13 @@ impl Average {
         self.idle = now;
     }
 
-    /// The queue became empty, if `yes`: without a branch.
+    /// As [`Average::emptied`] if `yes`, without a branch.
     #[inline(always)]
     pub(super) fn emptied_if(&mut self, yes: bool, now: Time) {
         self.idle = if yes { now } else { self.idle };
     }
 
-    /// The queue became empty.
+    /// Records that the queue became empty.
     pub fn emptied(&mut self, now: Time) {
         self.idle = now;
     }

@@ -1,8 +1,8 @@
 //! Droppers: RED (Floyd and Jacobson 1993) and RIO with three precedences (Clark and Fang 1998, extended as in RFC 2963
 //! appendix A).
 //!
-//! A dropper decides before the queue: it is told of every arrival and departure, keeps averages of the queue, and answers
-//! accept or drop. Amounts are packets or bytes, as the caller counts. Integers only; chance is handed in.
+//! A dropper decides before the queue: it gets every arrival and departure, keeps averages of the queue, and accepts
+//! or drops. Amounts are packets or bytes, as the caller counts. Integers only; random numbers come from the caller.
 
 mod average;
 mod rio;
@@ -10,49 +10,49 @@ mod rio;
 pub use average::Average;
 pub use rio::{ColorCounters, Coupling, Rio, RioProfile};
 
-/// The curve of one precedence: nothing is dropped below `min`, all above `max` (or `2 max` if gentle), and in between with a
-/// probability that grows to `max_p`.
+/// The curve of one precedence: it drops no packet below `min` and every packet above `max` (or `2 max` if
+/// gentle); in between the probability grows to `max_p`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RedCurve {
-    /// Lower threshold of the average.
+    /// The lower threshold of the average.
     pub min: u32,
-    /// Upper threshold of the average; above `min`.
+    /// The upper threshold of the average; above `min`.
     pub max: u32,
-    /// Probability just below `max`, in 1/65536.
+    /// The probability just below `max`, in 1/65536.
     pub max_p: u32,
-    /// Whether the probability grows on to one between `max` and `2 max`, rather than at once.
+    /// True if the probability grows to one between `max` and `2 max`, and false if it jumps to one at `max`.
     pub gentle: bool,
 }
 
 /// A dropper's answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Queue it.
+    /// Queue the packet.
     Accept,
-    /// Dropped by chance: the average lies between the thresholds.
+    /// Drop it by chance: the average lies between the thresholds.
     Early,
-    /// Dropped because the average is above the upper threshold.
+    /// Drop it because the average is above the upper threshold.
     Forced,
 }
 
-/// Why a dropper cannot be made.
+/// The error in a dropper's parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadDropper {
     /// `min < max` does not hold, or `max` is above 2^30.
     Thresholds {
-        /// Lower.
+        /// The lower threshold.
         min: u32,
-        /// Upper.
+        /// The upper threshold.
         max: u32,
     },
     /// The probability is zero or above one.
     Probability {
-        /// In 1/65536.
+        /// The probability, in 1/65536.
         max_p: u32,
     },
     /// The weight of the average is zero or above one.
     Weight {
-        /// In 1/2^32.
+        /// The weight, in 1/2^32.
         weight: u64,
     },
 }

@@ -5,23 +5,23 @@ use super::{BadDropper, RedCurve, Verdict};
 use crate::meter::Color;
 use terms::{Span, Time};
 
-/// Which packets a colour's average counts.
+/// The packets that a colour's average counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Coupling {
     /// RIO-C: green counts green, yellow counts green and yellow, red counts all.
     Coupled,
-    /// RIO-DC: each counts its own.
+    /// RIO-DC: each counts its own colour.
     Decoupled,
     /// One average of all packets, a curve per colour (weighted RED).
     Single,
 }
 
-/// Curves, weight, coupling.
+/// Curves, weight and coupling of a dropper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RioProfile {
     curves: [Curve; 3],
     weight: u64,
-    /// By the colour of a packet: the weight in each average, zero where it does not count.
+    /// For each colour of a packet, its weight in each average; zero if the average does not count it.
     weights: [[u64; 3]; 3],
     slot: Span,
     coupling: Coupling,
@@ -31,21 +31,21 @@ pub struct RioProfile {
 struct Curve {
     min: u64,
     max: u64,
-    /// Above this everything is dropped.
+    /// The average above which every packet is dropped.
     end: u64,
-    /// Probability (2^-32) per 2^-24 of an amount above `min`, in 2^-64.
+    /// The slope of the probability (2^-32) per 2^-24 of an amount above `min`, in 2^-64.
     slope: u64,
-    /// The same from `max` to `2 max`.
+    /// The slope from `max` to `2 max`, in the same unit.
     steep: u64,
     max_p: u64,
 }
 
 impl RioProfile {
-    /// Curves of green, yellow and red; `weight` of the average in 2^-32 (0.002 is 8589935); `slot`: how long a typical packet
-    /// takes to leave, for the correction after idle time.
+    /// The curves of green, yellow and red; `weight` of the average in 2^-32 (0.002 is 8589935); `slot`: the
+    /// time a typical packet takes to leave, for the correction after idle time.
     ///
     /// # Errors
-    /// [`BadDropper`] names what is out of range.
+    /// [`BadDropper`] names the value out of range.
     pub fn new(curves: [RedCurve; 3], weight: u64, slot: Span, coupling: Coupling) -> Result<RioProfile, BadDropper> {
         if weight == 0 || weight > ONE {
             return Err(BadDropper::Weight { weight });
@@ -81,14 +81,14 @@ pub struct Rio {
     counters: [ColorCounters; 3],
 }
 
-/// What became of one colour's packets.
+/// The fates of one colour's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ColorCounters {
-    /// Accepted.
+    /// The packets accepted.
     pub accepted: u64,
-    /// Dropped by chance.
+    /// The packets dropped by chance.
     pub early: u64,
-    /// Dropped above the upper threshold.
+    /// The packets dropped above the upper threshold.
     pub forced: u64,
 }
 
@@ -98,14 +98,14 @@ impl Rio {
         Rio::default()
     }
 
-    /// A queue that already holds so much of each colour, and has no history.
+    /// A queue that already holds these amounts of each colour, and has no history.
     pub fn holding(queued: [u32; 3]) -> Rio {
         Rio { queued, ..Rio::default() }
     }
 
-    /// For a caller who counts his queue himself (do not mix with [`Rio::arrival`], which counts it here): a packet arrives
-    /// and finds `waiting`, the amount that its colour is judged by; only that colour's average moves, whatever the
-    /// coupling. Tell [`Rio::emptied`] when that amount becomes zero.
+    /// For a caller that counts its queue itself (do not mix with [`Rio::arrival`], which counts it here): a
+    /// packet arrives, and `waiting` is the amount that decides for its colour; only that colour's average
+    /// moves, whatever the coupling. Call [`Rio::emptied`] when that amount becomes zero.
     #[inline]
     pub fn decide(&mut self, profile: &RioProfile, now: Time, color: Color, waiting: u32, chance: u32) -> Verdict {
         let c = color as usize;
@@ -115,12 +115,13 @@ impl Rio {
         verdict
     }
 
-    /// The amount by which [`Rio::decide`] judges this colour became zero.
+    /// Records that the amount for [`Rio::decide`] became zero for this colour.
     pub fn emptied(&mut self, now: Time, color: Color) {
         self.averages[color as usize].emptied(now);
     }
 
-    /// A packet of `amount` (1, or its bytes) arrives. If accepted, it counts as queued. `chance` is uniform over all `u32`.
+    /// Decides on an arriving packet of `amount` (1, or its bytes). If accepted, it counts as queued. `chance` is
+    /// uniform over `u32`.
     #[inline]
     pub fn arrival(&mut self, profile: &RioProfile, now: Time, color: Color, amount: u32, chance: u32) -> Verdict {
         let c = color as usize;
@@ -133,7 +134,7 @@ impl Rio {
         verdict
     }
 
-    /// An accepted packet leaves (or was dropped by the queue after all).
+    /// Records that an accepted packet leaves (or that the queue dropped it after all).
     #[inline]
     pub fn departure(&mut self, profile: &RioProfile, now: Time, color: Color, amount: u32) {
         let c = color as usize;
@@ -144,18 +145,18 @@ impl Rio {
         }
     }
 
-    /// Counters of a colour.
+    /// The counters of a colour.
     pub fn counters(&self, color: Color) -> ColorCounters {
         self.counters[color as usize]
     }
 
-    /// The average that a colour is judged by, in whole amounts.
+    /// The average that decides for a colour, in whole amounts.
     pub fn average(&self, color: Color) -> u64 {
         self.averages[color as usize].whole()
     }
 
-    /// Updates the averages in which a packet of this colour counts, and returns the one that it is judged by.
-    /// All three move, by nothing where the packet does not count: which colour comes next a processor cannot guess.
+    /// Updates the averages that count this colour, and returns the one that decides. All three are computed,
+    /// some with weight zero: a processor cannot predict the next colour's branch.
     #[inline]
     fn observe(&mut self, profile: &RioProfile, now: Time, c: usize) -> u64 {
         let (waiting, weights) = (self.waiting(profile.coupling), &profile.weights[c]);
@@ -208,7 +209,7 @@ impl Rio {
         Verdict::Accept
     }
 
-    /// What waits by each average's count.
+    /// The waiting amount that each average counts.
     #[inline(always)]
     fn waiting(&self, coupling: Coupling) -> [u32; 3] {
         let [green, yellow, red] = self.queued;
@@ -222,7 +223,7 @@ impl Rio {
     }
 }
 
-/// In which averages a packet of colour `c` counts.
+/// The range of the averages that count a packet of colour `c`.
 const fn counted_in(coupling: Coupling, c: usize) -> core::ops::Range<usize> {
     match coupling {
         Coupling::Coupled => c..3,

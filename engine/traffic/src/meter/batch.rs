@@ -1,17 +1,17 @@
 //! Many meters at once.
 //!
-//! A million meters do not fit a cache, so one packet at a time waits for memory at each. A batch knows which states it
-//! will need and asks for them a few packets ahead; the result is the same as one by one, also when a flow occurs twice.
+//! A million meters do not fit a cache, so one packet at a time waits for memory at each. A batch knows its states in
+//! advance and prefetches them a few packets ahead; the result is the same as one by one, also for a repeated flow.
 
 use super::{Color, PackedState, PackedTrTcm, Rfc4115, SrTcm, TokenCounts, TrTcm, TswState, TswTcm};
 use terms::Time;
 
-/// A packet to be metered.
+/// A packet for a meter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Job {
-    /// Which state.
+    /// The index of the meter's state.
     pub meter: u32,
-    /// Bytes of IP packet.
+    /// The length of the IP packet, in bytes.
     pub len: u32,
 }
 
@@ -41,13 +41,13 @@ macro_rules! profile {
 }
 profile!(SrTcm: TokenCounts, TrTcm: TokenCounts, Rfc4115: TokenCounts, PackedTrTcm: PackedState);
 
-/// How far ahead of the packet in hand states are fetched.
+/// The distance of the prefetch, in packets.
 const AHEAD: usize = 32;
 
-/// Asks the processor for a value that will be needed soon. What that takes is the machine's matter, so a driver hands it in
-/// (`linux::cache::prefetch`); doing nothing is correct too, only slower.
+/// Asks the processor for a value that will be needed soon. The instruction depends on the machine, so a
+/// driver supplies it (`linux::cache::prefetch`); doing nothing is correct too, only slower.
 pub trait Prefetch<S> {
-    /// Begins to fetch; returns at once.
+    /// Starts to fetch; returns at once.
     fn fetch(&self, state: &S);
 }
 
@@ -58,8 +58,8 @@ impl<S, F: Fn(&S)> Prefetch<S> for F {
     }
 }
 
-/// Meters `jobs` in order; `colors` holds the colours they came with ([`Color::Green`] for colour-blind metering) and gets those they
-/// go with. A job whose state does not exist becomes red. The shorter of the two slices counts.
+/// Meters `jobs` in order; `colors` holds the incoming colours ([`Color::Green`] for colour-blind metering)
+/// and receives the new ones. A job without a state becomes red. The shorter of the two slices counts.
 #[inline]
 pub fn meter_batch<P: BatchProfile>(
     profile: &P,
@@ -72,7 +72,7 @@ pub fn meter_batch<P: BatchProfile>(
     each(states, jobs, colors, prefetch, |state, job, color| profile.meter(state, now, job.len, color));
 }
 
-/// The same colour-blind: what `colors` held does not matter, and costs nothing.
+/// As [`meter_batch`], but colour-blind: the old contents of `colors` are not read.
 #[inline]
 pub fn blind_batch<P: BatchProfile>(
     profile: &P,
@@ -85,7 +85,7 @@ pub fn blind_batch<P: BatchProfile>(
     each(states, jobs, colors, prefetch, |state, job, _| profile.meter(state, now, job.len, Color::Green));
 }
 
-/// The same for time sliding windows, whose chance is drawn by `chance`, a uniform `u32` at each call.
+/// As [`meter_batch`], for time sliding windows; `chance` draws a uniform `u32` at each call.
 #[inline]
 pub fn tsw_batch(
     profile: &TswTcm,

@@ -22,7 +22,7 @@ impl AfClass {
     }
 }
 
-/// Writes a colour into a packet, and reads the one it came with.
+/// Writes a colour into a packet as a code point, and reads it back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Marker {
     points: [Dscp; 3],
@@ -44,7 +44,7 @@ impl Marker {
         self.points[color as usize]
     }
 
-    /// The colour of a code point, for colour-aware metering; one that is none of ours was coloured by nobody: green.
+    /// The colour of a code point, for colour-aware metering; green for a code point that is not the marker's.
     pub fn color_of(&self, dscp: Dscp) -> Color {
         match self.points.iter().position(|&point| point == dscp) {
             Some(2) => Color::Red,

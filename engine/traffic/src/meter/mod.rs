@@ -4,8 +4,8 @@
 //! is counted in 10^-9 bit, so `rate [bit/s] x dt [ns]` is an exact integer: nothing is divided per packet, nothing
 //! rounds, and a year of packets leaves no drift. Sizes are bytes of the IP packet, header included, as the RFCs count.
 //!
-//! A packet larger than a burst never gets that burst's colour, as the RFCs' comparisons say. Time that runs backwards
-//! adds no credit.
+//! A packet larger than a burst never gets that burst's colour, as the RFCs' comparisons require. Time that
+//! runs backwards adds no credit.
 
 mod batch;
 mod mark;
@@ -26,19 +26,19 @@ pub use tsw_tcm::{TswState, TswTcm};
 use crate::work::PER_BYTE;
 use terms::{Bytes, Rate, Time};
 
-/// What a meter says of a packet.
+/// The result of a meter for a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Color {
-    /// Within what was committed. What a colour-blind meter assumes of every packet.
+    /// Within the committed rate. A colour-blind meter assumes it of every packet.
     #[default]
     Green,
-    /// Above the commitment, within the excess.
+    /// Above the committed rate, within the excess.
     Yellow,
-    /// Above everything.
+    /// Above both.
     Red,
 }
 
-/// By number; the fourth is never meant.
+/// The colours by number; the fourth never occurs.
 const COLORS: [Color; 4] = [Color::Green, Color::Yellow, Color::Red, Color::Red];
 
 impl Color {
@@ -49,7 +49,7 @@ impl Color {
     }
 }
 
-/// The credit of one flow: two buckets and the instant at which they were right. Which bucket is which, the profile knows.
+/// The credit of one flow: two buckets and the time at which they were counted. The profile defines the two buckets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(align(32))] // never across two cache lines
 pub struct TokenCounts {
@@ -70,30 +70,30 @@ impl TokenCounts {
     }
 }
 
-/// Why a profile cannot be used.
+/// The error in a profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadProfile {
     /// Both bursts are zero (RFC 2697 section 2), or one that must be positive is (RFC 2698 section 2).
     NoBurst,
     /// The peak rate is below the committed one (RFC 2698 section 2).
     PeakBelowCommitted {
-        /// CIR.
+        /// The CIR.
         committed: Rate,
-        /// PIR.
+        /// The PIR.
         peak: Rate,
     },
-    /// The bursts together exceed what 64 bits of credit hold.
+    /// The bursts together exceed 64 bits of credit.
     BurstTooLarge {
-        /// Their sum.
+        /// The sum of the bursts.
         asked: Bytes,
-        /// The most.
+        /// The limit.
         limit: Bytes,
     },
-    /// The larger burst is more than 31 bits hold of what divides the rates: [`PackedTrTcm`] alone.
+    /// The larger burst exceeds 31 bits in units of the rates' common divisor; only from [`PackedTrTcm`].
     TooFine {
         /// The larger burst.
         asked: Bytes,
-        /// The most with these rates.
+        /// The limit with these rates.
         limit: Bytes,
     },
     /// The averaging interval is zero or longer than [`TswTcm::MAX_INTERVAL`].
@@ -118,10 +118,10 @@ impl core::fmt::Display for BadProfile {
 
 impl core::error::Error for BadProfile {}
 
-/// The most that all bursts of a profile may hold together: about 2.3 GB.
+/// The limit of the sum of a profile's bursts: about 2.3 GB.
 pub const MAX_BURSTS: Bytes = Bytes::new(u64::MAX / PER_BYTE);
 
-/// A packet's cost; a packet of 2.3 GB or more costs more than any bucket holds.
+/// A packet's cost; a packet of 2.3 GB or more costs more than any bucket can contain.
 const fn cost(len: u32) -> u64 {
     (len as u64).saturating_mul(PER_BYTE)
 }
@@ -135,14 +135,14 @@ fn bursts(a: Bytes, b: Bytes) -> Result<(u64, u64), BadProfile> {
     Ok((a.get() * PER_BYTE, b.get() * PER_BYTE))
 }
 
-/// What a packet takes from a bucket: its cost or nothing.
+/// The credit that a packet takes from a bucket: its cost or zero.
 #[inline(always)]
 const fn taken(yes: bool, cost: u64) -> u64 {
     cost & (yes as u64).wrapping_neg()
 }
 
-/// Below which `dt` credit stays below 2^63 before it is capped, so that signs can say what comparisons would; zero: never. At
-/// most 2^63, so that a difference of times that is negative, and wraps, is not below it.
+/// The `dt` below which credit stays below 2^63 before it is capped, so that signs can replace comparisons;
+/// zero: never. At most 2^63, so that a negative difference of times, which wraps, is not below it.
 const fn plain_below(rate: u64, burst: u64) -> u64 {
     if burst > i64::MAX as u64 {
         return 0;
@@ -169,7 +169,7 @@ const fn below(a: i64, b: i64) -> i64 {
     a.wrapping_sub(b) >> 63
 }
 
-/// Credit after `dt` ns at `rate` bit/s, capped by the burst. Saturation is not an approximation: what overflows 64
+/// The credit after `dt` ns at `rate` bit/s, capped by the burst. Saturation is exact here: a sum above 64
 /// bits is above every burst.
 #[inline(always)]
 const fn fill(credit: u64, rate: u64, dt: u64, burst: u64) -> u64 {

@@ -1,36 +1,37 @@
 //! The two rate three colour marker (RFC 2698) with states of half the size, for a great many meters: four share a line of cache.
 //!
-//! Credit moves in steps: by CIR or PIR times whole nanoseconds, and by packets of 8 x 10^9. Their greatest common divisor divides
-//! every credit there ever is, so credit is counted in it instead of 10^-9 bit, without any rounding. If a full bucket then is a number of
-//! 31 bits, a state is 16 bytes. For 10 and 20 Mb/s that holds up to bursts of 2.6 MB, for 64 kb/s up to 17 kB; the finer the rates, the less.
+//! Credit moves in steps: by CIR or PIR times whole nanoseconds, and by packets of 8 x 10^9. Their greatest common
+//! divisor divides every credit, so credit is counted in it instead of 10^-9 bit, without any rounding. If a full
+//! bucket then fits 31 bits, a state is 16 bytes. For 10 and 20 Mb/s that holds up to bursts of 2.6 MB, for 64 kb/s
+//! up to 17 kB; the finer the rates, the less.
 
 use super::tr_tcm::take;
 use super::{BadProfile, Color, TokenCounts, TrTcm, fill_plain, plain_below};
 use crate::work::PER_BYTE;
 use terms::{Bytes, Rate, Time};
 
-/// The most credit of a bucket: 31 bits, so that no packet's cost passes 63.
+/// The largest credit of a bucket: 31 bits, so that no packet's cost exceeds 63 bits.
 const MOST: u64 = i32::MAX as u64;
 
 /// A profile of trTCM whose credit fits 31 bits a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PackedTrTcm {
-    /// The same in 10^-9 bit.
+    /// The same profile in 10^-9 bit.
     wide: TrTcm,
-    /// What credit is counted in, 10^-9 bit.
+    /// The unit of credit, in 10^-9 bit.
     unit: u64,
-    /// Units a byte.
+    /// The units per byte.
     per_byte: u64,
-    /// Rates in units a nanosecond, bursts in units.
+    /// The rates in units per nanosecond, the bursts in units.
     cir: u64,
     cbs: u64,
     pir: u64,
     pbs: u64,
-    /// Gaps below it need no saturation, ns.
+    /// The gap between packets, in ns, below which no saturation is needed.
     plain: u64,
 }
 
-/// The credit of one flow; the profile knows in what.
+/// The credit of one flow, in the profile's unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(align(16))] // never across two cache lines
 pub struct PackedState {
@@ -61,7 +62,7 @@ impl PackedTrTcm {
         self.pack(self.wide.start(now))
     }
 
-    /// Colours a packet of `len` bytes. A colour-blind meter is told that every packet is [`Color::Green`] (section 3).
+    /// Colours a packet of `len` bytes. For a colour-blind meter, pass [`Color::Green`] (section 3).
     #[inline(always)]
     pub fn meter(&self, state: &mut PackedState, now: Time, len: u32, color: Color) -> Color {
         let dt = now.as_nanos().wrapping_sub(state.at.as_nanos());
@@ -79,7 +80,7 @@ impl PackedTrTcm {
         color
     }
 
-    /// The credit as [`TrTcm`] counts it.
+    /// The credit in [`TrTcm`]'s unit.
     pub fn unpack(&self, state: &PackedState) -> TokenCounts {
         let wide = |credit: u32| u64::from(credit) * self.unit;
         TokenCounts { at: state.at, first: wide(state.first), second: wide(state.second) }
@@ -91,7 +92,7 @@ impl PackedTrTcm {
         PackedState { at: state.at, first: packed(state.first), second: packed(state.second) }
     }
 
-    /// After a long silence, or when time runs backwards.
+    /// The slow path: after a long pause, or when time runs backwards.
     #[cold]
     #[inline(never)]
     fn meter_any(&self, state: &mut PackedState, now: Time, len: u32, color: Color) -> Color {
@@ -102,7 +103,7 @@ impl PackedTrTcm {
     }
 }
 
-/// Euclid's; of zero and a number it is that number.
+/// Euclid's algorithm; of zero and a number it returns that number.
 const fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);

@@ -3,8 +3,8 @@
 use super::{BadProfile, Color, TokenCounts, bursts, cost, fill, taken};
 use terms::{Bytes, Rate, Time};
 
-/// CIR, CBS, EIR, EBS; state: `Tc` (first) and `Te` (second). Unlike RFC 2698, green packets take nothing from the
-/// excess bucket, so in-profile traffic is never starved by yellow packets that came before it.
+/// CIR, CBS, EIR, EBS; state: `Tc` (first) and `Te` (second). Unlike RFC 2698, green packets take nothing
+/// from the excess bucket, so earlier yellow packets never starve in-profile traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rfc4115 {
     cir: u64,
@@ -31,7 +31,7 @@ impl Rfc4115 {
         TokenCounts { at: now, first: self.cbs, second: self.ebs }
     }
 
-    /// Colours a packet of `len` bytes. A colour-blind meter is told that every packet is [`Color::Green`].
+    /// Colours a packet of `len` bytes. For a colour-blind meter, pass [`Color::Green`].
     #[inline(always)]
     pub fn meter(&self, state: &mut TokenCounts, now: Time, len: u32, color: Color) -> Color {
         let dt = now.since(state.at).as_nanos();

@@ -29,7 +29,7 @@ impl SrTcm {
         TokenCounts { at: now, first: self.cbs, second: self.ebs }
     }
 
-    /// Colours a packet of `len` bytes. A colour-blind meter is told that every packet is [`Color::Green`] (section 3).
+    /// Colours a packet of `len` bytes. For a colour-blind meter, pass [`Color::Green`] (section 3).
     #[inline(always)]
     pub fn meter(&self, state: &mut TokenCounts, now: Time, len: u32, color: Color) -> Color {
         self.refill(state, now);
@@ -41,20 +41,20 @@ impl SrTcm {
         Color::of(committed, committed | excess)
     }
 
-    /// Whether a green packet would stay green now; takes nothing.
+    /// True if a green packet would stay green now; takes nothing.
     pub fn would_be_green(&self, state: &TokenCounts, now: Time, len: u32) -> bool {
         let mut then = *state;
         self.refill(&mut then, now);
         then.first >= cost(len)
     }
 
-    /// The earliest instant, not before `now`, at which the packet would be green if nothing else came: the T2 of
-    /// RFC 2963 section 3.3. `None`: never (larger than CBS, or no rate).
+    /// The earliest instant, not before `now`, at which the packet is green if no other comes: the T2 of RFC
+    /// 2963 section 3.3. `None`: never (larger than CBS, or no rate).
     pub fn green_at(&self, state: &TokenCounts, now: Time, len: u32) -> Option<Time> {
         super::tr_tcm::reaches(state.first, self.cir, self.cbs, state.at, now, len)
     }
 
-    /// The credit arrives at the committed bucket; what it cannot hold goes to the excess bucket (section 3).
+    /// Adds credit to the committed bucket; its overflow goes to the excess bucket (section 3).
     #[inline(always)]
     fn refill(&self, state: &mut TokenCounts, now: Time) {
         let dt = now.since(state.at).as_nanos();

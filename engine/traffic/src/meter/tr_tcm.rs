@@ -12,7 +12,7 @@ pub struct TrTcm {
     pub(super) cbs: u64,
     pub(super) pir: u64,
     pub(super) pbs: u64,
-    /// Gaps below it need no saturation, ns.
+    /// The gap between packets, in ns, below which no saturation is needed.
     plain: u64,
 }
 
@@ -40,7 +40,7 @@ impl TrTcm {
         TokenCounts { at: now, first: self.cbs, second: self.pbs }
     }
 
-    /// Colours a packet of `len` bytes. A colour-blind meter is told that every packet is [`Color::Green`] (section 3).
+    /// Colours a packet of `len` bytes. For a colour-blind meter, pass [`Color::Green`] (section 3).
     #[inline(always)]
     pub fn meter(&self, state: &mut TokenCounts, now: Time, len: u32, color: Color) -> Color {
         let dt = now.as_nanos().wrapping_sub(state.at.as_nanos());
@@ -60,7 +60,7 @@ impl TrTcm {
         Bytes::new(self.cbs.max(self.pbs) / crate::work::PER_BYTE)
     }
 
-    /// After a long silence, when time runs backwards, or for a packet as long as no link carries: whatever the numbers.
+    /// The slow path, right for all numbers: after a long pause, when time runs backwards, or for a huge packet.
     #[cold]
     #[inline(never)]
     fn meter_any(&self, state: &mut TokenCounts, now: Time, len: u32, color: Color) -> Color {
@@ -73,8 +73,8 @@ impl TrTcm {
         Color::of(committed, peak)
     }
 
-    /// The earliest instant, not before `now`, at which the packet would be green if nothing else came: the T2 of
-    /// RFC 2963 section 3.5. `None`: never (larger than CBS or PBS, or no rate).
+    /// The earliest instant, not before `now`, at which the packet is green if no other comes: the T2 of RFC
+    /// 2963 section 3.5. `None`: never (larger than CBS or PBS, or no rate).
     pub fn green_at(&self, state: &TokenCounts, now: Time, len: u32) -> Option<Time> {
         let committed = reaches(state.first, self.cir, self.cbs, state.at, now, len)?;
         let peak = reaches(state.second, self.pir, self.pbs, state.at, now, len)?;
@@ -90,8 +90,8 @@ impl TrTcm {
     }
 }
 
-/// Takes the packet's cost from the filled buckets without a branch: which colour comes next nobody can guess, a processor neither. All
-/// are below 2^63. What is left, and the colour.
+/// Takes the packet's cost from the filled buckets without a branch, because the next colour is
+/// unpredictable. All values are below 2^63. Returns the remaining credit and the colour.
 #[inline(always)]
 pub(super) fn take(first: i64, second: i64, cost: i64, color: Color) -> (u64, u64, Color) {
     let came = color as i64;
@@ -102,7 +102,8 @@ pub(super) fn take(first: i64, second: i64, cost: i64, color: Color) -> (u64, u6
     ((first - (cost & !no_committed)) as u64, (second - (cost & !no_peak)) as u64, color)
 }
 
-/// When a bucket that held `credit` at `at` holds a packet's cost; not before `now`. Rounded up to the nanosecond.
+/// The time at which a bucket with `credit` at `at` reaches a packet's cost; not before `now`. Rounded up to the
+/// nanosecond.
 pub(super) fn reaches(credit: u64, rate: u64, burst: u64, at: Time, now: Time, len: u32) -> Option<Time> {
     let cost = cost(len);
     if cost > burst {

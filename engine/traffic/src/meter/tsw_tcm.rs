@@ -4,17 +4,17 @@ use super::{BadProfile, Color};
 use crate::work::PER_BYTE;
 use terms::{Rate, Span, Time};
 
-/// CTR, PTR and AVG_INTERVAL. Marks by chance in proportion to how far the average rate is above a target, so it keeps
-/// no burst at all. The estimator divides once per packet, by its definition (section 4).
+/// CTR, PTR and AVG_INTERVAL. Marks by chance, in proportion to the excess of the average rate over a target,
+/// so it keeps no burst at all. The estimator divides once per packet, by its definition (section 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TswTcm {
     interval: u64,
-    /// Work in the window at which the average rate equals the target, 2^-16 byte.
+    /// The work in the window at which the average rate equals the target, in 2^-16 byte.
     committed: u64,
     peak: u64,
 }
 
-/// What the estimator remembers of a flow.
+/// The estimator's state for a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TswState {
     /// Bytes in the window, in 2^-16 byte: `avg-rate * AVG_INTERVAL` of section 4.
@@ -58,7 +58,7 @@ impl TswTcm {
         Rate::from_bps(u64::try_from(work / u128::from(self.interval)).unwrap_or(u64::MAX))
     }
 
-    /// Updates the estimate and colours the packet. `chance` is uniform over all `u32`, handed in by the caller.
+    /// Updates the estimate and colours the packet. `chance` is uniform over `u32`, from the caller.
     pub fn meter(&self, state: &mut TswState, now: Time, len: u32, chance: u32) -> Color {
         let dt = now.since(state.front).as_nanos();
         let filled = u128::from(state.window) + (u128::from(len) << FRACTION);

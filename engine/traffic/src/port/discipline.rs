@@ -1,4 +1,4 @@
-//! Which scheduler a port runs, and how it reads the plan's classes.
+//! The scheduler of a port, and its reading of the plan's classes.
 
 use crate::plan::{ClassSpec, LinkSpec};
 use crate::scheduler::hfsc::{Curves, Hfsc};
@@ -12,13 +12,13 @@ use terms::{Bytes, ServiceCurve, Time};
 pub enum SchedulerKind {
     /// Guarantees, shares and limits by service curves.
     Hfsc,
-    /// As the kernel's HTB.
+    /// A hierarchical token bucket like the kernel's HTB.
     Htb,
-    /// By `priority` alone: guarantees only what is policed at the entrance.
+    /// Strict `priority`: guarantees hold only for traffic that is policed at the entrance.
     Priority,
 }
 
-/// One of them at work.
+/// A scheduler at work.
 #[derive(Clone, Debug)]
 pub(super) enum Discipline {
     Hfsc(Hfsc),

@@ -1,4 +1,4 @@
-//! The flows of a port: which one a packet belongs to, and the buckets that they draw from, each its own or several one
+//! The flows of a port: the flow of a packet, and the buckets of the flows, each its own or several one
 //! together.
 
 use crate::bucket::TokenBucket;
@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use terms::{FlowKey, PacketMeta, Time};
 
-/// The limit on flows, or on shapes of flows of prefixes, was reached.
+/// The limit on flows, or on shapes of prefix flows, is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooMany;
 
@@ -22,10 +22,10 @@ pub(super) struct Flows {
     buckets: Vec<Bucket>,
     vacant: Vec<u32>,
     shared: BTreeMap<BucketId, u32>,
-    /// How many flows there are of each kind that is not a whole five-tuple: a packet is looked up again only for
-    /// what exists.
+    /// The number of flows of each kind other than a whole five-tuple: a packet is looked up again only for
+    /// kinds that exist.
     kinds: [usize; KINDS.len()],
-    /// The same of flows of prefixes.
+    /// The shapes of prefix flows, with the number of flows of each.
     shapes: Shapes,
 }
 
@@ -55,8 +55,8 @@ impl Flows {
         }
     }
 
-    /// The class of the packet's flow, and whether the packet conforms to the flow's bucket; it is charged and
-    /// counted. `None`: no flow has it.
+    /// The class of the packet's flow, and true if the packet conforms to the flow's bucket; the packet is
+    /// charged and counted. `None`: no flow matches.
     pub(super) fn charge(&mut self, now: Time, packet: &PacketMeta) -> Option<(SchedulerClass, bool)> {
         let flow = self.find(&packet.flow)?;
         let (node, bucket) = (flow.node, flow.bucket);
@@ -72,7 +72,7 @@ impl Flows {
         Some((node, conforms))
     }
 
-    /// The flow that names the packet most closely.
+    /// The most specific flow of the packet.
     fn find(&self, packet: &FlowKey) -> Option<&Flow> {
         if let found @ Some(_) = self.table.get(packet) {
             return found;
@@ -82,7 +82,7 @@ impl Flows {
         wider.or_else(|| self.shapes.iter().find_map(|shape| self.table.get(&shape.cut(packet)?)))
     }
 
-    /// Adds the flow or changes it in place. Returns the class that it had.
+    /// Adds the flow or changes it in place. Returns its former class.
     pub(super) fn set(
         &mut self,
         now: Time,
@@ -114,7 +114,7 @@ impl Flows {
         Ok(Some(had))
     }
 
-    /// Removes a flow. Returns the class that it had.
+    /// Removes a flow. Returns its former class.
     pub(super) fn remove(&mut self, key: &FlowKey) -> Option<SchedulerClass> {
         let gone = self.table.remove(key)?;
         self.count(key, false);
@@ -122,22 +122,22 @@ impl Flows {
         Some(gone.node)
     }
 
-    /// A flow as it is installed.
+    /// The installed entry of a flow.
     pub(super) fn get(&self, key: &FlowKey) -> Option<&FlowSpecEntry> {
         self.table.get(key).map(|flow| &flow.entry)
     }
 
-    /// Every flow as it is installed.
+    /// Every flow with its installed entry.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&FlowKey, &FlowSpecEntry)> {
         self.table.iter().map(|(key, flow)| (key, &flow.entry))
     }
 
-    /// What a flow's bucket let through and what not.
+    /// The packets that conformed to a flow's bucket, and those that did not.
     pub(super) fn counters(&self, key: &FlowKey) -> Option<Counters> {
         self.table.get(key).map(|flow| self.buckets[flow.bucket as usize].counters)
     }
 
-    /// The bucket of a flow that comes: the one that it shares, or a full one.
+    /// The bucket of a new flow: the one that it shares, or a full one.
     fn bucket_for(&mut self, now: Time, entry: &FlowSpecEntry) -> u32 {
         let found = entry.shared.and_then(|id| self.shared.get(&id).copied());
         if let Some(found) = found {
@@ -163,7 +163,7 @@ impl Flows {
         at
     }
 
-    /// A flow draws from a bucket no more.
+    /// Removes a flow from its bucket.
     fn leave(&mut self, at: u32, shared: Option<BucketId>) {
         let bucket = &mut self.buckets[at as usize];
         bucket.flows -= 1;
@@ -173,7 +173,7 @@ impl Flows {
         }
     }
 
-    /// Notes that there is one flow more, or one less, of the key's kind: the widest that leaves it as it is.
+    /// Counts one flow more, or one less, of the key's kind.
     fn count(&mut self, key: &FlowKey, comes: bool) {
         if key.is_masked() {
             self.shapes.count(key, comes);
@@ -184,14 +184,14 @@ impl Flows {
     }
 }
 
-/// The widest kind that leaves the key as it is; none of a whole five-tuple.
+/// The kind of a key: the widest one that leaves it unchanged; `None` for a whole five-tuple.
 fn kind(key: &FlowKey) -> Option<usize> {
     let widest = KINDS.iter().rposition(|widen| widen(key) == *key)?;
     (widest > 0 || key.is_of_any_source_port()).then_some(widest)
 }
 
-/// From a packet to the flows that may have it besides its own five-tuple, the closest first. Each leaves a key of its
-/// own kind as it is.
+/// The functions that lead from a packet to its possible flows besides its own five-tuple, the most specific
+/// first. Each leaves a key of its own kind unchanged.
 const KINDS: [fn(&FlowKey) -> FlowKey; 4] =
     [of_any_source_port, without_ports, of_any_sender, of_any_sender_without_ports];
 

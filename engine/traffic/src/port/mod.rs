@@ -1,15 +1,14 @@
 //! The data plane of one interface, as the simulator and the user-space plane run it.
 //!
-//! classifier -> policer (what exceeds the flow's bucket goes to best effort) -> the class's queue -> scheduler.
-//! Either side of it may be an edge, which drops what exceeds a rule and marks the rest ([`crate::edge`]); a packet of
-//! no flow goes to the class of its code point, if there is one.
-//! It is told [`PlanOp`]s, packets, and that the link is free; it says packets, and when to ask again. It does not
-//! know the link's speed beyond what the plan says: whoever owns the link asks for the next packet when the last
-//! one is out.
+//! classifier -> policer (the excess over the flow's bucket goes to best effort) -> the class's queue ->
+//! scheduler. Either side of it may be an edge, which drops the excess over a rule and marks the rest
+//! ([`crate::edge`]); a packet without a flow goes to the class of its code point, if there is one. It is
+//! told [`PlanOp`]s, packets, and that the link is free; it says packets, and when to ask again. It knows the
+//! link's speed only from the plan: the owner of the link asks for the next packet when the last one is out.
 //!
-//! Before the interface is made ours ([`PlanOp::Link`]) it is one FIFO, as a host without traffic control. The same
-//! FIFO takes what would be best effort while there is no best-effort class; it is served before all classes, as the
-//! kernel serves what no class takes.
+//! Before the interface is made ours ([`PlanOp::Link`]) it is one FIFO, as on a host without traffic control.
+//! The same FIFO takes best-effort packets while there is no best-effort class; it is served before all
+//! classes, as the kernel serves packets without a class.
 //!
 //! Bytes: queues, schedulers and class counters count the IP packet plus the link's overhead; policers and flow
 //! counters count IP bytes.
@@ -33,20 +32,20 @@ use terms::{Bytes, FlowKey, IfIndex, PacketMeta, Time};
 
 /// IP protocol of RSVP, whose packets go to [`ClassId::CONTROL`].
 const RSVP: u8 = 46;
-/// What whoever reads packets puts where the ports would be in the flow of an ICMP echo with Boomerang's magic: half of it in
+/// The value that a packet reader stores as ports for an ICMP echo with Boomerang's magic, half of it in
 /// each. Such packets go to [`ClassId::CONTROL`] too.
 pub const BOOMERANG: u16 = 0x4711;
 
-/// How large a port may get.
+/// The size limits of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Flows.
+    /// The most flows.
     pub flows: usize,
-    /// Classes.
+    /// The most classes.
     pub classes: usize,
-    /// Packets in all queues together.
+    /// The most packets in all queues together.
     pub packets: u32,
-    /// The FIFO of an interface without classes.
+    /// The limits of the FIFO of an interface without classes.
     pub plain: QueueSpec,
 }
 
@@ -62,28 +61,28 @@ impl Default for Limits {
     }
 }
 
-/// What became of a packet.
+/// The result for a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It waits in a class.
+    /// The packet waits in a class.
     Queued {
-        /// Which; [`ClassId::LINK`]: the plain FIFO.
+        /// The class; [`ClassId::LINK`]: the plain FIFO.
         class: ClassId,
-        /// It exceeded its flow's bucket and is best effort.
+        /// True if it exceeded its flow's bucket and is best effort.
         excess: bool,
     },
-    /// It was dropped.
+    /// The packet was dropped.
     Dropped {
-        /// At whose queue.
+        /// The class of the full queue.
         class: ClassId,
-        /// Why.
+        /// The reason.
         reason: Full,
     },
-    /// It exceeded a rule of the edge that this interface is on its way out.
+    /// The packet exceeded a rule of the edge at this interface's way out.
     Policed,
 }
 
-/// What became of all packets so far: `received = sent + dropped + policed + purged + queued`.
+/// The fates of all packets so far: `received = sent + dropped + policed + purged + queued`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
     /// Packets that came.
@@ -96,7 +95,7 @@ pub struct Totals {
     pub policed: u64,
     /// Packets that were lost with their class or link.
     pub purged: u64,
-    /// Calls with a time before the last one; that time was used instead.
+    /// Calls with a time before the last one; the last time was used instead.
     pub backwards: u64,
 }
 
@@ -111,10 +110,10 @@ pub struct Port {
     plain: Fifo,
     pool: Pool<PacketMeta>,
     classes: BTreeMap<ClassId, SchedulerClass>,
-    /// The two of them that packets without a flow entry go to.
+    /// The classes for packets without a flow entry.
     best_effort: Option<SchedulerClass>,
     control: Option<SchedulerClass>,
-    /// By node number.
+    /// The leaves, by node number.
     leaves: Vec<Leaf>,
     flows: Flows,
     edges: BTreeMap<Side, Edge>,
@@ -160,7 +159,7 @@ impl Port {
     /// Carries out one operation of the plan.
     ///
     /// # Errors
-    /// [`PortRefused`]; nothing has changed then.
+    /// [`PortRefused`]; the port is unchanged.
     pub fn apply(&mut self, now: Time, op: &PlanOp) -> Result<(), PortRefused> {
         let now = self.clock(now);
         let oif = op.oif();
@@ -202,13 +201,13 @@ impl Port {
         }
     }
 
-    /// A packet came in here: it goes on as it is returned, or was dropped at the edge.
+    /// Takes an incoming packet: returns it as it goes on, or `None` if the edge dropped it.
     pub fn arrive(&mut self, now: Time, packet: PacketMeta) -> Option<PacketMeta> {
         let now = self.clock(now);
         self.pass(Side::Ingress, now, packet)
     }
 
-    /// A packet is to go out here.
+    /// Takes an outgoing packet.
     pub fn enqueue(&mut self, now: Time, packet: PacketMeta) -> Verdict {
         let now = self.clock(now);
         self.totals.received += 1;
@@ -245,7 +244,8 @@ impl Port {
         verdict
     }
 
-    /// The link is free: the packet that goes out now. `None`: ask again at [`Port::wake_at`], or when a packet came.
+    /// The packet that goes out now, when the link is free. `None`: ask again at [`Port::wake_at`], or after a
+    /// packet.
     pub fn dequeue(&mut self, now: Time) -> Option<PacketMeta> {
         let now = self.clock(now);
         if let Some((_, packet)) = self.plain.pop(&mut self.pool) {
@@ -264,8 +264,8 @@ impl Port {
         Some(packet)
     }
 
-    /// When [`Port::dequeue`] can succeed after it said `None`; `None`: not before a packet comes. A time that is
-    /// past means at once.
+    /// The time at which [`Port::dequeue`] can succeed after it said `None`; `None`: not before a packet
+    /// comes. A time in the past means at once.
     pub fn wake_at(&self) -> Option<Time> {
         if !self.plain.is_empty() {
             return Some(self.now);
@@ -273,12 +273,12 @@ impl Port {
         self.discipline.as_ref().and_then(Scheduler::wake_at)
     }
 
-    /// Packets waiting.
+    /// The number of waiting packets.
     pub fn queued(&self) -> u32 {
         self.pool.len()
     }
 
-    /// Packets waiting in one class.
+    /// The number of waiting packets in one class.
     pub fn queued_in(&self, class: ClassId) -> Option<u32> {
         if class == ClassId::LINK {
             return Some(self.plain.packets());
@@ -286,17 +286,17 @@ impl Port {
         self.leaf(class).map(|leaf| leaf.queue.packets())
     }
 
-    /// What became of all packets.
+    /// The fates of all packets.
     pub fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// What a class has sent (wire bytes) and dropped.
+    /// The counters of a class: sent (wire bytes) and dropped.
     pub fn class_counters(&self, class: ClassId) -> Option<Counters> {
         self.leaf(class).map(|leaf| leaf.counters)
     }
 
-    /// How much of a flow conformed and how much was in excess (IP bytes); of flows that share a bucket, of them all.
+    /// The conforming and the excess packets of a flow (IP bytes); of all flows that share its bucket.
     pub fn flow_counters(&self, flow: &FlowKey) -> Option<Counters> {
         self.flows.counters(flow)
     }
@@ -306,22 +306,22 @@ impl Port {
         self.link.as_ref()
     }
 
-    /// Every class as it is installed.
+    /// Every class with its installed specification.
     pub fn classes(&self) -> impl Iterator<Item = (ClassId, &ClassSpec)> {
         self.classes.iter().map(|(class, node)| (*class, &self.leaves[node.index()].spec))
     }
 
-    /// A flow as it is installed.
+    /// The installed entry of a flow.
     pub fn flow(&self, flow: &FlowKey) -> Option<&FlowSpecEntry> {
         self.flows.get(flow)
     }
 
-    /// One side of it, if that is an edge: its rules and their counters.
+    /// The edge on one side, with its rules and their counters, if there is one.
     pub fn edge(&self, side: Side) -> Option<&Edge> {
         self.edges.get(&side)
     }
 
-    /// Every flow as it is installed, in no particular order.
+    /// Every flow with its installed entry, in no particular order.
     pub fn flows(&self) -> impl Iterator<Item = (&FlowKey, &FlowSpecEntry)> {
         self.flows.iter()
     }
@@ -338,7 +338,7 @@ impl Port {
         self.now
     }
 
-    /// The class of a packet, and whether it exceeds its flow's bucket. No class: the plain FIFO.
+    /// The class of a packet, and true if it exceeds its flow's bucket. No class: the plain FIFO.
     fn classify(&mut self, now: Time, packet: &PacketMeta) -> (Option<SchedulerClass>, bool) {
         match self.flows.charge(now, packet) {
             Some((node, true)) => (Some(node), false),
@@ -351,7 +351,7 @@ impl Port {
         }
     }
 
-    /// The packet behind that side, if that is an edge.
+    /// The packet after the edge on that side, if there is one.
     fn pass(&mut self, side: Side, now: Time, packet: PacketMeta) -> Option<PacketMeta> {
         let Some(edge) = self.edges.get_mut(&side) else { return Some(packet) };
         match edge.condition(now, &packet) {
@@ -385,7 +385,7 @@ impl Port {
         }
     }
 
-    /// Back to one FIFO; what waits in classes goes there as far as there is room.
+    /// Goes back to one FIFO; it takes the packets of the classes as far as there is room.
     fn drop_link(&mut self) {
         for leaf in &mut self.leaves {
             while let Some((wire, packet)) = leaf.queue.pop(&mut self.pool) {
@@ -471,7 +471,7 @@ impl Port {
         self.control = self.classes.get(&ClassId::CONTROL).copied();
     }
 
-    /// Memory for as many packets as the queues may hold together, so that none is allocated when packets come.
+    /// Reserves memory for as many packets as the queues may hold together, so that no packet allocates.
     fn reserve(&mut self) {
         let queues = self.classes.values().map(|node| u64::from(self.leaves[node.index()].spec.queue.packets));
         self.pool.reserve(queues.sum::<u64>() + u64::from(self.limits.plain.packets));

@@ -1,32 +1,32 @@
-//! Why a port does not carry out an operation.
+//! The reasons for which a port refuses an operation.
 
 use crate::plan::ClassId;
 use terms::{Fault, IfIndex};
 
-/// Why an operation was not carried out. Nothing has changed.
+/// The reason for which an operation was refused. The port is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PortRefused {
-    /// It is for another interface.
+    /// The operation is for another interface.
     OtherInterface(IfIndex),
     /// The interface is not ours yet (no [`PlanOp::Link`]).
     NoLink,
-    /// The root is no class.
+    /// The root is not a class.
     Root,
-    /// No such class.
+    /// There is no such class.
     UnknownClass(ClassId),
     /// The class still has flows.
     FlowsRemain(ClassId),
-    /// The limit of flows.
+    /// The limit of flows is reached.
     Flows,
-    /// The limit of classes.
+    /// The limit of classes is reached.
     Classes,
-    /// This side of the interface is no edge.
+    /// This side of the interface is not an edge.
     NoEdge,
-    /// No packet can be meant: the addresses are of two families.
+    /// No packet can match: the addresses are of two families.
     Impossible,
-    /// The limit of rules.
+    /// The limit of rules is reached.
     Rules,
-    /// The limit of kinds of wildcards at once.
+    /// The limit of kinds of wildcards at once is reached.
     Kinds,
 }
 

@@ -1,8 +1,8 @@
 //! Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995).
 //!
-//! Classes take turns; each turn adds the class's quantum to its deficit, and it sends packets while the deficit lasts.
-//! Over any number of rounds a backlogged class sends its quanta to within one largest packet, so bytes go in
-//! proportion to the quanta whatever the packet sizes. The price is delay: a class waits for everyone's turn.
+//! Classes take turns; each turn adds the class's quantum to its deficit, and it sends packets while the deficit
+//! lasts. Over any number of rounds a backlogged class sends its quanta to within one largest packet, so bytes go in
+//! proportion to the quanta at all packet sizes. The price is delay: a class waits for the turns of all others.
 //! Constant cost if each quantum is at least the largest packet; with smaller ones, turns pass without a packet.
 
 use super::{Misplaced, Scheduler, SchedulerClass};
@@ -16,7 +16,7 @@ const NONE: u32 = u32::MAX;
 pub struct Drr {
     nodes: Vec<Leaf>,
     free: Vec<u32>,
-    /// Whose turn it is.
+    /// The class whose turn it is.
     turn: u32,
 }
 
@@ -24,7 +24,7 @@ pub struct Drr {
 struct Leaf {
     known: bool,
     waiting: bool,
-    /// Whether this turn's quantum was added.
+    /// True if this turn's quantum was added.
     credited: bool,
     quantum: u32,
     deficit: u64,
@@ -40,13 +40,13 @@ impl Default for Drr {
 }
 
 impl Drr {
-    /// No classes but the root.
+    /// A scheduler with no classes but the root.
     pub fn new() -> Drr {
         let root = Leaf { known: false, ..Leaf::new(1) };
         Drr { nodes: alloc::vec![root], free: Vec::new(), turn: NONE }
     }
 
-    /// A new class with so many bytes a turn (at least one).
+    /// Adds a class with this many bytes a turn (at least one).
     pub fn add(&mut self, quantum: u32) -> SchedulerClass {
         match self.free.pop() {
             Some(at) => {
@@ -60,7 +60,7 @@ impl Drr {
         }
     }
 
-    /// Another quantum, from the class's next turn on.
+    /// Changes the quantum, from the class's next turn on.
     ///
     /// # Errors
     /// [`Misplaced::Unknown`].
@@ -92,7 +92,7 @@ impl Drr {
         self.nodes.get(node.index()).copied().filter(|l| l.known).ok_or(Misplaced::Unknown(node))
     }
 
-    /// To the end of the round.
+    /// Adds a class at the end of the round.
     fn link(&mut self, at: u32) {
         let (prev, next) = if self.turn == NONE { (at, at) } else { (self.nodes[self.turn as usize].prev, self.turn) };
         let leaf = &mut self.nodes[at as usize];
@@ -104,7 +104,7 @@ impl Drr {
         }
     }
 
-    /// Out of the round; what is left of its deficit is lost.
+    /// Removes a class from the round; the rest of its deficit is lost.
     fn unlink(&mut self, at: u32) {
         let Leaf { prev, next, .. } = self.nodes[at as usize];
         self.nodes[prev as usize].next = next;

@@ -5,10 +5,11 @@
 
 use alloc::vec::Vec;
 
-/// Children of an entry: a shallower tree than with two, and its comparisons lie side by side in memory.
+/// The children of an entry: with four, the tree is shallower than with two, and its comparisons lie side by side in
+/// memory.
 const ARITY: usize = 4;
 
-/// The place of what is in no heap.
+/// The place of a name that is in no heap.
 pub const ABSENT: u32 = u32::MAX;
 
 /// A heap of names with keys, least first.
@@ -36,12 +37,12 @@ impl<K: Ord + Copy> Heap<K> {
         self.entries.first().copied()
     }
 
-    /// Entries.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// True if there is no entry.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -52,7 +53,7 @@ impl<K: Ord + Copy> Heap<K> {
         self.up(places, self.entries.len() - 1);
     }
 
-    /// Gives the entry of `name`, which must be in the heap, another key.
+    /// Changes the key of `name`, which must be in the heap.
     pub fn update(&mut self, places: &mut [u32], key: K, name: u32) {
         let at = places[name as usize] as usize;
         let old = self.entries[at].0;

@@ -1,13 +1,13 @@
 //! A hierarchical token bucket after the kernel's `sch_htb`, with one level of classes below the link.
 //!
-//! Why: where the kernel plane is HTB, the simulator must be able to run the same plan by the same rules. A class is
-//! *green* while its rate's tokens last: it sends by its own right. It is *yellow* while only its ceil's tokens last:
-//! it may borrow from the link. Otherwise it is *red* and waits. Green before yellow; within a colour the lowest
-//! priority number first; within that deficit round robin by quantum. As in the kernel, tokens are charged after a
-//! packet is sent, so they may go below zero by one packet, a borrowed packet is charged to ceil and link only, and
-//! green classes send even if their rates sum over the link's (whoever installs classes checks the sums).
+//! If the kernel plane is HTB, the simulator must run the same plan by the same rules. A class is *green* while its
+//! rate's tokens last: it sends by its own right. It is *yellow* while only its ceil's tokens last: it may borrow
+//! from the link. Otherwise it is *red* and waits. Green before yellow; within a colour the lowest priority number
+//! first; within that deficit round robin by quantum. As in the kernel, tokens are charged after a packet is sent, so
+//! they may go below zero by one packet, a borrowed packet is charged to ceil and link only, and green classes send
+//! even if the sum of their rates exceeds the link (the installer checks the sums).
 //!
-//! Unlike the kernel's, tokens are exact (10^-9 bit), and the moment of a colour change is exact to the nanosecond.
+//! Unlike the kernel's, tokens are exact (10^-9 bit), and colours change at the exact nanosecond.
 
 use super::heap::{ABSENT, Heap};
 use super::{Misplaced, Scheduler, SchedulerClass};
@@ -21,27 +21,27 @@ pub const PRIORITIES: usize = 8;
 
 const NONE: u32 = u32::MAX;
 
-/// How a class is served. Rates on the wire.
+/// The service of a class, with wire rates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HtbSpec {
-    /// What it gets by its own right; zero: nothing.
+    /// The rate by its own right; zero: none.
     pub rate: Rate,
-    /// What it gets at most, borrowing.
+    /// The largest rate, with borrowing.
     pub ceil: Rate,
-    /// How much it may send at once at its rate's expense.
+    /// The burst at its rate's expense.
     pub burst: Bytes,
-    /// The same for the ceil.
+    /// The burst at its ceil's expense.
     pub cburst: Bytes,
-    /// 0 first.
+    /// The priority, 0 first.
     pub priority: u8,
-    /// Bytes a turn among equals.
+    /// The bytes a turn among equals.
     pub quantum: u32,
 }
 
 impl HtbSpec {
-    /// The same class as the plan means it: `rate` = the second slope of the real-time curve, `burst` = its first
-    /// piece's bytes if that is the steeper one, and one packet at least; `ceil` = the upper limit, or the link;
-    /// `quantum` = 10 ms of the link share, between one packet and 60,000 bytes.
+    /// The specification for a class of the plan: `rate` = the second slope of the real-time curve, `burst` =
+    /// its first piece's bytes if that is the steeper one, and one packet at least; `ceil` = the upper limit,
+    /// or the link; `quantum` = 10 ms of the link share, between one packet and 60,000 bytes.
     pub fn of(class: &ClassSpec, link: &LinkSpec) -> HtbSpec {
         let packet = Bytes::new(u64::from(link.mtu) + u64::from(link.overhead));
         let rate = class.real_time.map_or(Rate::ZERO, |curve| curve.m2);
@@ -69,7 +69,7 @@ pub struct Htb {
     free: Vec<u32>,
     /// The class whose turn it is: by colour (green, yellow), by priority.
     turn: [[u32; PRIORITIES]; 2],
-    /// When a class that is not green changes colour.
+    /// Classes that are not green, by the time of their next change of colour.
     waiting: Heap<Time>,
     places: Vec<u32>,
     now: Time,
@@ -83,36 +83,36 @@ struct Leaf {
     spec: HtbSpec,
     rate: Bucket,
     ceil: Bucket,
-    /// In which ring it is.
+    /// The ring that holds the class.
     colour: Colour,
     deficit: [i64; 2],
     next: u32,
     prev: u32,
 }
 
-/// Whether a class may send.
+/// The right of a class to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Colour {
-    /// By its own right.
+    /// It sends by its own right.
     Green = 0,
-    /// Borrowing.
+    /// It sends by borrowing.
     Yellow = 1,
-    /// Not before its ceil allows.
+    /// It waits for its ceil's tokens.
     Red = 2,
 }
 
-/// What the scheduler knows of a class, for tables, tests and people.
+/// The state of a class, for tables, tests and people.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeafState {
-    /// Whether it may send, as of the last time it was looked at.
+    /// The colour at the last look.
     pub colour: Colour,
-    /// Tokens of its rate as of then, 10^-9 bit.
+    /// The tokens of its rate at that time, in 10^-9 bit.
     pub tokens: i64,
-    /// Tokens of its ceil.
+    /// The tokens of its ceil.
     pub ctokens: i64,
 }
 
-/// Tokens that may go below zero. 10^-9 bit.
+/// A bucket whose tokens may go below zero, in 10^-9 bit.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     rate: u64,
@@ -147,12 +147,12 @@ impl Bucket {
         self.tokens = self.tokens.saturating_sub(cost);
     }
 
-    /// Whether something may be sent now; the bucket must have been filled.
+    /// True if a packet may be sent now; the bucket must have been filled.
     fn open(&self) -> bool {
         self.tokens >= 0 && self.rate > 0
     }
 
-    /// When it opens.
+    /// The time at which the bucket opens.
     fn opens(&self) -> Time {
         if self.rate == 0 {
             return Time::FOREVER;
@@ -163,7 +163,7 @@ impl Bucket {
 }
 
 impl Htb {
-    /// A link of `rate`, which may be at most `burst` ahead, and no classes.
+    /// A link of `rate`, at most `burst` ahead, without classes.
     pub fn new(rate: Rate, burst: Bytes, now: Time) -> Htb {
         let spec = HtbSpec { rate, ceil: rate, burst, cburst: burst, priority: 0, quantum: 0 };
         let root = Leaf { known: false, ..Leaf::new(spec, now) };
@@ -179,12 +179,12 @@ impl Htb {
         }
     }
 
-    /// Another rate of the link.
+    /// Changes the rate of the link.
     pub fn change_link(&mut self, now: Time, rate: Rate, burst: Bytes) {
         self.link.change(rate, burst, now);
     }
 
-    /// A new class.
+    /// Adds a class.
     pub fn add(&mut self, now: Time, spec: HtbSpec) -> SchedulerClass {
         let leaf = Leaf::new(spec, now);
         let at = match self.free.pop() {
@@ -234,7 +234,7 @@ impl Htb {
         Ok(())
     }
 
-    /// What is known of a class.
+    /// The state of a class.
     pub fn state(&self, node: SchedulerClass) -> Option<LeafState> {
         let leaf = self.known(node).ok()?;
         Some(LeafState { colour: leaf.colour, tokens: leaf.rate.tokens, ctokens: leaf.ceil.tokens })
@@ -244,7 +244,8 @@ impl Htb {
         self.nodes.get(node.index()).filter(|l| l.known).ok_or(Misplaced::Unknown(node))
     }
 
-    /// Into the ring of its colour, and into the heap unless it is green. Its buckets must have been filled.
+    /// Adds the class to the ring of its colour, and to the heap unless it is green. Its buckets must have been
+    /// filled.
     fn enter(&mut self, at: u32) {
         let leaf = &mut self.nodes[at as usize];
         leaf.colour = leaf.colour_now();
@@ -270,7 +271,7 @@ impl Htb {
         }
     }
 
-    /// Out of ring and heap.
+    /// Removes the class from ring and heap.
     fn leave(&mut self, at: u32) {
         let leaf = self.nodes[at as usize];
         self.nodes[at as usize].backlogged = false;

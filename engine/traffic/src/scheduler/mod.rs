@@ -1,15 +1,15 @@
-//! Schedulers: which class sends next.
+//! Schedulers: the choice of the class that sends next.
 //!
-//! A scheduler holds no packets. It is told when a class's queue stops being empty, chooses a class, and is told what
-//! was sent and what is now at the head of that queue; the queues are the port's. Three calls, always in this
-//! rhythm:
+//! A scheduler holds no packets. It is told when a class's queue stops being empty, chooses a class, and is
+//! told the length of the sent packet and of the next one; the queues are the port's. Three calls, always in
+//! this order:
 //!
 //! 1. [`Scheduler::backlogged`] when a packet came to an empty queue;
 //! 2. [`Scheduler::choose`] when the link is free;
 //! 3. [`Scheduler::served`] at once after a choice, with the length of the packet that goes and of the next one.
 //!
-//! Lengths are bytes on the wire. Time must not run backwards; [`crate::port`] sees to that. Nothing here allocates
-//! but adding a class.
+//! Lengths are bytes on the wire. Time must not run backwards; [`crate::port`] ensures that. Only the
+//! addition of a class allocates.
 
 pub mod drr;
 pub mod heap;
@@ -33,7 +33,7 @@ impl SchedulerClass {
     }
 }
 
-/// What the caller asked for means nothing to the scheduler; nothing has changed.
+/// A call that the scheduler cannot carry out; it is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Misplaced {
     /// No class has this number.
@@ -62,22 +62,22 @@ impl core::fmt::Display for Misplaced {
 
 impl core::error::Error for Misplaced {}
 
-/// What every scheduler does.
+/// The interface of every scheduler.
 pub trait Scheduler {
     /// The queue of `leaf` was empty and now has a packet of `head` bytes at its head.
     fn backlogged(&mut self, now: Time, leaf: SchedulerClass, head: u32);
 
-    /// Who sends now; `None`: nobody may, or nobody has anything. A choice must be followed by
+    /// The class that sends now; `None` if no class may send or has a packet. A choice must be followed by
     /// [`Scheduler::served`].
     fn choose(&mut self, now: Time) -> Option<SchedulerClass>;
 
     /// The chosen `leaf` sent `len` bytes; its next packet has `next` bytes, or its queue is empty.
     fn served(&mut self, now: Time, leaf: SchedulerClass, len: u32, next: Option<u32>);
 
-    /// The queue of `leaf` was emptied without being served (its class goes).
+    /// The queue of `leaf` was emptied without being served (its class is removed).
     fn purged(&mut self, now: Time, leaf: SchedulerClass);
 
-    /// When [`Scheduler::choose`] can succeed after it said `None`; `None`: not before a packet comes. A time that is
-    /// past means at once.
+    /// The time at which [`Scheduler::choose`] can succeed after it said `None`; `None`: not before a packet
+    /// comes. A time in the past means at once.
     fn wake_at(&self) -> Option<Time>;
 }

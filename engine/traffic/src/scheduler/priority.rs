@@ -1,6 +1,6 @@
 //! Strict priority: the backlogged class of the lowest number sends; among equals, packet by packet in turn.
 //!
-//! No class is protected from those above it: what comes in there must be policed. Constant cost: a bitmap of 256
+//! No class is protected from higher ones, whose traffic must be policed. Constant cost: a bitmap of 256
 //! priorities, and one ring per priority.
 
 use super::{Misplaced, Scheduler, SchedulerClass};
@@ -14,9 +14,9 @@ const NONE: u32 = u32::MAX;
 pub struct Priority {
     nodes: Vec<Leaf>,
     free: Vec<u32>,
-    /// The last of each ring; its successor is the first.
+    /// The last class of each ring; its successor is the first.
     last: Vec<u32>,
-    /// Which rings are not empty.
+    /// The bits of the rings that are not empty.
     map: [u64; 4],
 }
 
@@ -35,13 +35,13 @@ impl Default for Priority {
 }
 
 impl Priority {
-    /// No classes but the root.
+    /// A scheduler with no classes but the root.
     pub fn new() -> Priority {
         let root = Leaf { known: false, waiting: false, priority: 0, next: NONE };
         Priority { nodes: alloc::vec![root], free: Vec::new(), last: alloc::vec![NONE; 256], map: [0; 4] }
     }
 
-    /// A new class; 0 is served first.
+    /// Adds a class; 0 is served first.
     pub fn add(&mut self, priority: u8) -> SchedulerClass {
         let leaf = Leaf { known: true, waiting: false, priority, next: NONE };
         match self.free.pop() {
@@ -56,7 +56,7 @@ impl Priority {
         }
     }
 
-    /// Another priority; a waiting class goes to the end of its new ring.
+    /// Changes the priority; a waiting class goes to the end of its new ring.
     ///
     /// # Errors
     /// [`Misplaced::Unknown`].

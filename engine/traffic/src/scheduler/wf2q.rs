@@ -22,27 +22,27 @@ use terms::{Rate, Time};
 pub struct Wf2q {
     nodes: Vec<Leaf>,
     free: Vec<u32>,
-    /// The link's rate, and the virtual time in its fractions.
+    /// The link's rate; it is also the denominator of the fraction in `now`.
     rate: u64,
     now: Instant,
-    /// The packet that went last: whose, when, and the virtual time then. `now` is that of its end.
+    /// The last packet: its class, its time, and the virtual time then. `now` is the virtual time at its end.
     last: (SchedulerClass, Time, Instant),
-    /// Those that have not started, by start.
+    /// Classes that have not started, by start.
     early: Heap<u64>,
-    /// Those that have, by finish.
+    /// Classes that have started, by finish.
     started: Heap<u64>,
     places: Vec<u32>,
 }
 
-/// Virtual time: `ns + part / rate` ns, `part` below the rate of whoever it belongs to.
+/// Virtual time: `ns + part / rate` ns, with `part` below the rate of its class or link.
 #[derive(Clone, Copy, Default, Debug)]
 struct Instant {
     ns: u64,
     part: u64,
 }
 
-/// Virtual time is moved back by this much when it has come to twice that, so that it never ends: 73 years of a busy
-/// link, but only some thousand packets of a class of 1 bit/s that has a fast link for itself.
+/// Virtual time is moved back by this much at twice that value, so that it never overflows: 73 years of a
+/// busy link, but only some thousand packets of a class of 1 bit/s alone on a fast link.
 const EPOCH: u64 = 1 << 61;
 
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ enum Place {
 }
 
 impl Instant {
-    /// `bytes` later, at `rate`: exact.
+    /// The instant after `bytes` at `rate`: exact.
     fn after(self, bytes: u32, rate: u64) -> Instant {
         let work = work::of_bytes(bytes) + u128::from(self.part);
         let (ns, part) = match u64::try_from(work) {
@@ -97,7 +97,7 @@ impl Wf2q {
         }
     }
 
-    /// A new class of `rate` (at least 1 bit/s).
+    /// Adds a class of `rate` (at least 1 bit/s).
     pub fn add(&mut self, rate: Rate) -> SchedulerClass {
         let leaf = Leaf::new(rate);
         let at = match self.free.pop() {
@@ -116,7 +116,7 @@ impl Wf2q {
         SchedulerClass(at)
     }
 
-    /// Another rate, from the next packet on: the one at the head keeps its start and finish.
+    /// Changes the rate, from the next packet on: the one at the head keeps its start and finish.
     ///
     /// # Errors
     /// [`Misplaced::Unknown`].
@@ -129,7 +129,7 @@ impl Wf2q {
         Ok(())
     }
 
-    /// Another rate of the link, from the next packet on.
+    /// Changes the rate of the link, from the next packet on.
     pub fn change_link(&mut self, rate: Rate) {
         let rate = rate.as_bps().max(1);
         if rate != self.rate {
@@ -152,13 +152,13 @@ impl Wf2q {
         Ok(())
     }
 
-    /// The virtual time, ns, rounded down.
+    /// The virtual time, in ns, rounded down.
     pub fn virtual_time(&self) -> u64 {
         self.now.ns
     }
 
-    /// Start and finish of the packet at the head of a class, virtual ns, rounded up. (Virtual times start anew every
-    /// 2^61 ns.)
+    /// The start and the finish of the packet at the head of a class, in virtual ns, rounded up. (Virtual
+    /// times are moved back every 2^61 ns.)
     pub fn head(&self, node: SchedulerClass) -> Option<(u64, u64)> {
         let leaf = self.known(node).ok().filter(|leaf| leaf.place != Place::Idle)?;
         Some((leaf.start.rounded_up(), leaf.finish.rounded_up()))
@@ -168,7 +168,7 @@ impl Wf2q {
         self.nodes.get(node.index()).copied().filter(|l| l.known).ok_or(Misplaced::Unknown(node))
     }
 
-    /// Into the heap where it belongs now.
+    /// Adds the class to the heap where it belongs now.
     fn enter(&mut self, at: u32) {
         let leaf = &mut self.nodes[at as usize];
         if leaf.start.rounded_up() <= self.now.ns {
@@ -188,7 +188,7 @@ impl Wf2q {
         }
     }
 
-    /// A new epoch: every virtual time by the same, so that nothing changes but the numbers.
+    /// Starts a new epoch: moves every virtual time back by the same amount.
     fn move_back(&mut self) {
         self.now = self.now.moved_back();
         self.last.2 = self.last.2.moved_back();
@@ -201,7 +201,7 @@ impl Wf2q {
         }
     }
 
-    /// Moves those that have started by now.
+    /// Moves the classes that have started by now.
     fn start_due(&mut self) {
         while let Some((start, at)) = self.early.first() {
             if start > self.now.ns {

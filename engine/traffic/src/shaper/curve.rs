@@ -14,18 +14,18 @@ pub struct RateCurve {
     buffer: Bytes,
 }
 
-/// Why a shaper cannot be configured (the relations of sections 2.2 and 2.4).
+/// The error in a shaper's configuration (the relations of sections 2.2 and 2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadShaper {
     /// `0 < CIR <= PIR <= MIR <= line rate` does not hold.
     Rates {
-        /// CIR.
+        /// The CIR.
         cir: Rate,
-        /// PIR (CIR for a single-rate shaper).
+        /// The PIR (CIR for a single-rate shaper).
         pir: Rate,
-        /// MIR.
+        /// The MIR.
         mir: Rate,
-        /// Line rate.
+        /// The line rate.
         line: Rate,
     },
     /// `CIR_th <= PIR_th <= MIR_th <= buffer` does not hold.
@@ -36,7 +36,7 @@ pub enum BadShaper {
         pir_th: Bytes,
         /// MIR_th.
         mir_th: Bytes,
-        /// Size of the buffer.
+        /// The size of the buffer.
         buffer: Bytes,
     },
 }
@@ -88,7 +88,7 @@ impl RateCurve {
         Ok(RateCurve { cir, pir, mir, cir_th, pir_th, mir_th, buffer })
     }
 
-    /// F: the least shaping rate while so many bytes wait, rounded down.
+    /// F: the least shaping rate while `occupancy` bytes wait, rounded down.
     pub fn rate(&self, occupancy: Bytes) -> Rate {
         if occupancy >= self.mir_th && occupancy > self.cir_th {
             self.mir
@@ -101,7 +101,7 @@ impl RateCurve {
         }
     }
 
-    /// The shaping rate: `max(EAR, F)` below MIR_th, and MIR from there on, whatever the average (sections 2.3 and 2.5).
+    /// The shaping rate: `max(EAR, F)` below MIR_th, and MIR from there on, at any average (sections 2.3 and 2.5).
     pub fn shaping_rate(&self, occupancy: Bytes, average: Rate) -> Rate {
         if occupancy >= self.mir_th && occupancy > self.cir_th {
             return self.mir;

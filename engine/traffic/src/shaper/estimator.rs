@@ -3,7 +3,7 @@
 use super::exp::{exp_neg, phi};
 use terms::{Rate, Span, Time};
 
-/// Something that estimates the average rate of arrivals.
+/// An estimator of the average rate of arrivals.
 pub trait RateEstimator {
     /// A packet of `len` bytes arrives; returns the new average.
     fn arrival(&mut self, now: Time, len: u32) -> Rate;
@@ -29,8 +29,8 @@ impl Exponential {
     /// The longest time constant.
     pub const MAX_K: Span = Span::from_secs(3600);
 
-    /// With time constant `k` (at least a microsecond, at most [`Exponential::MAX_K`]; others are clamped), an average of zero,
-    /// as if nothing had come before `now`.
+    /// An estimator with time constant `k` (at least a microsecond, at most [`Exponential::MAX_K`]; others
+    /// are clamped) and an average of zero, as if no packet had come before `now`.
     pub fn new(k: Span, now: Time) -> Exponential {
         let k = k.clamp(Span::from_micros(1), Exponential::MAX_K);
         Exponential { k: k.as_nanos(), average: 0, last: now }

@@ -12,7 +12,7 @@ pub(super) fn exp_neg(x: u64) -> u64 {
     mul(whole, ONE - mul(f, phi_series(f)))
 }
 
-/// `(1 - exp(-x)) / x`, one at zero: what makes the estimator's limit at `T = 0` exactly `L / K`.
+/// `(1 - exp(-x)) / x`, one at zero: it makes the estimator's limit at `T = 0` exactly `L / K`.
 pub(super) fn phi(x: u64) -> u64 {
     if x < ONE {
         return phi_series(x);

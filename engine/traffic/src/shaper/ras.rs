@@ -7,13 +7,14 @@ use crate::plan::QueueSpec;
 use crate::queue::{Fifo, Pool};
 use terms::{Bytes, PacketMeta, Rate, Time};
 
-/// The meter that follows a green shaper: when would it colour a packet green?
+/// The meter behind a green shaper, which tells when it would colour a packet green.
 pub trait Greener {
-    /// Not before `now`; `None`: never (RFC 2963 sections 3.3 and 3.5: infinity if B exceeds CBS or PBS).
+    /// The time of green, not before `now`; `None`: never (RFC 2963 sections 3.3 and 3.5: infinity if B exceeds CBS
+    /// or PBS).
     fn green_at(&self, now: Time, len: u32) -> Option<Time>;
 }
 
-/// Nobody follows: the plain srRAS and trRAS.
+/// No meter behind the shaper: the plain srRAS and trRAS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NeverGreen;
 
@@ -35,16 +36,16 @@ impl Greener for (&TrTcm, &TokenCounts) {
     }
 }
 
-/// A rate adaptive shaper: single or two rates by its [`RateCurve`], plain or green by what it is asked with. What waits lies in a
-/// pool that many shapers share: each call must be given the same one.
+/// A rate adaptive shaper: single or two rates by its [`RateCurve`], plain or green by its [`Greener`]. Its
+/// packets lie in a pool that many shapers share: each call must be given the same one.
 #[derive(Clone, Debug)]
 pub struct Ras<E> {
     curve: RateCurve,
     estimator: E,
     queue: Fifo,
-    /// When the last packet left.
+    /// The time at which the last packet left.
     released: Option<Time>,
-    /// When the head may leave by the shaping rate: T1.
+    /// The time at which the head may leave by the shaping rate: T1.
     due: Time,
     dropped: u64,
 }
@@ -62,8 +63,8 @@ impl<E: RateEstimator> Ras<E> {
         }
     }
 
-    /// A packet arrives. `false`: the buffer (or the pool) is full and it was dropped at the tail. It counts in the average either way: the
-    /// estimator measures what comes in.
+    /// Takes an arriving packet. `false`: the buffer (or the pool) is full and the packet is dropped at the
+    /// tail. It counts in the average either way, because the estimator measures arrivals.
     pub fn enqueue(&mut self, now: Time, packet: PacketMeta, pool: &mut Pool<PacketMeta>) -> bool {
         self.estimator.arrival(now, packet.len);
         let after = self.occupancy().saturating_add(Bytes::new(u64::from(packet.len)));
@@ -75,7 +76,7 @@ impl<E: RateEstimator> Ras<E> {
         true
     }
 
-    /// When the head packet may leave: `min(T1, T2)`; `None` if nothing waits.
+    /// The time at which the head packet may leave: `min(T1, T2)`; `None` if no packet waits.
     pub fn wake_at(&self, now: Time, meter: &impl Greener, pool: &Pool<PacketMeta>) -> Option<Time> {
         let head = self.queue.head_bytes(pool)?;
         let t1 = self.due.max(now);
@@ -93,40 +94,42 @@ impl<E: RateEstimator> Ras<E> {
         Some(packet)
     }
 
-    /// Another curve, at once: what waits stays, also if it is more than the new buffer.
+    /// Changes the curve at once: waiting packets stay, even above the new buffer.
     pub fn change(&mut self, now: Time, curve: RateCurve, pool: &Pool<PacketMeta>) {
         self.curve = curve;
         self.schedule(now, pool);
     }
 
-    /// Takes over the packets that waited elsewhere, whatever the buffer; they do not count as arrivals. None may wait here.
+    /// Takes over packets that waited elsewhere, even above the buffer; they do not count as arrivals. None may wait
+    /// here.
     pub fn take_over(&mut self, now: Time, queue: Fifo, pool: &Pool<PacketMeta>) {
         debug_assert!(self.queue.is_empty(), "what waits would be lost");
         self.queue = queue;
         self.schedule(now, pool);
     }
 
-    /// The packets that wait, as a queue.
+    /// The waiting packets, as a queue.
     pub fn queue(&self) -> &Fifo {
         &self.queue
     }
 
-    /// Bytes that wait.
+    /// The waiting bytes.
     pub fn occupancy(&self) -> Bytes {
         Bytes::new(self.queue.bytes())
     }
 
-    /// The shaping rate of this instant.
+    /// The shaping rate at this instant.
     pub fn shaping_rate(&self) -> Rate {
         self.curve.shaping_rate(self.occupancy(), self.estimator.average())
     }
 
-    /// Packets dropped at the tail.
+    /// The packets dropped at the tail.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// T1 of the head: its length over the shaping rate since the last release; at once if nothing was ever released.
+    /// Sets T1 of the head: its length over the shaping rate since the last release; at once before the first
+    /// release.
     fn schedule(&mut self, now: Time, pool: &Pool<PacketMeta>) {
         let Some(head) = self.queue.head_bytes(pool) else { return };
         let spacing = self.shaping_rate().span_for(Bytes::new(u64::from(head)));

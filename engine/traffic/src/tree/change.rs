@@ -1,7 +1,8 @@
-//! Live change of one node or of the link; the others go on as if nothing had happened.
+//! Live change of one node or of the link, without an effect on the others.
 //!
-//! Only what a change can break is checked again: a leaf's description by itself, a leaf's share beside its siblings'. Shares of inner
-//! nodes, service curves and the link's rate bear on the whole tree, and all of it is checked.
+//! Only the parts that a change can break are checked again: a leaf's description by itself, a leaf's share beside
+//! its siblings'. Shares of inner nodes, service curves and the link's rate affect the whole tree, and all of it is
+//! checked.
 
 use super::check::{self, Survey};
 use super::fault::{TreeFault, Unworkable};
@@ -12,11 +13,11 @@ use alloc::boxed::Box;
 use terms::{Rate, Time};
 
 impl Tree {
-    /// Another description for a leaf, at once. Its packets stay and keep their order; credit, averages and counters go on
-    /// where old and new are of one kind. If the shaper goes, what it held passes the meter now.
+    /// Changes a leaf's description at once. Its packets stay in order; credit, averages and counters carry
+    /// over if old and new are of one kind. If the shaper goes, its packets pass the meter now.
     ///
     /// # Errors
-    /// [`Unworkable`]; nothing has changed then.
+    /// [`Unworkable`]; the tree is unchanged.
     pub fn change(&mut self, now: Time, name: &str, leaf: LeafSpec) -> Result<(), Unworkable> {
         let now = self.advance(now);
         let id = self.leaf(name).ok_or_else(|| unknown(name, TreeFault::UnknownLeaf))?;
@@ -47,11 +48,11 @@ impl Tree {
         Ok(())
     }
 
-    /// Another share for a leaf or an inner node of its parent's bandwidth, of the same kind as before. An inner node's children share the
-    /// new one from now on, as they shared the old one; which scheduler it runs cannot change.
+    /// Changes a leaf's or an inner node's share of its parent's bandwidth, within its kind. An inner node's
+    /// children share the new bandwidth as they shared the old one; the node's scheduler cannot change.
     ///
     /// # Errors
-    /// [`Unworkable`]; nothing has changed then.
+    /// [`Unworkable`]; the tree is unchanged.
     pub fn change_share(&mut self, now: Time, name: &str, share: TreeShare) -> Result<(), Unworkable> {
         let now = self.advance(now);
         let node = self.node(name).ok_or_else(|| unknown(name, TreeFault::UnknownNode))?;
@@ -80,10 +81,10 @@ impl Tree {
         Ok(())
     }
 
-    /// Another rate of the link.
+    /// Changes the rate of the link.
     ///
     /// # Errors
-    /// [`Unworkable`], for instance if the shares no longer fit; nothing has changed then.
+    /// [`Unworkable`], for instance if the shares no longer fit; the tree is unchanged.
     pub fn change_link(&mut self, now: Time, rate: Rate) -> Result<(), Unworkable> {
         self.advance(now);
         let old = core::mem::replace(&mut self.spec.link.rate, rate);
@@ -99,7 +100,7 @@ impl Tree {
         }
     }
 
-    /// What follows from a survey: what each inner node has to share.
+    /// Applies a survey: sets the rate of each inner node.
     fn apply(&mut self, survey: Option<Survey>) {
         let Some(survey) = survey else { return };
         for Inner { node, server, .. } in &mut self.inners {
@@ -108,14 +109,14 @@ impl Tree {
         self.survey = survey;
     }
 
-    /// The node of this name, by its place in [`super::TreeSpec::nodes`].
+    /// The index in [`super::TreeSpec::nodes`] of the node with this name.
     fn node(&self, name: &str) -> Option<usize> {
         let nodes = &self.spec.nodes;
         let at = self.names.binary_search_by(|&node| nodes[node as usize].name.as_str().cmp(name)).ok()?;
         Some(self.names[at] as usize)
     }
 
-    /// The leaf of this name.
+    /// The leaf with this name.
     pub fn leaf(&self, name: &str) -> Option<LeafId> {
         let node = self.node(name)?;
         matches!(self.spec.nodes[node].kind, NodeKind::Leaf(_)).then(|| LeafId(self.places[node]))

@@ -1,4 +1,4 @@
-//! Whether a tree can work: names, parents, shares. The leaves' own parts are in `check_leaf`.
+//! Checks of a tree: names, parents, shares. The leaves' own parts are in `check_leaf`.
 
 use super::check_leaf;
 use super::fault::{TreeFault, Unworkable};
@@ -9,32 +9,32 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use terms::{Rate, ServiceCurve, Span};
 
-/// Most nodes below the link.
+/// The most nodes below the link.
 pub const MAX_NODES: usize = 1 << 18;
-/// Most levels below the link.
+/// The most levels below the link.
 pub const MAX_DEPTH: usize = 16;
 /// The fastest link.
 pub const MAX_RATE: Rate = Rate::from_bps(400_000_000_000);
-/// The most that a link adds to a packet.
+/// The most bytes that a link adds to a packet.
 pub const MAX_OVERHEAD: u32 = 256;
 /// The largest quantum.
 pub const MAX_QUANTUM: u32 = 1 << 24;
 
-/// What checking found out.
+/// The results of a check.
 #[derive(Clone, Debug)]
 pub(super) struct Survey {
     /// Each node's parent; `None`: the link.
     pub(super) parents: Vec<Option<usize>>,
     /// Nodes, each after its parent.
     pub(super) order: Vec<usize>,
-    /// What each node is guaranteed of the link, or has for itself when nobody else sends: wire bytes.
+    /// Each node's guaranteed rate of the link, or its rate if no other node sends, in wire bytes.
     pub(super) rates: Vec<Rate>,
 }
 
-/// Refuses what cannot work.
+/// Refuses a tree that cannot work.
 ///
 /// # Errors
-/// The first [`Unworkable`]: which node, what is wrong, what is allowed.
+/// The first [`Unworkable`]: the node, the error, and the allowed range.
 pub fn check(spec: &TreeSpec) -> Result<(), Unworkable> {
     survey(spec).map(|_| ())
 }
@@ -87,7 +87,7 @@ pub(super) fn number(what: &'static str, number: u64, least: u64, most: u64) -> 
     if (least..=most).contains(&number) { Ok(()) } else { Err(TreeFault::Number { what, number, least, most }) }
 }
 
-/// Everybody's parent, by name.
+/// Each node's parent, found by name.
 fn parents(spec: &TreeSpec) -> Result<Vec<Option<usize>>, Unworkable> {
     let lone = |node, fault| at(spec, &[], node, "", fault);
     let mut names = BTreeMap::new();
@@ -114,7 +114,7 @@ fn parents(spec: &TreeSpec) -> Result<Vec<Option<usize>>, Unworkable> {
     Ok(parents)
 }
 
-/// Parents before children; refuses circles and trees that are too deep.
+/// The nodes, parents before children; refuses circles and trees that are too deep.
 fn order(spec: &TreeSpec, parents: &[Option<usize>]) -> Result<Vec<usize>, Unworkable> {
     let mut depths = alloc::vec![0usize; parents.len()];
     for node in 0..parents.len() {
@@ -139,7 +139,7 @@ fn order(spec: &TreeSpec, parents: &[Option<usize>]) -> Result<Vec<usize>, Unwor
     Ok(order)
 }
 
-/// Whether the node's share is of its parent's kind; what rate it comes to.
+/// The rate of the node's share; refuses a share that is not of its parent's kind.
 fn share(spec: &TreeSpec, above: Option<usize>, node: usize, parent: Rate) -> Result<Rate, TreeFault> {
     let scheduler = sharing(spec, above);
     let least = Rate::from_bps(1);
@@ -189,7 +189,7 @@ fn share(spec: &TreeSpec, above: Option<usize>, node: usize, parent: Rate) -> Re
     }
 }
 
-/// What the parent runs.
+/// The sharing of the parent.
 pub(super) fn sharing(spec: &TreeSpec, node: Option<usize>) -> Sharing {
     match node.map(|n| &spec.nodes[n].kind) {
         Some(NodeKind::Inner(sharing)) => *sharing,
@@ -197,7 +197,7 @@ pub(super) fn sharing(spec: &TreeSpec, node: Option<usize>) -> Sharing {
     }
 }
 
-/// Every inner node has children, and they fit.
+/// Checks that every inner node has children, and that they fit.
 fn children(spec: &TreeSpec, survey: &Survey) -> Result<(), Unworkable> {
     let mut sums = alloc::vec![(0usize, Rate::ZERO); spec.nodes.len() + 1];
     let root = spec.nodes.len();
@@ -233,7 +233,8 @@ fn children(spec: &TreeSpec, survey: &Survey) -> Result<(), Unworkable> {
     })
 }
 
-/// The real-time curves together never exceed the link's line. Their sum is linear between the ends of first pieces.
+/// Checks that the real-time curves together never exceed the link. Their sum is linear between the ends of first
+/// pieces.
 fn real_time(curves: &[ServiceCurve], link: Rate) -> Result<(), TreeFault> {
     let mut ends: Vec<Span> = curves.iter().filter(|c| !c.is_linear()).map(|c| c.d).collect();
     ends.sort_unstable();
@@ -252,7 +253,7 @@ fn real_time(curves: &[ServiceCurve], link: Rate) -> Result<(), TreeFault> {
     if long_run > link { Err(TreeFault::CurvesOverLink { at: None, link }) } else { Ok(()) }
 }
 
-/// Whether a leaf may be replaced, `(old, new)`, in a tree that works and has so many rules.
+/// Checks the replacement of a leaf, `(old, new)`, in a tree that works and has this many rules.
 pub(super) fn replacement(
     spec: &TreeSpec,
     survey: &Survey,
@@ -271,7 +272,7 @@ pub(super) fn replacement(
     }
 }
 
-/// Whether a leaf's new share fits beside its siblings', in a tree that worked with the old one.
+/// Checks a leaf's new share beside its siblings', in a tree that worked with the old one.
 pub(super) fn beside(spec: &TreeSpec, survey: &Survey, node: usize) -> Result<(), Unworkable> {
     let above = survey.parents[node];
     let parent = above.map_or(spec.link.rate, |p| survey.rates[p]);
@@ -291,14 +292,14 @@ pub(super) fn beside(spec: &TreeSpec, survey: &Survey, node: usize) -> Result<()
     })
 }
 
-/// Of either kind.
+/// Checks the number of rules of either kind.
 fn number_of_rules(rules: RuleCount) -> Result<(), TreeFault> {
     let open = "the number of rules in the tree that leave something of the five-tuple open";
     number(open, rules.open, 0, MAX_RULES)?;
     number("the number of rules in the tree", rules.exact, 0, MAX_EXACT_RULES)
 }
 
-/// Every leaf by itself; and one of them takes what no rule matches.
+/// Checks every leaf by itself; and that exactly one of them takes packets without a rule.
 fn leaves(spec: &TreeSpec, survey: &Survey) -> Result<(), Unworkable> {
     let (mut defaults, mut rules, mut second) = (0, RuleCount::default(), None);
     for (node, found) in spec.nodes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Whether a leaf can work: rules, shaper, meter, marker, dropper and queue, each and together.
+//! Checks of a leaf: rules, shaper, meter, marker, dropper and queue, each and together.
 
 use super::check::number;
 use super::fault::TreeFault;
@@ -10,15 +10,15 @@ use crate::shaper::Exponential;
 use core::net::IpAddr;
 use terms::{Bytes, Rate, Span};
 
-/// Most packets in a leaf's queue.
+/// The most packets in a leaf's queue.
 pub const MAX_QUEUE: u32 = 1 << 20;
-/// Most bytes in a queue or shaper.
+/// The most bytes in a queue or shaper.
 pub const MAX_BUFFER: Bytes = Bytes::new(1 << 32);
 
-/// The part of the leaf, and what is wrong with it.
+/// The part of the leaf, and its error.
 type Fault = (&'static str, TreeFault);
 
-/// A leaf on a link of this rate.
+/// Checks a leaf on a link of this rate.
 pub(super) fn check_leaf(leaf: &LeafSpec, link: Rate) -> Result<(), Fault> {
     leaf.rules.iter().try_for_each(rule).map_err(|what| ("rules", TreeFault::BadRule(what)))?;
     number("packets", u64::from(leaf.queue.packets), 1, u64::from(MAX_QUEUE)).map_err(|f| ("queue", f))?;
@@ -76,7 +76,7 @@ fn rate(what: &'static str, rate: Rate, least: Rate, most: Rate) -> Result<(), T
     if rate < least || rate > most { Err(TreeFault::Rate { what, rate, least, most }) } else { Ok(()) }
 }
 
-/// 0 < CIR <= PIR <= line.
+/// Checks 0 < CIR <= PIR <= line.
 fn rates(meter: &MeterKind, link: Rate) -> Result<(), TreeFault> {
     let least = Rate::from_bps(1);
     match *meter {
@@ -125,7 +125,7 @@ fn check_shaper(shaper: &ShaperSpec, leaf: &LeafSpec, link: Rate) -> Result<(), 
     Ok(())
 }
 
-/// Thresholds in order, and a queue that reaches them.
+/// Checks that the thresholds are in order, and that the queue reaches them.
 fn check_dropper(dropper: &DropperSpec, leaf: &LeafSpec) -> Result<(), TreeFault> {
     pipeline::rio(dropper).map_err(TreeFault::Dropper)?;
     let most = match dropper.unit {

@@ -1,11 +1,11 @@
-//! What a tree counts, so that everything that came in is accounted for.
+//! The counters of a tree, which account for every packet that came in.
 
 use crate::meter::Color;
 
 /// Packets and their IP bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
     /// IP bytes.
     pub bytes: u64,
@@ -22,7 +22,7 @@ impl Tally {
         self.bytes -= u64::from(len);
     }
 
-    /// Both summed up.
+    /// The sum of both.
     pub fn plus(self, other: Tally) -> Tally {
         Tally { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
     }
@@ -31,40 +31,40 @@ impl Tally {
 /// One colour of one leaf: `metered` is the sum of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ColorTally {
-    /// Given the colour.
+    /// Packets that got the colour.
     pub metered: Tally,
-    /// Dropped by chance, the average being between its thresholds.
+    /// Packets dropped by chance, with the average between its thresholds.
     pub early: Tally,
-    /// Dropped, the average being above the upper threshold.
+    /// Packets dropped with the average above the upper threshold.
     pub forced: Tally,
-    /// Dropped at the tail of a full queue.
+    /// Packets dropped at the tail of a full queue.
     pub overflowed: Tally,
-    /// In the queue now.
+    /// Packets in the queue now.
     pub queued: Tally,
-    /// Sent.
+    /// Packets sent.
     pub sent: Tally,
 }
 
-/// One leaf: `arrived` is the sum of `refused`, `held` and what was metered.
+/// One leaf: `arrived` is the sum of `refused`, `held` and the metered packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LeafCounters {
-    /// Classified as the leaf's.
+    /// Packets classified as the leaf's.
     pub arrived: Tally,
-    /// Dropped by the shaper: its buffer was full, or the packet larger than its bucket.
+    /// Packets dropped by the shaper: its buffer was full, or the packet larger than its bucket.
     pub refused: Tally,
-    /// In the shaper now.
+    /// Packets in the shaper now.
     pub held: Tally,
-    /// Green, yellow, red.
+    /// The tallies of green, yellow and red.
     pub colors: [ColorTally; 3],
 }
 
 impl LeafCounters {
-    /// Of one colour.
+    /// The tally of one colour.
     pub fn of(&self, color: Color) -> &ColorTally {
         &self.colors[color as usize]
     }
 
-    /// All colours summed up.
+    /// The sum of all colours.
     pub fn total(&self) -> ColorTally {
         self.colors.iter().fold(ColorTally::default(), |sum, c| ColorTally {
             metered: sum.metered.plus(c.metered),
@@ -80,8 +80,8 @@ impl LeafCounters {
 /// The tree as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TreeCounters {
-    /// Refused, being shorter than an IP header; in no leaf's counters.
+    /// Packets refused because they were shorter than an IP header; in no leaf's counters.
     pub runts: Tally,
-    /// How often time was told that had gone backwards; the latest time known was taken.
+    /// Calls with a time that had gone backwards; the latest time known was used.
     pub backwards: u64,
 }

@@ -1,26 +1,27 @@
-//! A tree and the link that it sends on: the one loop of every plane that drives a tree, on captures or live.
+//! A tree and its link: the one loop of every plane that drives a tree, on captures or live.
 
 use super::{Departure, Loss, Tree};
 use terms::Time;
 
-/// A link that a tree sends on. A capture's link computes when it is free again; a live one is told by its interface.
+/// A link that a tree sends on. A capture's link computes the time at which it is free; a live one gets it from its
+/// interface.
 pub trait TreeEgress {
-    /// Why it cannot send.
+    /// The error of a failed send.
     type Error;
 
-    /// Begins to send a packet; returns when the link is free for the next.
+    /// Starts to send a packet; returns the time at which the link is free for the next.
     ///
     /// # Errors
     /// The link cannot send; the packet is gone.
     fn send(&mut self, now: Time, departure: &Departure) -> Result<Time, Self::Error>;
 
-    /// A packet that a shaper had held was dropped: its buffer may be used again.
+    /// A packet in a shaper was dropped: its buffer may be used again.
     fn lost(&mut self, _loss: &Loss) {}
 }
 
 impl Tree {
-    /// Sends everything whose turn comes before `until` on a link that is free from `free` on; returns when the link is
-    /// free after that, which is not before `until` unless that is [`Time::FOREVER`].
+    /// Sends every packet that is due before `until` on a link that is free from `free` on. Returns the time
+    /// at which the link is free after that: not before `until`, unless that is [`Time::FOREVER`].
     ///
     /// # Errors
     /// The first of [`TreeEgress::send`].

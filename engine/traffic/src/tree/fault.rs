@@ -1,4 +1,4 @@
-//! What is wrong with a description: where, what, and what is allowed.
+//! The errors in a description: the place, the error, and the allowed range.
 
 use super::spec::Sharing;
 use crate::dropper::BadDropper;
@@ -13,11 +13,11 @@ use terms::{Bytes, Rate, Span};
 pub struct Unworkable {
     /// The offending node from the link down: `link/data/gold`.
     pub path: String,
-    /// Its place in [`super::TreeSpec::nodes`]; `None`: the link, or the tree as a whole.
+    /// Its index in [`super::TreeSpec::nodes`]; `None`: the link, or the tree as a whole.
     pub node: Option<usize>,
     /// The part of a leaf: `rules`, `shaper`, `meter`, `marker`, `dropper` or `queue`; empty: the node itself.
     pub part: &'static str,
-    /// What is wrong, and the allowed range.
+    /// The error, and the allowed range.
     pub fault: TreeFault,
 }
 
@@ -30,47 +30,47 @@ impl fmt::Display for Unworkable {
 
 impl core::error::Error for Unworkable {}
 
-/// What can be wrong.
+/// An error in a description.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TreeFault {
-    /// A rate outside what it may be.
+    /// A rate outside its range.
     Rate {
-        /// Which.
+        /// The name of the rate.
         what: &'static str,
-        /// As stated.
+        /// The stated rate.
         rate: Rate,
         /// The least.
         least: Rate,
         /// The most.
         most: Rate,
     },
-    /// A size outside what it may be.
+    /// A size outside its range.
     Size {
-        /// Which.
+        /// The name of the size.
         what: &'static str,
-        /// As stated.
+        /// The stated size.
         size: Bytes,
         /// The least.
         least: Bytes,
         /// The most.
         most: Bytes,
     },
-    /// A number outside what it may be.
+    /// A number outside its range.
     Number {
-        /// Which.
+        /// The name of the number.
         what: &'static str,
-        /// As stated.
+        /// The stated number.
         number: u64,
         /// The least.
         least: u64,
         /// The most.
         most: u64,
     },
-    /// A time outside what it may be.
+    /// A time outside its range.
     Time {
-        /// Which.
+        /// The name of the time.
         what: &'static str,
-        /// As stated.
+        /// The stated time.
         time: Span,
         /// The least.
         least: Span,
@@ -79,16 +79,16 @@ pub enum TreeFault {
     },
     /// The children's rates exceed the node's.
     ChildrenOverParent {
-        /// Their sum.
+        /// The sum of their rates.
         sum: Rate,
         /// The node's rate.
         parent: Rate,
     },
     /// The children's real-time curves exceed the link at this time after all start together.
     CurvesOverLink {
-        /// When; `None`: in the long run.
+        /// The time; `None`: in the long run.
         at: Option<Span>,
-        /// The link.
+        /// The link's rate.
         link: Rate,
     },
     /// The name is empty or has a `/`.
@@ -101,42 +101,42 @@ pub enum TreeFault {
     ParentIsLeaf(String),
     /// The node is its own ancestor.
     Circle,
-    /// The levels below the link.
+    /// The levels below the link exceed this limit.
     TooDeep(usize),
     /// An inner node without children.
     NoChildren,
-    /// The share is not what the parent's scheduler needs.
+    /// The share is not of the parent scheduler's kind.
     WrongShare {
-        /// What the parent runs.
+        /// The parent's scheduler.
         scheduler: Sharing,
-        /// What was stated.
+        /// The stated kind of share.
         stated: &'static str,
     },
     /// HFSC below the root.
     HfscBelowRoot,
     /// An HFSC class with neither a real-time nor a link-sharing curve.
     NoCurve,
-    /// HFSC limits below which an inner node's children could not be served in their own order.
+    /// An inner node below HFSC without a link-sharing curve.
     InnerNeedsLinkShare,
-    /// No leaf, or more than one, takes what no rule matches.
+    /// No leaf, or more than one, takes packets without a rule.
     Defaults(usize),
-    /// Ports or prefix of a rule make no sense.
+    /// A rule with contradictory ports or prefixes.
     BadRule(&'static str),
-    /// The meter's own relations.
+    /// An error in the meter's own values.
     Meter(BadProfile),
-    /// The shaper's own relations.
+    /// An error in the shaper's own values.
     Shaper(BadShaper),
-    /// The dropper's own relations.
+    /// An error in the dropper's own values.
     Dropper(BadDropper),
     /// A green shaper without srTCM or trTCM behind it.
     GreenNeedsMeter,
-    /// A colour-aware meter without a marker that says what the code points mean.
+    /// A colour-aware meter without a marker that defines the code points.
     AwareNeedsMarker,
     /// TSWTCM has no colour-aware mode here.
     TswIsBlind,
-    /// [`super::Tree::change`] of what is not there.
+    /// [`super::Tree::change`] of a leaf that does not exist.
     UnknownLeaf,
-    /// [`super::Tree::change_share`] of what is not there.
+    /// [`super::Tree::change_share`] of a node that does not exist.
     UnknownNode,
 }
 
@@ -208,7 +208,7 @@ fn needed(scheduler: Sharing) -> &'static str {
     }
 }
 
-/// The largest unit that divides it.
+/// A span, written in the largest unit that divides it.
 struct Said(Span);
 
 impl fmt::Display for Said {

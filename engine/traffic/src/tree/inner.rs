@@ -1,7 +1,7 @@
 //! Inner nodes: schedulers of schedulers, as in hierarchical packet fair queueing (Bennett and Zhang 1997, section 4).
 //!
-//! A node whose parent looks at lengths has *committed* the packet that it sends next; what comes later, even of a
-//! higher priority, waits for that one packet. Below strict priority nothing is committed, so priorities hold exactly.
+//! A node whose parent uses lengths has *committed* the packet that it sends next; later packets, even of a higher
+//! priority, wait for that one packet. Below strict priority no packet is committed, so priorities hold exactly.
 
 use super::spec::{Sharing, TreeShare};
 use crate::scheduler::drr::Drr;
@@ -12,10 +12,10 @@ use crate::scheduler::{Misplaced, Scheduler, SchedulerClass};
 use alloc::vec::Vec;
 use terms::{Rate, Time};
 
-/// The root's place among inner nodes.
+/// The index of the root among inner nodes.
 pub(super) const ROOT: u32 = 0;
 
-/// Whom a scheduler's class stands for.
+/// The child that a scheduler's class represents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Child {
     Inner(u32),
@@ -26,16 +26,16 @@ pub(super) enum Child {
 #[derive(Clone, Debug)]
 pub(super) struct Inner {
     pub(super) server: Server,
-    /// Its place in [`super::TreeSpec::nodes`]; the root has none.
+    /// Its index in [`super::TreeSpec::nodes`]; the root has none.
     pub(super) node: Option<usize>,
-    /// Its parent's place, and its own class there; the root is its own parent.
+    /// The index of its parent, and its own class there; the root is its own parent.
     pub(super) parent: u32,
     pub(super) class: SchedulerClass,
-    /// By class of the scheduler.
+    /// The children, by class of the scheduler.
     children: Vec<Option<Child>>,
-    /// Children with something to send.
+    /// The number of children with packets to send.
     pub(super) backlog: u32,
-    /// Who sends next, and the length on the wire, if that is settled.
+    /// The class that sends next and its packet's length on the wire, if that is settled.
     pub(super) head: Option<(SchedulerClass, u32)>,
 }
 
@@ -45,7 +45,7 @@ impl Inner {
         Inner { server, node, parent, class, children: Vec::new(), backlog: 0, head: None }
     }
 
-    /// A new class for a child; `None` if the share is not of the scheduler's kind.
+    /// Adds a class for a child; `None` if the share is not of the scheduler's kind.
     pub(super) fn adopt(&mut self, now: Time, share: TreeShare, child: Child) -> Option<SchedulerClass> {
         let class = self.server.add(now, share)?;
         self.children.resize(self.children.len().max(class.index() + 1), None);
@@ -53,7 +53,7 @@ impl Inner {
         Some(class)
     }
 
-    /// Whom a class stands for.
+    /// The child that a class represents.
     pub(super) fn child(&self, class: SchedulerClass) -> Option<Child> {
         self.children.get(class.index()).copied().flatten()
     }
@@ -88,7 +88,7 @@ impl Server {
         }
     }
 
-    /// Another share; nothing if it is of another kind.
+    /// Changes a share; no effect if it is of another kind.
     pub(super) fn change(&mut self, now: Time, class: SchedulerClass, share: TreeShare) -> Result<(), Misplaced> {
         match (self, share) {
             (Server::Priority(s), TreeShare::Priority(priority)) => s.change(class, priority),
@@ -99,14 +99,14 @@ impl Server {
         }
     }
 
-    /// Another rate to share out.
+    /// Changes the rate that is shared.
     pub(super) fn change_rate(&mut self, rate: Rate) {
         if let Server::Wf2q(s) = self {
             s.change_link(rate);
         }
     }
 
-    /// Whether it must know the length of each child's next packet.
+    /// True if it must know the length of each child's next packet.
     pub(super) fn looks_at_lengths(&self) -> bool {
         !matches!(self, Server::Priority(_))
     }

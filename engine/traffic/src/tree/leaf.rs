@@ -17,12 +17,12 @@ pub(super) struct Queued {
     pub(super) dscp: Dscp,
 }
 
-/// Where the packets of all leaves lie.
+/// The memory for the packets of all leaves.
 #[derive(Clone, Debug)]
 pub(super) struct Buffers {
-    /// Those in queues.
+    /// The packets in queues.
     pub(super) queued: Pool<Queued>,
-    /// Those in shapers.
+    /// The packets in shapers.
     pub(super) held: Pool<PacketMeta>,
 }
 
@@ -66,8 +66,8 @@ impl Leaf {
         Ok(leaf)
     }
 
-    /// Another description, in place: what waits goes on waiting, credit and averages go on counting where old and new
-    /// are of one kind. The caller sees to what the shaper held if there is none any more.
+    /// Changes the description in place: waiting packets stay, credit and averages carry over if old and new
+    /// are of one kind. The caller handles the packets of a removed shaper.
     pub(super) fn change(
         &mut self,
         spec: &LeafSpec,
@@ -113,13 +113,13 @@ impl Leaf {
         Ok(())
     }
 
-    /// Takes the shaper away with what it holds.
+    /// Removes the shaper and returns its packets.
     pub(super) fn without_shaper(&mut self) -> Option<Fifo> {
         self.counters.held = Tally::default();
         self.shaper.take().map(|shaper| *shaper.queue())
     }
 
-    /// A packet of the leaf's comes in.
+    /// Takes a packet that was classified to the leaf.
     pub(super) fn arrive(
         &mut self,
         now: Time,
@@ -146,14 +146,14 @@ impl Leaf {
         }
     }
 
-    /// When the shaper lets its head go.
+    /// The time at which the shaper releases its head.
     pub(super) fn due(&self, now: Time, buffers: &Buffers) -> Option<Time> {
         let shaper = self.shaper.as_ref()?;
         let color = self.incoming(shaper.queue().head(&buffers.held)?);
         shaper.due(now, &Ask(self.meter.as_ref(), color), &buffers.held)
     }
 
-    /// Lets the shaper's head go on, if it may.
+    /// Passes the shaper's head on, if it may leave.
     pub(super) fn release(
         &mut self,
         now: Time,
@@ -171,7 +171,7 @@ impl Leaf {
         Some((packet, self.condition(now, packet, buffers, chance)))
     }
 
-    /// Meter, marker, dropper, queue.
+    /// Passes a packet through meter, marker, dropper and queue.
     pub(super) fn condition(
         &mut self,
         now: Time,
@@ -217,12 +217,12 @@ impl Leaf {
         Some(queued)
     }
 
-    /// Length of the packet at the head of the queue.
+    /// The length of the packet at the head of the queue.
     pub(super) fn head(&self, buffers: &Buffers) -> Option<u32> {
         self.queue.head_bytes(&buffers.queued)
     }
 
-    /// Packets in the queue.
+    /// The number of packets in the queue.
     pub(super) fn backlog(&self) -> u32 {
         self.queue.packets()
     }
@@ -231,7 +231,7 @@ impl Leaf {
         self.counters
     }
 
-    /// The colour that a packet comes with, as far as anybody asks.
+    /// The colour that a packet comes with; green unless the meter is colour-aware.
     fn incoming(&self, packet: &PacketMeta) -> Color {
         match (&self.meter, &self.marker) {
             (Some(meter), Some(marker)) if meter.aware() => marker.color_of(packet.dscp),

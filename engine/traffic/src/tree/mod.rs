@@ -1,4 +1,4 @@
-//! A queue tree: the algorithms of this crate put together by one closed description, [`TreeSpec`].
+//! A queue tree: the algorithms of this crate, combined by one closed description, [`TreeSpec`].
 //!
 //! A packet is classified to a leaf by multi-field rules, waits in the leaf's shaper, is coloured by its meter, gets its
 //! code point by the marker, passes the dropper into the queue (the order of RFC 2475 figure 1, with the shaper in front of
@@ -7,13 +7,13 @@
 //! **Bytes.** Shapers, meters, droppers and queues count bytes of the IP packet; schedulers and the link count those and
 //! [`LinkShape::overhead`] per packet.
 //!
-//! **Time.** The tree paces nothing: [`Tree::dequeue`] gives a packet whenever it is asked and one may go, so the driver
-//! asks when its link is free. What shapers release between two calls is released at its own instant, in order, so results
-//! do not depend on how often the driver calls. Time that runs backwards is a programming error in debug builds; in release
-//! builds the latest time known is taken, and the event counted.
+//! **Time.** The tree paces nothing: [`Tree::dequeue`] returns a packet whenever it is called and one may go, so the
+//! driver calls it when its link is free. Shapers release packets between two calls at the packets' own instants, in
+//! order, so results do not depend on how often the driver calls. Time that runs backwards is a programming error in
+//! debug builds; in release builds the latest time known is used, and the event counted.
 //!
-//! **Memory** is reserved when the tree is made or changed, for queues in one pool and for shapers in another: nothing is allocated
-//! when a packet comes or goes.
+//! **Memory** is reserved when the tree is made or changed, for queues in one pool and for shapers in
+//! another: no packet allocates.
 
 mod change;
 mod check;
@@ -51,29 +51,29 @@ use alloc::vec::Vec;
 use terms::{Dscp, PacketMeta, Time};
 use wheel::Wheel;
 
-/// Most packets in all queues of a tree, and most in all its shapers; one may be full because the tree is.
+/// The most packets in all queues of a tree, and the most in all its shapers; one may be full because the tree is.
 pub const MAX_POOL: u32 = 1 << 20;
-/// Shorter than this is no IP packet: bytes of an IPv4 header without options.
+/// The shortest IP packet: bytes of an IPv4 header without options.
 pub const MIN_PACKET: u32 = 20;
-/// Most losses that are kept for [`Tree::poll_loss`]; older ones are forgotten (counters are not).
+/// The most losses that are kept for [`Tree::poll_loss`]; older ones are forgotten (counters are not).
 pub const MAX_LOSSES: usize = 1 << 16;
 
-/// A leaf, by its place among the leaves of [`TreeSpec::nodes`].
+/// The index of a leaf among the leaves of [`TreeSpec::nodes`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LeafId(pub u32);
 
-/// What became of a packet.
+/// The result for a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TreeVerdict {
-    /// In a shaper.
+    /// The packet is in a shaper.
     Held,
-    /// In a queue, with this colour.
+    /// The packet is in a queue, with this colour.
     Queued(Color),
-    /// Gone.
+    /// The packet is dropped.
     Dropped(Drop),
 }
 
-/// Why a packet was dropped.
+/// The reason for which a packet was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drop {
     /// It is shorter than [`MIN_PACKET`].
@@ -82,7 +82,7 @@ pub enum Drop {
     ShaperFull,
     /// It is larger than the shaper's token bucket, so it would never leave.
     OverDepth,
-    /// By chance, the average queue being between its thresholds.
+    /// Dropped by chance, with the average queue between its thresholds.
     Early(Color),
     /// The average queue is above the upper threshold.
     Forced(Color),
@@ -93,24 +93,24 @@ pub enum Drop {
 /// A packet that was held by a shaper and then dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Loss {
-    /// Which.
+    /// The packet.
     pub packet: PacketMeta,
-    /// Whose.
+    /// The leaf.
     pub leaf: LeafId,
-    /// Why.
+    /// The reason.
     pub why: Drop,
 }
 
 /// A packet that goes to the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Departure {
-    /// As it came.
+    /// The packet as it came.
     pub packet: PacketMeta,
-    /// The code point that it goes with.
+    /// The code point of the outgoing packet.
     pub dscp: Dscp,
     /// Its colour.
     pub color: Color,
-    /// Whose.
+    /// The leaf.
     pub leaf: LeafId,
 }
 
@@ -119,7 +119,7 @@ pub struct Departure {
 pub struct Tree {
     spec: TreeSpec,
     survey: Survey,
-    /// By node: its place among the leaves or inner nodes.
+    /// By node: its index among the leaves or inner nodes.
     places: Vec<u32>,
     /// Nodes by name.
     names: Vec<u32>,
@@ -127,7 +127,7 @@ pub struct Tree {
     inners: Vec<Inner>,
     rules: Rules,
     buffers: Buffers,
-    /// Leaves whose shapers hold something: when its head may go, to the nanosecond.
+    /// Leaves with packets in their shapers, by the time at which the head may leave, to the nanosecond.
     due: Wheel,
     losses: VecDeque<Loss>,
     counters: TreeCounters,
@@ -135,20 +135,20 @@ pub struct Tree {
     random: u64,
 }
 
-/// A leaf and where it hangs.
+/// A leaf and its position in the tree.
 #[derive(Clone, Debug)]
 struct Seat {
     leaf: Leaf,
-    /// In [`TreeSpec::nodes`].
+    /// The index in [`TreeSpec::nodes`].
     node: usize,
     parent: u32,
     class: SchedulerClass,
-    /// When the head of its shaper may go, if something waits there.
+    /// The time at which the head of its shaper may leave, if a packet waits there.
     due: Time,
 }
 
 impl Tree {
-    /// A tree without packets. `seed`: for droppers and TSWTCM, which decide by chance.
+    /// A tree without packets. `seed` is for droppers and TSWTCM, which decide by chance.
     ///
     /// # Errors
     /// [`Unworkable`], as [`check`].
@@ -179,7 +179,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Its description, with all changes.
+    /// The description of the tree, with all changes.
     pub fn spec(&self) -> &TreeSpec {
         &self.spec
     }
@@ -200,22 +200,22 @@ impl Tree {
         self.counters
     }
 
-    /// Packets in all queues, not counting shapers.
+    /// The number of packets in all queues, without shapers.
     pub fn queued(&self) -> u32 {
         self.buffers.queued.len()
     }
 
-    /// What a packet of so many IP bytes has on the wire.
+    /// The wire bytes of a packet of `len` IP bytes.
     pub fn wire_bytes(&self, len: u32) -> u32 {
         len.saturating_add(self.spec.link.overhead)
     }
 
-    /// Whose a packet is.
+    /// The leaf of a packet.
     pub fn classify(&self, packet: &PacketMeta) -> LeafId {
         self.rules.leaf_of(packet)
     }
 
-    /// The next packet that a shaper held and that was then dropped; drivers free its buffer.
+    /// The next packet that a shaper held and the leaf then dropped; drivers free its buffer.
     pub fn poll_loss(&mut self) -> Option<Loss> {
         self.losses.pop_front()
     }
@@ -269,7 +269,7 @@ impl Tree {
         }));
     }
 
-    /// Room for every queue's and every shaper's packets, were they the shortest.
+    /// Reserves room for every queue's and every shaper's packets, as if they were the shortest.
     fn reserve(&mut self) {
         let leaves = || {
             self.spec.nodes.iter().filter_map(|node| match &node.kind {

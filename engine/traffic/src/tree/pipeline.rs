@@ -1,4 +1,4 @@
-//! A leaf's meter, shaper and dropper at work, made from their descriptions.
+//! The running meter, shaper and dropper of a leaf, made from their descriptions.
 
 use super::spec::{DropperSpec, MeterKind, MeterSpec, ShaperSpec};
 use crate::bucket::TokenBucket;
@@ -70,7 +70,7 @@ impl Meter {
         Ok(Meter { spec: *spec, profile, state })
     }
 
-    /// Another profile. The credit of a meter of the same kind stays, up to the new bursts.
+    /// Changes the profile. The credit of a meter of the same kind stays, up to the new bursts.
     pub(super) fn change(&mut self, spec: &MeterSpec, now: Time) -> Result<(), BadProfile> {
         let mut fresh = Meter::new(spec, now)?;
         if core::mem::discriminant(&fresh.profile) == core::mem::discriminant(&self.profile)
@@ -102,7 +102,7 @@ impl Meter {
     }
 }
 
-/// What a green shaper asks: the leaf's own meter, about a packet that comes with a colour.
+/// The question of a green shaper: the leaf's own meter, and the colour that the packet came with.
 pub(super) struct Ask<'a>(pub(super) Option<&'a Meter>, pub(super) Color);
 
 impl Greener for Ask<'_> {
@@ -116,14 +116,14 @@ impl Greener for Ask<'_> {
     }
 }
 
-/// A shaper with what waits in it; the packets lie in a pool that all shapers of the tree share.
+/// A shaper with its waiting packets, which lie in a pool that all shapers of the tree share.
 #[derive(Clone, Debug)]
 pub(super) enum Shaper {
     Bucket { bucket: TokenBucket, queue: Fifo },
     Ras { ras: Ras<Exponential>, k: Span, green: bool },
 }
 
-/// Why a shaper did not take a packet.
+/// The reason for which a shaper refused a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NotHeld {
     Full,
@@ -144,7 +144,7 @@ impl Shaper {
         }
     }
 
-    /// Another description; what waits goes on waiting, in order, also above the new buffer.
+    /// Changes the description; waiting packets stay in order, even above the new buffer.
     pub(super) fn change(
         &mut self,
         spec: &ShaperSpec,
@@ -185,7 +185,7 @@ impl Shaper {
         Ok(())
     }
 
-    /// Holds a packet back.
+    /// Holds a packet in the shaper.
     pub(super) fn hold(&mut self, now: Time, packet: PacketMeta, pool: &mut Pool<PacketMeta>) -> Result<(), NotHeld> {
         match self {
             Shaper::Bucket { bucket, queue } => {
@@ -204,7 +204,7 @@ impl Shaper {
         }
     }
 
-    /// When its head may go. A bucket's packet that became larger than the depth goes at once, to be dropped.
+    /// The time at which the head may leave. A packet larger than a bucket's new depth leaves at once, to be dropped.
     pub(super) fn due(&self, now: Time, meter: &Ask<'_>, pool: &Pool<PacketMeta>) -> Option<Time> {
         match self {
             Shaper::Bucket { bucket, queue } => Some(bucket.when(now, queue.head_bytes(pool)?).unwrap_or(now)),
@@ -213,7 +213,7 @@ impl Shaper {
         }
     }
 
-    /// Its head, if it may go now; the flag says that it never could have conformed and is to be dropped.
+    /// The head, if it may leave now; the flag is true if it can never conform and must be dropped.
     pub(super) fn release(
         &mut self,
         now: Time,
@@ -234,7 +234,7 @@ impl Shaper {
         }
     }
 
-    /// What waits.
+    /// The waiting packets.
     pub(super) fn queue(&self) -> &Fifo {
         match self {
             Shaper::Bucket { queue, .. } => queue,
@@ -243,7 +243,7 @@ impl Shaper {
     }
 }
 
-/// A token bucket's buffer is limited in bytes alone.
+/// The queue limits of a token bucket's buffer, which is limited only in bytes.
 const fn room(buffer: Bytes) -> QueueSpec {
     QueueSpec { packets: u32::MAX, bytes: buffer }
 }

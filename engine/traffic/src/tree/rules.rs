@@ -1,6 +1,6 @@
-//! Whose a packet is. Rules that name a whole five-tuple are found in a hash table, at a cost that does not grow with their number;
-//! the others (prefixes, ranges, what is left open) are asked one after the other. The first that matches, in the order in which they are
-//! written, takes the packet, whichever kind it is.
+//! The classification of packets to leaves. Rules for a whole five-tuple are in a hash table, at a cost that
+//! does not grow with their number; the others (prefixes, ranges, open fields) are tried one after the other.
+//! The first match in the written order takes the packet, of either kind.
 
 use super::LeafId;
 use super::spec::MultiFieldRule;
@@ -8,12 +8,12 @@ use crate::classifier::Classifier;
 use alloc::vec::Vec;
 use terms::PacketMeta;
 
-/// Most rules in a tree that leave something open: they are asked one after the other.
+/// The most rules in a tree with an open field: they are tried one after the other.
 pub const MAX_RULES: u64 = 4096;
-/// Most rules in a tree that name a whole five-tuple.
+/// The most rules in a tree that name a whole five-tuple.
 pub const MAX_EXACT_RULES: u64 = 1 << 20;
 
-/// How many rules of either kind.
+/// The number of rules of each kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct RuleCount {
     pub(super) exact: u64,
@@ -38,24 +38,24 @@ impl RuleCount {
 /// All rules of a tree.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
-    /// By five-tuple: the first rule's place in the order, and its leaf.
+    /// By five-tuple: the first rule's position in the order, and its leaf.
     exact: Classifier<(u32, LeafId)>,
     /// The others, in order.
     open: Vec<(u32, MultiFieldRule, LeafId)>,
-    /// Whoever has no rules.
+    /// The leaf without rules.
     rest: LeafId,
-    /// How many, also those that repeat an earlier one.
+    /// The number of rules, also those that repeat an earlier one.
     count: RuleCount,
 }
 
 impl Rules {
-    /// No rules: all is the first leaf's. `key` keys the hash.
+    /// No rules: all packets go to the first leaf. `key` keys the hash.
     pub(super) fn new(key: [u64; 2]) -> Rules {
         let exact = Classifier::new(key, MAX_EXACT_RULES as usize);
         Rules { exact, open: Vec::new(), rest: LeafId(0), count: RuleCount::default() }
     }
 
-    /// Other rules, in order, by leaf.
+    /// Replaces the rules, in order, by leaf.
     pub(super) fn set<'a>(&mut self, leaves: impl Iterator<Item = (LeafId, &'a [MultiFieldRule])>) {
         self.exact.clear();
         self.open.clear();
@@ -81,12 +81,12 @@ impl Rules {
         }
     }
 
-    /// How many there are.
+    /// The number of rules of each kind.
     pub(super) fn count(&self) -> RuleCount {
         self.count
     }
 
-    /// Whose a packet is.
+    /// The leaf of a packet.
     pub(super) fn leaf_of(&self, packet: &PacketMeta) -> LeafId {
         let known = if self.exact.is_empty() { None } else { self.exact.get(&packet.flow).copied() };
         let (before, leaf) = known.unwrap_or((u32::MAX, self.rest));

@@ -1,4 +1,4 @@
-//! Packets through the tree: in, out, and when to look again.
+//! Packets through the tree: in, out, and the time of the next call.
 
 use super::inner::{Child, ROOT};
 use super::{Departure, Drop, LeafId, Loss, MAX_LOSSES, MIN_PACKET, Tree, TreeVerdict};
@@ -6,7 +6,7 @@ use crate::scheduler::Scheduler;
 use terms::{PacketMeta, Time};
 
 impl Tree {
-    /// A packet comes in.
+    /// Takes an incoming packet.
     ///
     /// # Panics
     /// In debug builds, if `now` is before that of an earlier call.
@@ -28,7 +28,7 @@ impl Tree {
         verdict
     }
 
-    /// The packet that goes now, if one may. The driver asks when its link is free.
+    /// The packet that goes now, if one may. The driver calls this when its link is free.
     ///
     /// # Panics
     /// In debug builds, if `now` is before that of an earlier call.
@@ -52,9 +52,10 @@ impl Tree {
         Some(Departure { packet: sent.packet, dscp: sent.dscp, color: sent.color, leaf: id })
     }
 
-    /// When [`Tree::dequeue`] is worth asking, not before `now`: at once if something waits, else when a limited class may send
-    /// again or a shaper lets something go; perhaps a little before that, as [`Wheel::wake_at`](wheel::Wheel::wake_at) says, and then
-    /// nothing goes yet. `None`: not before a packet comes.
+    /// The time of the next useful call of [`Tree::dequeue`], not before `now`: at once if a packet waits, else when
+    /// a limited class may send again or a shaper releases a packet; perhaps a little before that, as
+    /// [`Wheel::wake_at`](wheel::Wheel::wake_at) says, and then no packet goes yet. `None`: not before a packet
+    /// comes.
     pub fn wake_at(&self, now: Time) -> Option<Time> {
         let root = &self.inners[ROOT as usize];
         let send = match root.backlog {
@@ -70,7 +71,7 @@ impl Tree {
         self.spec.link.scheduler != super::Sharing::Hfsc
     }
 
-    /// Brings the tree to `now`: everything that shapers let go until then, in order, each at its instant.
+    /// Brings the tree to `now`: shapers release the packets due until then, in order, each at its instant.
     pub(super) fn advance(&mut self, now: Time) -> Time {
         debug_assert!(now >= self.now, "time runs backwards: {now:?} after {:?}", self.now);
         if now < self.now {
@@ -101,7 +102,7 @@ impl Tree {
         }
     }
 
-    /// A packet has left its leaf's shaper.
+    /// Accounts for a packet that has left its leaf's shaper.
     pub(super) fn settle(&mut self, now: Time, id: LeafId, before: u32, packet: PacketMeta, verdict: TreeVerdict) {
         if let TreeVerdict::Dropped(why) = verdict {
             if self.losses.len() >= MAX_LOSSES {
@@ -112,7 +113,7 @@ impl Tree {
         self.activate(now, id, before);
     }
 
-    /// Notes when the leaf's shaper lets its head go.
+    /// Sets the timer for the release of the leaf's shaper's head.
     pub(super) fn schedule(&mut self, now: Time, id: LeafId) {
         let seat = &mut self.leaves[id.0 as usize];
         match seat.leaf.due(now, &self.buffers) {
@@ -127,7 +128,7 @@ impl Tree {
         }
     }
 
-    /// Tells the schedulers up to the link that a leaf has something to send, if it had nothing `before`.
+    /// Tells the schedulers up to the link that a leaf has a packet to send, if it had none `before`.
     pub(super) fn activate(&mut self, now: Time, id: LeafId, before: u32) {
         let seat = &self.leaves[id.0 as usize];
         let Some(head) = seat.leaf.head(&self.buffers).filter(|_| before == 0) else { return };
@@ -151,7 +152,7 @@ impl Tree {
         }
     }
 
-    /// Settles who sends next at an inner node and below it; the length on the wire.
+    /// Settles the next packet at an inner node and below it; returns its length on the wire.
     fn commit(&mut self, now: Time, at: u32) -> Option<u32> {
         if let Some((_, len)) = self.inners[at as usize].head {
             return Some(len);
@@ -169,7 +170,7 @@ impl Tree {
         Some(len)
     }
 
-    /// Tells the schedulers up to the link what was sent, and what is next.
+    /// Tells the schedulers up to the link the length of the sent packet, and the next one.
     fn served(&mut self, now: Time, from: (u32, crate::scheduler::SchedulerClass), len: u32, next: Option<u32>) {
         let ((mut at, mut class), mut next) = (from, next);
         loop {

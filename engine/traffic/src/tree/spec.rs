@@ -1,7 +1,7 @@
 //! The closed description of a queue tree: plain data that the command line, scenario files and control plane share.
 //!
-//! What is counted in what: rates and sizes of shapers, meters, droppers and queues are bytes of the IP packet, as the
-//! RFCs count; rates of the link and of shares are bytes on the wire, [`LinkShape::overhead`] more per packet.
+//! Units: rates and sizes of shapers, meters, droppers and queues are bytes of the IP packet, as the RFCs
+//! count; rates of the link and of shares are bytes on the wire, [`LinkShape::overhead`] more per packet.
 
 use crate::dropper::{Coupling, RedCurve};
 use crate::meter::Marker;
@@ -18,22 +18,22 @@ use terms::{Bytes, Dscp, FlowKey, PacketMeta, Rate, Span};
 pub struct TreeSpec {
     /// The root.
     pub link: LinkShape,
-    /// Everything below it, in any order; leaves are asked for packets in this order.
+    /// All nodes below it, in any order; leaves are matched to packets in this order.
     pub nodes: Vec<TreeNodeSpec>,
 }
 
-/// The root: a link, and what shares it out.
+/// The root: a link, and its scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkShape {
-    /// Its rate, in wire bytes.
+    /// The link's rate, in wire bytes.
     pub rate: Rate,
-    /// Bytes that the link adds to each IP packet.
+    /// The bytes that the link adds to each IP packet.
     pub overhead: u32,
-    /// Shares it among the nodes without a parent.
+    /// The scheduler for the nodes without a parent.
     pub scheduler: Sharing,
 }
 
-/// How a node shares what it has among its children.
+/// The scheduler by which a node shares its bandwidth among its children.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sharing {
     /// Strict priority: [`TreeShare::Priority`].
@@ -47,7 +47,7 @@ pub enum Sharing {
 }
 
 impl Sharing {
-    /// The word for it in files.
+    /// The name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Sharing::Priority => "priority",
@@ -58,21 +58,21 @@ impl Sharing {
     }
 }
 
-/// What a node gets of its parent; must be of the parent's [`Sharing`].
+/// A node's share of its parent; it must be of the parent's [`Sharing`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TreeShare {
-    /// 0 is served first.
+    /// A priority; 0 is served first.
     Priority(u8),
     /// A rate, in wire bytes; the children's rates sum to at most the parent's.
     Rate(Rate),
-    /// Wire bytes a turn.
+    /// The wire bytes a turn.
     Quantum(u32),
     /// Service curves, in wire bytes.
     Curves(Curves),
 }
 
 impl TreeShare {
-    /// The word for it in files.
+    /// The name in files.
     pub const fn name(self) -> &'static str {
         match self {
             TreeShare::Priority(_) => "priority",
@@ -86,44 +86,44 @@ impl TreeShare {
 /// A node below the link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TreeNodeSpec {
-    /// Its name, known once in the tree; without `/`.
+    /// The name, unique in the tree; without `/`.
     pub name: String,
     /// The inner node that it is a child of; `None`: the link.
     pub parent: Option<String>,
-    /// What it gets of its parent.
+    /// The share of its parent.
     pub share: TreeShare,
-    /// What it is.
+    /// The kind of node.
     pub kind: NodeKind,
 }
 
-/// A node is either.
+/// The two kinds of nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NodeKind {
-    /// Shares what it gets among its children.
+    /// An inner node, which shares its bandwidth among its children.
     Inner(Sharing),
-    /// Conditions and queues packets.
+    /// A leaf, which conditions and queues packets.
     Leaf(Box<LeafSpec>),
 }
 
-/// The way of a packet through a leaf: rules, shaper, meter, marker, dropper, queue.
+/// The path of a packet through a leaf: rules, shaper, meter, marker, dropper, queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeafSpec {
-    /// Packets that match any of them are the leaf's, unless an earlier leaf took them. None: whatever no rule of any
-    /// leaf matches; a tree has exactly one such leaf.
+    /// Packets that match any of them are the leaf's, unless an earlier leaf took them. Without rules, the
+    /// leaf takes all packets that match no rule of any leaf; a tree has exactly one such leaf.
     pub rules: Vec<MultiFieldRule>,
-    /// Holds packets back before they are metered.
+    /// The shaper, which holds packets back before they are metered.
     pub shaper: Option<ShaperSpec>,
-    /// Colours packets; without it all are green.
+    /// The meter, which colours packets; without it all are green.
     pub meter: Option<MeterSpec>,
-    /// Writes the colour into the packet; without it the code point stays.
+    /// The marker, which writes the colour into the packet; without it the code point stays.
     pub marker: Option<Marker>,
-    /// Decides before the queue; without it the queue drops at its tail.
+    /// The dropper, which decides before the queue; without it the queue drops at its tail.
     pub dropper: Option<DropperSpec>,
-    /// The queue, IP bytes.
+    /// The limits of the queue, in IP bytes.
     pub queue: QueueSpec,
 }
 
-/// One multi-field rule (RFC 2475 section 2.3.1): all that is stated must match.
+/// One multi-field rule (RFC 2475 section 2.3.1): all stated fields must match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MultiFieldRule {
     /// Source prefix.
@@ -136,12 +136,12 @@ pub struct MultiFieldRule {
     pub src_ports: Option<(u16, u16)>,
     /// Destination ports, both included.
     pub dst_ports: Option<(u16, u16)>,
-    /// Code point that the packet came with.
+    /// The code point that the packet came with.
     pub dscp: Option<Dscp>,
 }
 
 impl MultiFieldRule {
-    /// The one five-tuple that the rule names, if it names a whole one and nothing else.
+    /// The rule's five-tuple, if it names a whole one and no other field.
     pub fn exact(&self) -> Option<FlowKey> {
         let host = |prefix: Option<(IpAddr, u8)>| {
             prefix.filter(|(net, length)| *length == if net.is_ipv4() { 32 } else { 128 })
@@ -153,7 +153,7 @@ impl MultiFieldRule {
         Some(FlowKey { src, dst, protocol, src_port, dst_port, wild: terms::Wild::NONE })
     }
 
-    /// Whether the packet is one of the rule's.
+    /// True if the packet matches the rule.
     pub fn matches(&self, packet: &PacketMeta) -> bool {
         let FlowKey { src, dst, protocol, src_port, dst_port, .. } = packet.flow;
         let within = |range: Option<(u16, u16)>, port: u16| range.is_none_or(|(from, to)| from <= port && port <= to);
@@ -176,40 +176,40 @@ fn covers((net, length): (IpAddr, u8), address: IpAddr) -> bool {
     }
 }
 
-/// A shaper; IP bytes.
+/// A shaper, in IP bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShaperSpec {
-    /// A token bucket: a packet leaves when its tokens are there.
+    /// A token bucket: a packet leaves when there are tokens for it.
     Bucket {
-        /// Fill rate.
+        /// The fill rate.
         rate: Rate,
-        /// Depth; a larger packet is dropped, for it would never leave.
+        /// The depth; a larger packet is dropped, because it would never leave.
         depth: Bytes,
-        /// Bytes that may wait.
+        /// The bytes that may wait.
         buffer: Bytes,
     },
     /// srRAS (RFC 2963 section 2.2).
     SrRas {
-        /// Committed and maximum rate.
+        /// The committed and the maximum rate.
         rates: [Rate; 2],
         /// CIR_th, MIR_th.
         thresholds: [Bytes; 2],
-        /// The rest.
+        /// The other values.
         ras: RasSpec,
     },
     /// trRAS (RFC 2963 section 2.4).
     TrRas {
-        /// Committed, peak and maximum rate.
+        /// The committed, the peak and the maximum rate.
         rates: [Rate; 3],
         /// CIR_th, PIR_th, MIR_th.
         thresholds: [Bytes; 3],
-        /// The rest.
+        /// The other values.
         ras: RasSpec,
     },
 }
 
 impl ShaperSpec {
-    /// Bytes that may wait.
+    /// The bytes that may wait.
     pub const fn buffer(&self) -> Bytes {
         match self {
             ShaperSpec::Bucket { buffer, .. } => *buffer,
@@ -218,23 +218,23 @@ impl ShaperSpec {
     }
 }
 
-/// What single and two rate adaptive shapers have in common.
+/// The common values of single and two rate adaptive shapers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RasSpec {
-    /// Bytes that may wait.
+    /// The bytes that may wait.
     pub buffer: Bytes,
-    /// K, the time constant of the average rate.
+    /// K: the time constant of the average rate.
     pub k: Span,
-    /// G-srRAS, G-trRAS (RFC 2963 section 3): also release what the leaf's own meter would colour green.
+    /// G-srRAS, G-trRAS (RFC 2963 section 3): also release packets that the leaf's own meter would colour green.
     pub green: bool,
 }
 
-/// A meter; IP bytes.
+/// A meter, in IP bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MeterSpec {
-    /// Which.
+    /// The kind of meter.
     pub kind: MeterKind,
-    /// Colour-aware: the colour that a packet comes with, read by the leaf's marker from its code point, is never improved.
+    /// Colour-aware: the incoming colour, which the leaf's marker reads from the code point, is never improved.
     pub aware: bool,
 }
 
@@ -288,17 +288,17 @@ pub enum MeterKind {
 pub struct DropperSpec {
     /// Green, yellow, red.
     pub curves: [RedCurve; 3],
-    /// Weight of the average, in 2^-32.
+    /// The weight of the average, in 2^-32.
     pub weight: u64,
-    /// How long a typical packet takes to leave.
+    /// The time that a typical packet takes to leave.
     pub slot: Span,
-    /// Which packets an average counts.
+    /// The packets that an average counts.
     pub coupling: Coupling,
-    /// What thresholds and averages are in.
+    /// The unit of thresholds and averages.
     pub unit: QueueUnit,
 }
 
-/// What a dropper counts.
+/// The unit that a dropper counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueUnit {
     /// Packets.

@@ -1,4 +1,4 @@
-//! Service curves at work: a two-piece curve that is set anew each time its class becomes backlogged.
+//! Running service curves: a two-piece curve that is reset each time its class becomes backlogged.
 //!
 //! The deadline curve of a class is `D(t) = min over all starts a of backlogged periods of S(t - a) + w(a)` (Stoica,
 //! Zhang, Ng 1997, section IV). A concave two-piece curve is the minimum of two lines, a convex one the maximum, so
@@ -6,16 +6,16 @@
 //! curves of one concave service curve is then the lower of the first lines with the lower of the second lines:
 //! **exact**, no crossing point is ever computed, and nothing is rounded until a time is asked for.
 //!
-//! The maximum of the lower first line and the lower second line is the running minimum of convex curves too if their
-//! first slope is zero (the paper's case). With a first slope above zero the minimum would not be two-piece; then
-//! this is a curve just below it: what fits the link is still met, and a class that keeps going idle within `d` may be
-//! owed its bytes later than by the definition. (The authors' code keeps the old curve instead, which can ask for
-//! more than the link has: a property test found it.)
+//! The maximum of the lower first line and the lower second line is the running minimum of convex curves too
+//! if their first slope is zero (the paper's case). With a first slope above zero the minimum would not be
+//! two-piece; then this is a curve just below it: guarantees that fit the link are still met, and a class
+//! that repeatedly goes idle within `d` may get its bytes later than by the definition. (The authors' code
+//! keeps the old curve instead, which can exceed the link's rate: a property test found it.)
 
 use crate::work::{Work, nanos_for};
 use terms::ServiceCurve;
 
-/// Later than every time.
+/// A time later than every other.
 pub const NEVER: u128 = u128::MAX;
 
 /// A line of slope `rate` through the point (`x`, `y`): x in ns (of real or virtual time), y in work.
@@ -26,7 +26,7 @@ pub struct CurveSegment {
     rate: u64,
 }
 
-/// Beyond this distance the point moves along the line, so that the usual division is a short one.
+/// The distance beyond which the point moves along the line, so that the usual division is a short one.
 const FAR: Work = 1 << 63;
 
 impl CurveSegment {
@@ -109,8 +109,8 @@ impl Curve {
         Curve { first, second, ahead: CurveSegment::new(x, work, m2), shape }
     }
 
-    /// This curve with another shape from (`x`, `work`) on. The change gives no new burst and no new delay: of a
-    /// concave curve's burst, what this one has left stays, up to the new burst.
+    /// This curve with another shape from (`x`, `work`) on. The change gives no new burst and no new delay:
+    /// the rest of a concave curve's burst stays, up to the new burst.
     pub fn reshaped(&self, spec: &ServiceCurve, x: u128, work: Work) -> Curve {
         let fresh = Curve::start(spec, x, work);
         let past = CurveSegment::new(x, work, spec.m2.as_bps());
@@ -153,24 +153,24 @@ impl Curve {
         }
     }
 
-    /// Counts `work` as received before: the curve rises by it.
+    /// Counts `work` as received before: raises the curve by it.
     pub fn lift(&mut self, work: Work) {
         for line in [&mut self.first, &mut self.second, &mut self.ahead] {
             line.y = line.y.saturating_add(work);
         }
     }
 
-    /// Keeps later divisions short; `work` is what the class has received. Changes no value.
+    /// Keeps later divisions short; `work` is the work that the class has received. Changes no value.
     pub fn approach(&mut self, work: Work) {
         self.first.approach(work);
         self.second.approach(work);
         self.ahead.approach(work);
     }
 
-    /// When the eligible curve that belongs to this deadline curve (section IV-B of the paper) reaches `work`: the least
-    /// curve `E` with `D(t2) - E(t1) <= S(t2 - t1)`. Where `D` is concave that is `D` itself; where it is convex, the
-    /// line of its second slope from its start, for a class that will be owed more than the link can give at once
-    /// must be served ahead.
+    /// The time at which the eligible curve of this deadline curve (section IV-B of the paper) reaches
+    /// `work`: the least curve `E` with `D(t2) - E(t1) <= S(t2 - t1)`. For a concave `D` that is `D` itself;
+    /// for a convex one it is the line of its second slope from its start, because a class must be served
+    /// ahead if its later demand exceeds the link's rate.
     pub fn eligible_of(&self, work: Work) -> u128 {
         match self.shape {
             Shape::Linear | Shape::Concave => self.time_of(work),

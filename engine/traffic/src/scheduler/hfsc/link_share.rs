@@ -8,7 +8,7 @@ use core::cmp::Reverse;
 use terms::{ServiceCurve, Time};
 
 impl Hfsc {
-    /// The leaf becomes active, and with it every ancestor that was not.
+    /// Activates the leaf, and every ancestor that was not active.
     pub(super) fn begin_sharing(&mut self, now: Time, leaf: u32) {
         let mut at = leaf;
         while at != ROOT {
@@ -36,8 +36,8 @@ impl Hfsc {
         }
     }
 
-    /// Where a class starts in its parent's virtual time: between the least and the greatest of its active siblings
-    /// (so that neither is far), and never before where it was. If it is the first, after all that were before it.
+    /// The start of a class in its parent's virtual time: between the least and the greatest of its active siblings
+    /// (so that neither is far), and never before its own. The first active class starts after all earlier ones.
     fn start_of(&self, at: u32) -> u128 {
         let class = &self.classes[at as usize];
         let siblings = &self.below[class.parent as usize];
@@ -51,7 +51,7 @@ impl Hfsc {
         system.max(class.share.virtual_time)
     }
 
-    /// A new period of its upper limit; says when the class fits.
+    /// Starts a new period of the upper limit; returns the time at which the class fits.
     fn begin_limit(&mut self, now: Time, at: u32) -> u64 {
         let class = &mut self.classes[at as usize];
         class.share.own_fit = 0;
@@ -63,7 +63,7 @@ impl Hfsc {
         self.below[at as usize].fit_time().max(own)
     }
 
-    /// The leaf that link sharing gives the link to.
+    /// The leaf that link sharing selects.
     pub(super) fn choose_share(&mut self, now: Time) -> Option<SchedulerClass> {
         let mut at = ROOT;
         loop {
@@ -78,7 +78,7 @@ impl Hfsc {
         }
     }
 
-    /// Moves the children whose fit time has come to those that compete.
+    /// Moves the children whose fit time has come to the competing ones.
     fn release_held(&mut self, now: Time, parent: u32) {
         loop {
             let below = &mut self.below[parent as usize];
@@ -94,7 +94,7 @@ impl Hfsc {
         }
     }
 
-    /// `done` was sent by `leaf` (by either criterion), whose queue is now `empty` or not.
+    /// Accounts for `done`, which `leaf` sent (by either criterion); its queue is now `empty` or not.
     pub(super) fn serve_sharing(&mut self, now: Time, leaf: u32, done: Work, empty: bool) {
         let mut at = leaf;
         let mut goes_idle = empty;
@@ -150,7 +150,7 @@ impl Hfsc {
         share.fit = self.below[at as usize].fit_time().max(share.own_fit);
     }
 
-    /// Into the heaps of its parent.
+    /// Adds the class to the heaps of its parent.
     fn enter_sharing(&mut self, now: Time, at: u32) {
         let share = &mut self.classes[at as usize].share;
         let fits = share.fit <= now.as_nanos();
@@ -166,7 +166,7 @@ impl Hfsc {
         below.highest.insert(&mut self.highest_places, Reverse(virtual_time), at);
     }
 
-    /// Its virtual time, and perhaps its fit time, have changed.
+    /// Updates the heaps after a change of the class's virtual time, and perhaps its fit time.
     fn settle_sharing(&mut self, now: Time, at: u32) {
         let share = &self.classes[at as usize].share;
         if share.place == Place::Ready && share.fit <= now.as_nanos() {
@@ -180,7 +180,7 @@ impl Hfsc {
         }
     }
 
-    /// Out of the heaps of its parent.
+    /// Removes the class from the heaps of its parent.
     fn leave_sharing(&mut self, at: u32) {
         let place = core::mem::replace(&mut self.classes[at as usize].share.place, Place::Out);
         let parent = class_parent(&self.classes, at);
@@ -193,7 +193,7 @@ impl Hfsc {
         below.highest.remove(&mut self.highest_places, at);
     }
 
-    /// A child's fit time has changed: so may the class's, and its ancestors'.
+    /// Updates the fit time of a class and its ancestors after a child's has changed.
     fn refit(&mut self, now: Time, from: u32) {
         let mut at = from;
         while at != ROOT {
@@ -209,7 +209,7 @@ impl Hfsc {
         }
     }
 
-    /// Another share, or none, or the first.
+    /// Changes, removes or adds the link-sharing curve.
     pub(super) fn change_link_share(&mut self, now: Time, at: u32, spec: Option<ServiceCurve>) {
         let class = &mut self.classes[at as usize];
         class.curves.link_share = spec;
@@ -236,7 +236,7 @@ impl Hfsc {
         }
     }
 
-    /// Another upper limit, or none, or the first. Allowance that was not used is lost.
+    /// Changes, removes or adds the upper limit. Unused allowance is lost.
     pub(super) fn change_upper_limit(&mut self, now: Time, at: u32, spec: Option<ServiceCurve>) {
         let class = &mut self.classes[at as usize];
         class.curves.upper_limit = spec;
@@ -252,7 +252,7 @@ impl Hfsc {
 }
 
 impl super::Children {
-    /// When some child fits; past, if one does already or there is none.
+    /// The time at which some child fits; in the past if one fits already or there is none.
     fn fit_time(&self) -> u64 {
         match self.held.first() {
             Some((when, _)) if self.fit.is_empty() => when,

@@ -34,16 +34,17 @@ pub const MAX_DEPTH: u32 = 16;
 /// The three curves of a class, on the wire. A curve of rate zero counts as none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Curves {
-    /// What a leaf is guaranteed, whatever its parents have. Ignored while the class has children.
+    /// The guarantee of a leaf, independent of its parents. Ignored while the class has children.
     pub real_time: Option<ServiceCurve>,
-    /// Its share of what its parent has, in proportion to its siblings'. Without it, it is served in real time only.
+    /// Its share of its parent's bandwidth, in proportion to its siblings'. Without it, the class gets only real-time
+    /// service.
     pub link_share: Option<ServiceCurve>,
-    /// The most it takes part in link sharing for. Real-time service is counted but not limited. A convex one counts
-    /// as a line of its first slope, for that is all that every window allows.
+    /// The limit for link sharing. Real-time service is counted but not limited. A convex curve counts as a
+    /// line of its first slope, because only that holds in every window.
     pub upper_limit: Option<ServiceCurve>,
 }
 
-/// Why a class was chosen.
+/// The criterion that chose a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Criterion {
     /// It was eligible, and its deadline was the least.
@@ -52,18 +53,18 @@ pub enum Criterion {
     LinkShare,
 }
 
-/// What the scheduler knows of a class, for tables, tests and people.
+/// The state of a class, for tables, tests and people.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClassState {
-    /// Eligible time and deadline of the packet at the head.
+    /// The eligible time and the deadline of the packet at the head.
     pub real_time: Option<(Time, Time)>,
-    /// Virtual time, if it takes part in link sharing now.
+    /// The virtual time, if the class takes part in link sharing now.
     pub virtual_time: Option<u128>,
-    /// Until when its upper limit, or those of all its children, keep it out; past: not at all.
+    /// The time until which its upper limit, or those of all its children, exclude it; in the past: not excluded.
     pub fit: Time,
-    /// Work received, by both criteria.
+    /// The work received, by both criteria.
     pub total: Work,
-    /// Work received by the real-time criterion.
+    /// The work received by the real-time criterion.
     pub guaranteed: Work,
 }
 
@@ -95,7 +96,7 @@ struct Class {
     depth: u32,
     children: u32,
     curves: Curves,
-    /// Whether its queue holds something.
+    /// True if its queue has packets.
     backlogged: bool,
     real: RealTime,
     share: LinkShare,
@@ -105,7 +106,7 @@ struct Class {
 #[derive(Clone, Debug)]
 struct RealTime {
     deadline_curve: Option<Curve>,
-    /// Work received by this criterion.
+    /// The work received by this criterion.
     done: Work,
     eligible: u64,
     deadline: u64,
@@ -118,12 +119,12 @@ struct RealTime {
 struct LinkShare {
     virtual_curve: Option<Curve>,
     limit_curve: Option<Curve>,
-    /// Work received in all.
+    /// The whole work received.
     total: Work,
     virtual_time: u128,
-    /// What the virtual time was moved ahead by while the class did not fit.
+    /// The amount by which the virtual time was moved ahead while the class did not fit.
     skipped: u128,
-    /// Its own limit's fit time, and that of itself and its children.
+    /// The fit time of its own limit, and that of the class with its children.
     own_fit: u64,
     fit: u64,
     place: Place,
@@ -135,12 +136,12 @@ struct Children {
     fit: Heap<u128>,
     held: Heap<u64>,
     highest: Heap<Reverse<u128>>,
-    /// Virtual time of the last chosen child, and the largest that a child had when it went idle.
+    /// The virtual time of the last chosen child, and the largest of a child that went idle.
     low: u128,
     high: u128,
 }
 
-/// In which of a pair of heaps.
+/// The heap of a pair that holds a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Out,
@@ -159,7 +160,7 @@ impl Default for Hfsc {
 }
 
 impl Hfsc {
-    /// No classes but the root.
+    /// A scheduler with no classes but the root.
     pub fn new() -> Hfsc {
         Hfsc {
             classes: alloc::vec![Class::new(ROOT, 0, Curves::default(), Time::ZERO)],
@@ -175,10 +176,10 @@ impl Hfsc {
         }
     }
 
-    /// A new class below `parent`.
+    /// Adds a class below `parent`.
     ///
     /// # Errors
-    /// [`Misplaced`]; nothing has changed then.
+    /// [`Misplaced`]; the scheduler is unchanged.
     pub fn add(&mut self, now: Time, parent: SchedulerClass, curves: Curves) -> Result<SchedulerClass, Misplaced> {
         let above = self.known(parent)?;
         if above.backlogged {
@@ -218,11 +219,11 @@ impl Hfsc {
         Ok(SchedulerClass(at))
     }
 
-    /// Changes a class's curves in place, also while it sends. What it is behind or ahead of its old curves it is
-    /// behind or ahead of the new ones, in work; the change itself gives it neither a new burst nor a new delay.
+    /// Changes a class's curves in place, also while it sends. Its lead or lag against the old curves, in
+    /// work, carries over to the new ones; the change itself gives it neither a new burst nor a new delay.
     ///
     /// # Errors
-    /// [`Misplaced`]; nothing has changed then.
+    /// [`Misplaced`]; the scheduler is unchanged.
     pub fn change(&mut self, now: Time, node: SchedulerClass, curves: Curves) -> Result<(), Misplaced> {
         let curves = curves.normal();
         let class = self.known(node)?;
@@ -248,7 +249,7 @@ impl Hfsc {
     /// Forgets a class. Its queue must have been purged.
     ///
     /// # Errors
-    /// [`Misplaced`]; nothing has changed then.
+    /// [`Misplaced`]; the scheduler is unchanged.
     pub fn remove(&mut self, node: SchedulerClass) -> Result<(), Misplaced> {
         let class = self.known(node)?;
         if node == SchedulerClass::ROOT {
@@ -267,12 +268,12 @@ impl Hfsc {
         Ok(())
     }
 
-    /// By which criterion the last choice was made.
+    /// The criterion of the last choice.
     pub fn criterion(&self) -> Criterion {
         self.chosen
     }
 
-    /// What is known of a class.
+    /// The state of a class.
     pub fn state(&self, node: SchedulerClass) -> Option<ClassState> {
         let class = self.known(node).ok()?;
         let real = &class.real;
@@ -292,7 +293,7 @@ impl Hfsc {
 }
 
 impl Curves {
-    /// Only a share of what is left, of this rate's weight.
+    /// Curves with only a share of this rate's weight.
     pub fn share(rate: terms::Rate) -> Curves {
         Curves { link_share: Some(ServiceCurve::linear(rate)), ..Curves::default() }
     }
@@ -393,7 +394,7 @@ fn nanos(time: Time) -> u128 {
     u128::from(time.as_nanos())
 }
 
-/// A curve's time as a heap's key; what is too late to be written is never.
+/// A curve's time as a heap's key; a time above the key's range is never.
 fn instant(time: u128) -> u64 {
     u64::try_from(time).unwrap_or(u64::MAX)
 }

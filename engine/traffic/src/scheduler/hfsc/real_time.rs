@@ -7,7 +7,7 @@ use crate::work::{self, Work};
 use terms::{ServiceCurve, Time};
 
 impl Hfsc {
-    /// The leaf becomes backlogged: its deadline curve is the minimum of the old one and a fresh one.
+    /// Starts a backlogged period of the leaf: its deadline curve is the minimum of the old one and a fresh one.
     pub(super) fn begin_real_time(&mut self, now: Time, at: u32) {
         let class = &mut self.classes[at as usize];
         let Some(spec) = class.curves.real_time else { return };
@@ -32,8 +32,8 @@ impl Hfsc {
         self.due.first().map(|(_, at)| SchedulerClass(at))
     }
 
-    /// A packet went. Only a packet sent by this criterion counts against the curve; after any packet the deadline
-    /// is that of the new head.
+    /// Accounts for a packet that was sent. Only a packet sent by this criterion counts against the curve;
+    /// after any packet the deadline is that of the new head.
     pub(super) fn serve_real_time(&mut self, at: u32, done: Work, next: Option<u32>) {
         let by_right = self.chosen == Criterion::RealTime;
         let real = &mut self.classes[at as usize].real;
@@ -64,7 +64,7 @@ impl Hfsc {
         }
     }
 
-    /// Out of both heaps.
+    /// Removes the leaf from both heaps.
     pub(super) fn leave_real_time(&mut self, at: u32) {
         let real = &mut self.classes[at as usize].real;
         match real.place {
@@ -81,7 +81,7 @@ impl Hfsc {
         self.early.insert(&mut self.real_places, real.eligible, at);
     }
 
-    /// Another curve, or none, or the first.
+    /// Changes, removes or adds the real-time curve.
     pub(super) fn change_real_time(&mut self, now: Time, at: u32, spec: Option<ServiceCurve>) {
         self.leave_real_time(at);
         let class = &mut self.classes[at as usize];
@@ -104,7 +104,7 @@ impl Hfsc {
 }
 
 impl RealTime {
-    /// Eligible time (if the work done has changed) and deadline of the packet at the head.
+    /// Sets the eligible time (if the work done has changed) and the deadline of the packet at the head.
     fn schedule(&mut self, eligible_too: bool) {
         let Some(curve) = &mut self.deadline_curve else { return };
         if eligible_too {
