@@ -1,21 +1,22 @@
-//! A hierarchical timing wheel (Varghese and Lauck 1987, scheme 7) with find-first-set: a million timers at constant
-//! cost, for protocol engines, shapers and simulators alike.
+//! A hierarchical timing wheel (Varghese and Lauck 1987, scheme 7) with find-first-set: a million timers at
+//! constant cost, for protocol engines, shapers and simulators alike.
 //!
 //! Time is cut into ticks of 2^n ns. Eight levels of 256 slots cover all of it: level 0 holds the next 256 ticks one
 //! by one, level 1 the next 256 spans of 256 ticks, and so on. A timer lies in the level of the highest digit (base
 //! 256) in which its tick differs from the present one; as time enters a slot of a higher level, its timers are
 //! dealt to lower ones. A bitmap a level finds the next slot that is not empty, so silence costs nothing.
 //!
-//! Timers are named by the caller's own small numbers (the index of whatever they belong to). A slot is a list of
-//! chunks of fifteen entries, so that dealing out and expiring read memory in order instead of chasing one timer
-//! after the other; a table by timer says where each one is. Setting, moving and cancelling allocate nothing.
+//! Timers are named by the caller's own small numbers (indices into its table). A slot is a list of chunks of
+//! fifteen entries, so that dealing out and expiring read memory in order instead of chasing one timer after
+//! the other; a table by timer has their positions. Setting, moving and cancelling allocate nothing.
 //!
 //! A timer never expires early, and late by less than a tick. Timers of one tick expire in the order in which they
 //! were set, except that the last of a slot takes the place of one that was cancelled or moved. So the order is a function of the
 //! calls alone.
 //!
-//! Two questions about what comes next: [`Wheel::wake_at`] costs a look at a bitmap but may be early, because a slot has to be
-//! dealt out before its first timer is due; [`Wheel::next`] is exact, and looks at every timer of the first slot that is not empty.
+//! Two calls find the next deadline. [`Wheel::wake_at`] costs a look at a bitmap but may be early, because a
+//! slot has to be dealt out before its first timer is due. [`Wheel::next`] is exact, and looks at every timer
+//! of the first slot that is not empty.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -29,16 +30,16 @@ const NONE: u32 = u32::MAX;
 const LEVELS: usize = 8;
 const SLOTS: usize = 256;
 const WORDS: usize = SLOTS / 64;
-/// The list of those that are due, after all slots.
+/// The list of the timers that are due; its index is after those of all slots.
 const DUE: usize = LEVELS * SLOTS;
-/// Room for all of them: a power of two, so that a slot's number needs no check.
+/// The length of the slot table: a power of two, so that a slot's index needs no bounds check.
 const PLACES: usize = 2 * DUE;
 
-/// A chunk is so many entries, the last of which says which chunks are before and after it.
+/// Entries of a chunk. The last one links to the next chunk and to the previous one.
 const CHUNK: u32 = 16;
-/// The place in its chunk of an entry that a timer never has.
+/// The index within a chunk of its link, which never holds a timer.
 const LINK: u32 = CHUNK - 1;
-/// Entries of a line of cache; two make a chunk.
+/// Entries of a cache line; two lines make a chunk.
 const LINE: u32 = 8;
 
 /// The wheel.
@@ -52,9 +53,9 @@ pub struct Wheel {
     lines: Vec<Line>,
     /// The first chunk that is free.
     free: u32,
-    /// By timer.
+    /// The place of each timer, by its number.
     places: Vec<Place>,
-    /// Which entry of those that are due expires next.
+    /// The entry in the list of due timers that expires next.
     due: u32,
     len: usize,
 }
@@ -64,7 +65,7 @@ pub struct Wheel {
 struct Slot {
     /// The first chunk.
     first: u32,
-    /// Which entry comes next; a [`LINK`] if the last chunk is full, as [`NONE`] is if there is none.
+    /// The entry that is filled next; a [`LINK`] if the last chunk is full, as [`NONE`] is without a chunk.
     tail: u32,
 }
 
@@ -74,18 +75,18 @@ const EMPTY: Slot = Slot { first: NONE, tail: NONE };
 #[repr(align(64))]
 struct Line([Entry; LINE as usize]);
 
-/// A timer, and the lower half of its tick. The upper half is that of the present, but on the levels of [`FAR`]. In a [`LINK`], the
-/// chunk after this one, and the one before.
+/// A timer, and the lower half of its tick. The upper half is that of the present tick, except from slot
+/// [`FAR`] on. In a [`LINK`]: the next chunk, and the previous one.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     timer: u32,
     low: u32,
 }
 
-/// The first slot whose ticks may differ from the present in their upper half.
+/// The first slot whose ticks may differ from the present tick in their upper half.
 const FAR: usize = 4 * SLOTS;
 
-/// Where a timer is, and the upper half of its tick.
+/// The position of a timer's entry, and the upper half of its tick.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     at: u32,
@@ -125,12 +126,12 @@ impl Wheel {
         }
     }
 
-    /// Timers that are set.
+    /// The number of timers that are set.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether none is set.
+    /// True if no timer is set.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -151,7 +152,7 @@ impl Wheel {
         self.len += 1;
     }
 
-    /// Cancels the timer; says whether it was set.
+    /// Cancels the timer; true if it was set.
     pub fn cancel(&mut self, timer: u32) -> bool {
         if !self.is_set(timer) {
             return false;
@@ -175,18 +176,18 @@ impl Wheel {
         true
     }
 
-    /// Whether the timer is set.
+    /// True if the timer is set.
     pub fn is_set(&self, timer: u32) -> bool {
         self.places.get(timer as usize).is_some_and(|place| place.at != NONE)
     }
 
-    /// When the timer is due, if it is set: the time that it was set to, rounded up to a tick.
+    /// The time at which the timer is due, if it is set: the time that it was set to, rounded up to a tick.
     pub fn due(&self, timer: u32) -> Option<Time> {
         let place = self.places.get(timer as usize).filter(|place| place.at != NONE)?;
         Some(self.time_of(u64::from(place.high) << 32 | u64::from(self.entry(place.at).low)))
     }
 
-    /// The next timer that is due at `now`; it is no longer set then. Ask until there is none.
+    /// Takes the next timer that is due at `now`; it is no longer set then. Call until it returns `None`.
     #[inline]
     pub fn expire(&mut self, now: Time) -> Option<u32> {
         let now = now.as_nanos() >> self.shift;
@@ -219,9 +220,10 @@ impl Wheel {
         }
     }
 
-    /// When to call [`Wheel::expire`] next: not after the first timer is due; before it only when a slot of a higher level must be
-    /// dealt out, which is when its first tick comes. That happens at most seven times in the life of a timer, the last time within
-    /// 256 ticks of its expiry. A time that is past means at once; `None`: nothing is set.
+    /// The time of the next call of [`Wheel::expire`]. It is never after the first timer is due. It is before
+    /// that only when a slot of a higher level must be dealt out, which is at the slot's first tick. That
+    /// happens at most seven times in the life of a timer, the last time within 256 ticks of its expiry. A
+    /// time in the past means at once; `None`: no timer is set.
     pub fn wake_at(&self) -> Option<Time> {
         if self.due != NONE {
             return Some(self.time_of(self.tick));
@@ -229,9 +231,10 @@ impl Wheel {
         self.next_slot().map(|(_, start)| self.time_of(start))
     }
 
-    /// When the first timer is due, exactly (in ticks, as [`Wheel::due`]); `None`: nothing is set. Looks at one slot: all timers of
-    /// one tick if the first is due within the present 256 ticks, else all of a span of 256, 65,536, ... ticks. Whoever
-    /// asks after each [`Wheel::expire`] that said `None` pays once for what a slot holds each time it is dealt out.
+    /// The exact time at which the first timer is due (in ticks, as [`Wheel::due`]); `None`: no timer is set.
+    /// It looks at one slot: all timers of one tick if the first is due within the present 256 ticks, else
+    /// all of a span of 256, 65,536, ... ticks. A caller that asks after each [`Wheel::expire`] that returned
+    /// `None` pays once for the contents of a slot each time it is dealt out.
     pub fn next(&self) -> Option<Time> {
         if self.due != NONE {
             return Some(self.time_of(self.tick));
@@ -275,7 +278,7 @@ impl Wheel {
         }
     }
 
-    /// The first slot that is not empty, and the first tick of it. Levels come in order of time.
+    /// The first slot that is not empty, and its first tick. Levels are in order of time.
     fn next_slot(&self) -> Option<(usize, u64)> {
         for (level, words) in self.map.iter().enumerate() {
             for (i, word) in words.iter().enumerate() {
@@ -338,7 +341,7 @@ impl Wheel {
         &mut self.lines[(at / LINE) as usize].0[(at % LINE) as usize]
     }
 
-    /// Puts an entry at the end of a slot; says where that is.
+    /// Puts an entry at the end of a slot, and returns its position.
     #[inline]
     fn append(&mut self, slot: usize, entry: Entry) -> u32 {
         let mut at = self.slots[slot % PLACES].tail;
@@ -350,7 +353,7 @@ impl Wheel {
         at
     }
 
-    /// An empty chunk at the end of the slot; its first entry.
+    /// Adds an empty chunk to the end of the slot, and returns its first entry.
     #[inline(never)]
     fn add_chunk(&mut self, slot: usize) -> u32 {
         let Slot { tail, .. } = self.slots[slot % PLACES];
@@ -385,7 +388,7 @@ impl Wheel {
         self.free = chunk;
     }
 
-    /// The last chunk of the slot is empty, or all of it has expired.
+    /// Gives back the last chunk of the slot, which is empty or has expired.
     fn drop_last(&mut self, slot: usize) {
         let Slot { first, tail } = self.slots[slot % PLACES];
         let last = tail / CHUNK;
@@ -402,7 +405,7 @@ impl Wheel {
         }
     }
 
-    /// One timer less. An empty wheel begins again with its memory in order.
+    /// Counts one timer less. An empty wheel begins again with its memory in order.
     #[inline]
     fn forget_one(&mut self) {
         self.len -= 1;
