@@ -1,35 +1,35 @@
-//! Blockade state block: what an admission failure upstream says about requests of this sender, so that a request that
-//! fails again and again does not keep smaller ones from being made. RFC 2205 section 3.5, RFC 2209 section 1.2.
+//! Blockade state block: a request of this sender that failed admission upstream, so that repeated failures
+//! of it do not keep smaller ones from being made. RFC 2205 section 3.5, RFC 2209 section 1.2.
 
 use terms::{FlowSpec, Time};
 
 /// Blockade state of one sender (of one previous hop for wildcard reservations: then of all its senders).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bsb {
-    /// `Qb`: what failed.
+    /// `Qb`: the flowspec that failed.
     pub flowspec: FlowSpec,
-    /// `Tb`: until when it is remembered.
+    /// `Tb`: the end of the blockade.
     pub until: Time,
 }
 
 impl Bsb {
-    /// Whether a request may not be merged into what is sent upstream for now.
+    /// True if a request must not be merged into the request upstream for now.
     pub fn blocks(&self, now: Time, request: &FlowSpec) -> bool {
         self.until > now && !exceeds(&self.flowspec, request)
     }
 }
 
-/// Whether `failed` is strictly greater than `request`: it would serve it, and its rate is higher.
+/// True if `failed` is strictly greater than `request`: it would serve it, and its rate is higher.
 ///
-/// RFC 2205 section 3.5 calls a vector strictly greater if *each* component is. Taken to the letter, a large request
-/// would blockade every smaller one that has the same bucket or packet size, and the killer reservation would have won.
-/// What the ledger of a link refuses is a rate, so the rate is what must differ.
+/// RFC 2205 section 3.5 calls a vector strictly greater if *each* component is. Taken to the letter, a large
+/// request would blockade every smaller one that has the same bucket or packet size, and the killer
+/// reservation would have won. A link's ledger refuses rates, so the rate must differ.
 pub(crate) fn exceeds(failed: &FlowSpec, request: &FlowSpec) -> bool {
     failed.rate() > request.rate() && failed.serves(request)
 }
 
-/// What to ask of a previous hop for these requests: the least that serves all that are not blockaded; where all are,
-/// `None` if `settle` is off (RFC 2209: `B_Merge`), otherwise what all of them ask at least.
+/// The request to a previous hop for these requests: the least that serves all that are not blockaded. If all
+/// are blockaded: `None` if `settle` is off (RFC 2209: `B_Merge`), otherwise their greatest lower bound.
 pub(crate) fn merged_past(
     bsb: &Bsb,
     now: Time,

@@ -1,8 +1,8 @@
-//! A neighbour has shown, by a message that counts, that it may have lost what we keep up there: it is told again soon.
+//! A neighbour has shown, by a valid message, that it may have lost our state there: it is refreshed soon.
 //!
-//! At most once in R for each neighbour, only what leads to it, a few messages a millisecond, and the table of path states
-//! is walked a piece at a time: whoever makes a neighbour ask makes us send no more than one more round of refreshes,
-//! and nothing else waits for it.
+//! This happens at most once in R for each neighbour, only for state that leads to it, with a few messages a
+//! millisecond; and the table of path states is walked a piece at a time. So an attacker who makes a
+//! neighbour ask makes us send no more than one more round of refreshes, and no other work waits for it.
 
 use crate::engine::{Rsvp, Timer};
 use crate::psb::{OutgoingInterfaces, Psb};
@@ -15,22 +15,22 @@ use core::net::IpAddr;
 use terms::probe::ProbeObserver;
 use terms::{FilterSpec, IfIndex, Session, Span, Time};
 
-/// Most path states that are looked at at once, and how long until the next.
+/// Most path states of one piece of the walk, and the pause before the next piece.
 const AT_ONCE: (u32, Span) = (1024, Span::from_millis(1));
 
-/// Between two messages.
+/// The interval between two messages.
 const APART: Span = Span::from_micros(50);
 
-/// Most neighbours that are remembered here.
+/// Most neighbours with an entry here.
 const MOST: usize = 4096;
 
-/// Most reservations of a session that are asked whose they are.
+/// Most reservations of a session whose next hop is compared.
 const MOST_ASKED: usize = 64;
 
-/// State that a message has just kept up: of a session (`None`: any sender's).
+/// States that messages have just refreshed: true for path state, the session, and the sender (`None`: any).
 pub(crate) type Kept = BTreeSet<(bool, Session, Option<FilterSpec>)>;
 
-/// Neighbours that are told again, or were in the last R.
+/// Neighbours that get a round of refreshes, or had one in the last R.
 #[derive(Default)]
 pub(crate) struct CatchUps {
     all: BTreeMap<(IfIndex, IpAddr), CatchUp>,
@@ -38,15 +38,15 @@ pub(crate) struct CatchUps {
 }
 
 struct CatchUp {
-    /// When the last one began.
+    /// The time at which the last round began.
     began: Option<Time>,
-    /// When the next piece has its turn; [`Time::FOREVER`]: none has.
+    /// The time of the next piece; [`Time::FOREVER`]: there is none.
     due: Time,
     /// The first place of that piece.
     next: u32,
-    /// Once more afterwards.
+    /// True if another round is to follow.
     owed: bool,
-    /// What it has just heard.
+    /// States to leave out, as the neighbour has just got them.
     but: Kept,
 }
 
@@ -59,7 +59,7 @@ impl CatchUps {
         self.all.retain(|(at, _), _| *at != interface);
     }
 
-    /// Begins, now or when R is over.
+    /// Begins a round, now or when R is over.
     fn begin(&mut self, now: Time, at: (IfIndex, IpAddr), period: Span, but: Kept) {
         if self.all.len() >= MOST && !self.all.contains_key(&at) {
             let over = |one: &CatchUp| one.due == Time::FOREVER && one.began.is_none_or(|t| now.since(t) >= period);
@@ -79,7 +79,7 @@ impl CatchUps {
         }
     }
 
-    /// A piece that is due: whose, from where on, and what is left out.
+    /// A piece that is due: its neighbour, its first place, and the states to leave out.
     fn take(&mut self, now: Time) -> Option<((IfIndex, IpAddr), u32, Kept)> {
         let (&at, one) = self.all.iter_mut().find(|(_, one)| one.due <= now)?;
         if one.next == 0 {
@@ -88,7 +88,7 @@ impl CatchUps {
         Some((at, one.next, core::mem::take(&mut one.but)))
     }
 
-    /// It was told; the rest, if any, begins at `next`.
+    /// Ends a piece; the rest, if any, begins at `next`.
     fn told(&mut self, now: Time, at: (IfIndex, IpAddr), period: Span, next: Option<u32>, but: Kept) {
         let Some(one) = self.all.get_mut(&at) else { return };
         one.next = next.unwrap_or(0);
@@ -104,7 +104,7 @@ impl CatchUps {
 }
 
 impl<P: ProbeObserver> Rsvp<P> {
-    /// What we keep up towards a neighbour is refreshed soon, but for what it has just heard.
+    /// Schedules a refresh of our state at a neighbour, without the states that it has just got.
     pub(crate) fn catch_up(&mut self, now: Time, interface: IfIndex, peer: IpAddr, but: Kept) {
         let period = self.config.refresh;
         self.catch_ups.begin(now, (interface, peer), period, but);
@@ -118,7 +118,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// The next piece of each that is due.
+    /// Handles the next piece of each neighbour that is due.
     pub(crate) fn catch_up_alarm(&mut self, now: Time) {
         self.timers.clear(&mut self.catch_ups.alarm);
         while let Some((at, from, but)) = self.catch_ups.take(now) {
@@ -136,7 +136,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.arm_catch_up();
     }
 
-    /// What a path state keeps up at a neighbour is refreshed by `when`. Whether it keeps up anything there.
+    /// Refreshes by `when` the state that a path state has at a neighbour. False if it has none there.
     fn refresh_towards(&mut self, id: BlockId<Psb>, at: (IfIndex, IpAddr), when: Time, but: &Kept) -> bool {
         let (_, session, template) = self.sender_of(id);
         let said = |path| [Some(template), None].into_iter().any(|who| but.contains(&(path, session, who)));
@@ -155,8 +155,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         down || up
     }
 
-    /// Whether the Paths of a sender go to this neighbour, as far as can be known: it is the gateway or the end, or it has
-    /// asked for a reservation.
+    /// True if the Paths of a sender go to this neighbour, as far as is known: it is the gateway or the
+    /// destination, or it has asked for a reservation.
     fn leads_to(&self, id: BlockId<Psb>, (interface, peer): (IfIndex, IpAddr)) -> bool {
         let (sid, session, _) = self.sender_of(id);
         match &self.psbs[id].out {

@@ -1,4 +1,4 @@
-//! How many messages of each type came, went and were dropped, and why.
+//! Counters of messages received and sent by type, and of messages dropped by reason.
 
 use alloc::collections::BTreeMap;
 use wire::MessageType;
@@ -16,7 +16,7 @@ pub struct RsvpCounters {
     pub refused: u64,
     /// States refreshed by name (RFC 2961 section 5).
     pub summarised: u64,
-    /// Names in summaries of neighbours that stood for nothing here.
+    /// Names in summaries of neighbours that were unknown here.
     pub unknown_names: u64,
     /// Messages sent again for lack of an acknowledgement.
     pub repeated: u64,

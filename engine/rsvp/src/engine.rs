@@ -1,4 +1,5 @@
-//! The engine's state, its three doors (`handle`, `poll`, `wake_at`), and what all procedures share.
+//! The engine's state, its three entry points (`handle`, `poll`, `wake_at`), and the functions that all
+//! procedures share.
 
 use crate::catch_up::CatchUps;
 use crate::counters::RsvpCounters;
@@ -28,11 +29,11 @@ use terms::{IfIndex, SenderTemplate, Session, Time};
 use wire::MessageType;
 use wire::iana::error;
 
-/// What the engine asks at once: the way out, and traffic control.
+/// The ports that the engine calls synchronously: the route, and traffic control.
 pub(crate) trait Env: Route + TrafficControl {}
 impl<E: Route + TrafficControl> Env for E {}
 
-/// An RSVP node. `P` is told of checkpoints; [`Off`] unless it is made [`Rsvp::with`] another.
+/// An RSVP node. `P` observes its probe points; [`Off`] unless it is made [`Rsvp::with`] another.
 pub struct Rsvp<P = Off> {
     pub(crate) config: Config,
     pub(crate) interfaces: BTreeMap<IfIndex, Interface>,
@@ -42,20 +43,20 @@ pub struct Rsvp<P = Off> {
     pub(crate) rsbs: BlockTable<RsbKey, Rsb>,
     pub(crate) tcsbs: BlockTable<TcsbKey, Tcsb>,
     pub(crate) handles: BlockTable<RHandle, BlockId<Tcsb>>,
-    /// What local applications say of themselves.
+    /// The proxy flag and the priority of each local application.
     pub(crate) standings: BTreeMap<AppId, Standing>,
-    /// How many sessions with a port there are, by destination and protocol.
+    /// The number of sessions with a port, by destination and protocol.
     ported: BlockTable<(IpAddr, u8), u32>,
-    /// How many senders with a port an address has, by session.
+    /// The number of senders with a port, by session and source address.
     pub(crate) senders_with_ports: BlockTable<(BlockId<SessionState>, IpAddr), u32>,
     pub(crate) timers: Timers<Timer>,
     pub(crate) heard: Heard,
     /// A walk over all path states that is under way.
     pub(crate) sweep: Option<Sweep>,
     pub(crate) hearing: Hearing,
-    /// What set-up may take of each way out.
+    /// The share of each outgoing interface that session set-up may take.
     pub(crate) set_up: SetUp,
-    /// Of the ResvTear that is being handled: what goes on with those that it sets off.
+    /// The objects of the present ResvTear that go on with the ResvTears that it sets off.
     pub(crate) tear_carries: Vec<Forwarded>,
     pub(crate) pcg: Pcg,
     pub(crate) counters: RsvpCounters,
@@ -68,7 +69,7 @@ pub struct Rsvp<P = Off> {
     probe: P,
 }
 
-/// Whose alarm it is.
+/// The owner of an alarm.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Timer {
     /// The end of an adoption.
@@ -79,24 +80,24 @@ pub(crate) enum Timer {
     Resv(BlockId<Rsb>),
     /// A neighbour: a repetition, a summary, a Hello.
     Neighbour(u32),
-    /// Neighbours that have challenged us: what they missed is said again.
+    /// Neighbours that have challenged us: the messages that they missed are sent again.
     Again,
-    /// Neighbours that are told again what we keep up there.
+    /// Neighbours that get a refresh of all our state there.
     CatchUp,
 }
 
 impl Rsvp {
-    /// A node without interfaces. `seed` feeds the jitter of refreshes and keys the tables' hash: take it from chance
-    /// in a daemon, from the run's seed in a simulation.
+    /// A node without interfaces. `seed` feeds the jitter of refreshes and keys the tables' hash: in a daemon
+    /// it is random, in a simulation it is the run's seed.
     pub fn new(config: Config, seed: u64) -> Rsvp {
         Rsvp::with(config, seed, Off)
     }
 }
 
 impl<P: ProbeObserver> Rsvp<P> {
-    /// From now on the secret of cookies and the keys of the tables are these words: in a daemon from the kernel's random source,
-    /// for what is made of one seed can be found out from what is seen of the jitter. Before anything is told, for it
-    /// empties the tables.
+    /// Takes the secret of cookies and the keys of the tables from `chance`, in a daemon the kernel's random
+    /// source: values derived from one seed can be found out from the jitter that others see. Call it before
+    /// the first input, for it empties the tables.
     pub fn keyed(&mut self, chance: &mut dyn FnMut() -> u64) {
         self.security.set_secret([(); 4].map(|()| chance()));
         self.neighbours = Neighbours::new(self.config.refresh_reduction, [chance(), chance()]);
@@ -111,7 +112,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.heard = Heard::new(keys());
     }
 
-    /// As [`Rsvp::new`], with somebody who is told of checkpoints.
+    /// As [`Rsvp::new`], with an observer of the probe points.
     pub fn with(config: Config, seed: u64, probe: P) -> Rsvp<P> {
         let mut pcg = Pcg::new(seed);
         // Of its own, so that cookies say nothing about jitter.
@@ -147,12 +148,12 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Who is told of checkpoints.
+    /// The observer of the probe points.
     pub fn probe_mut(&mut self) -> &mut P {
         &mut self.probe
     }
 
-    /// Does a step of handling a message between its two checkpoints.
+    /// Does a step of handling a message, and reports its begin and end to the probe.
     #[inline(always)]
     pub(crate) fn step<T>(&mut self, step: ProbePoint, work: impl FnOnce(&mut Self) -> T) -> T {
         self.probe.enter(step);
@@ -217,12 +218,12 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// The next thing the engine says.
+    /// The next output, if there is one.
     pub fn poll(&mut self) -> Option<Output> {
         self.out.pop_front()
     }
 
-    /// When to come back with [`Input::Wake`], if nothing else happens.
+    /// The time at which the driver calls with [`Input::Wake`], if no other input comes before.
     pub fn wake_at(&self) -> Option<Time> {
         if self.sweep.is_some() {
             return Some(self.now);
@@ -242,7 +243,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.send_about(kind, datagram, None);
     }
 
-    /// Sends a message signed, where its interface wants that.
+    /// Sends a message, signed if its interface requires that.
     pub(crate) fn send_signed(&mut self, kind: MessageType, datagram: Datagram) {
         if let Some(datagram) = self.sealed(self.now, kind, datagram) {
             self.send_unsigned(kind, datagram);
@@ -261,7 +262,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.own = self.interfaces.values().flat_map(|i| i.addresses.iter().copied()).collect();
     }
 
-    /// Whether an address is this node's.
+    /// True if an address is this node's.
     pub(crate) fn is_ours(&self, addr: IpAddr) -> bool {
         self.own.contains(&addr)
     }
@@ -272,12 +273,12 @@ impl<P: ProbeObserver> Rsvp<P> {
         interface.addresses.iter().copied().find(|a| a.is_ipv4() == like.is_ipv4())
     }
 
-    /// Whether RSVP is spoken on an interface.
+    /// True if RSVP is enabled on an interface.
     pub(crate) fn speaks_on(&self, interface: IfIndex) -> bool {
         self.interfaces.get(&interface).is_some_and(|i| i.enabled)
     }
 
-    /// Where packets of a unicast session leave (RFC 2205 section 3.11.3).
+    /// The outgoing interface of a unicast session's packets (RFC 2205 section 3.11.3).
     pub(crate) fn way_out<E: Env>(
         &self,
         env: &mut E,
@@ -297,7 +298,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// The state of a session, made if need be and allowed.
+    /// The state of a session; a new one if the session is unknown and allowed.
     pub(crate) fn session_for(&mut self, session: &Session) -> Result<BlockId<SessionState>, Refusal> {
         match self.sessions.find(session) {
             Some(id) => Ok(id),
@@ -322,8 +323,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         Ok(self.sessions.insert_alone(*session, SessionState::default()))
     }
 
-    /// Whether a session would mix a destination port of zero with others of the same destination and protocol, which
-    /// no classifier can tell apart (RFC 2205 section 3.2).
+    /// True if a session would mix a destination port of zero with others of the same destination and
+    /// protocol, which no classifier can tell apart (RFC 2205 section 3.2).
     fn mixed_destination_ports(&self, session: &Session) -> bool {
         match session.dst_port {
             0 => self.ported.find(&(session.dst, session.protocol)).is_some(),
@@ -331,7 +332,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Forgets a session that nothing keeps.
+    /// Forgets a session that has no state left.
     pub(crate) fn drop_if_idle(&mut self, id: BlockId<SessionState>) {
         if self.sessions[id].is_idle() {
             let session = self.sessions.key(id);
@@ -367,7 +368,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         (sid, self.sessions.key(sid), template)
     }
 
-    /// The local application that sends, if one does.
+    /// The local application that is the sender, if it is one.
     pub(crate) fn local_sender(&self, id: BlockId<Psb>) -> Option<AppId> {
         match self.psbs[id].origin {
             Origin::Local(app) => Some(app),
@@ -376,7 +377,7 @@ impl<P: ProbeObserver> Rsvp<P> {
     }
 }
 
-/// The refusal for what the API cannot do yet, or for a call that means nothing.
+/// The refusal of an API call that is not supported or not meaningful.
 pub(crate) fn api_refusal(value: u16, text: alloc::string::String) -> Refusal {
     Refusal { code: error::API, value, in_place: false, text: Some(text) }
 }

@@ -1,11 +1,12 @@
-//! Messages that say again what was heard last. Nearly all that a node with many sessions hears is refreshes, and a
-//! refresh is the same message again, byte for byte, from the same hop: it needs no parsing and no comparing, only its
-//! state found and prolonged (RFC 2205 section 3.7).
+//! Repeated messages. Nearly all messages to a node with many sessions are refreshes, and a refresh is the
+//! same message again, byte for byte, from the same hop: it needs no parsing and no comparing, the node only
+//! has to find its state and prolong it (RFC 2205 section 3.7).
 //!
-//! The state is found by a keyed 64-bit hash of the message, of how it came in, and of nothing else; each state has at
-//! most one entry, for the last message that spoke of it alone and changed nothing but its lifetime. Whatever else
-//! changes a state takes its entry away ([`Rsvp::unheard_path`], [`Rsvp::unheard_resv`]); a change of interfaces takes
-//! all of them away. Should two messages ever have the same hash, a state lives one lifetime longer, no more.
+//! The state is found by a keyed 64-bit hash of the message and of its arrival (interface, TTL, addresses).
+//! Each state has at most one entry, for the last message that was about this state alone and changed only
+//! its lifetime. Any other change of a state takes its entry away ([`Rsvp::unheard_path`],
+//! [`Rsvp::unheard_resv`]); a change of interfaces takes all entries away. Should two messages ever have the
+//! same hash, a state lives one lifetime longer, no more.
 //!
 //! Integrity and acknowledgements come before this: a message that carries INTEGRITY is hashed without it, one that
 //! carries a MESSAGE_ID is not looked up here.
@@ -23,7 +24,7 @@ use terms::probe::ProbeObserver;
 use wire::MessageType;
 use wire::iana::class;
 
-/// No message.
+/// The hash that stands for no message.
 pub(crate) const UNHEARD: u64 = 0;
 
 /// States by the message that refreshes them.
@@ -33,27 +34,27 @@ pub(crate) struct Heard {
     len: usize,
 }
 
-/// A part of a message's hash, and the state in one word: what the state itself keeps of the hash has the last word.
+/// A part of a message's hash, and the state in one word. The full hash, which the state keeps, decides.
 #[derive(Clone, Copy)]
 struct Entry {
     hash: u32,
     word: u32,
 }
 
-/// Whose refresh it is.
+/// The state that a message refreshes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// A Path's.
+    /// A path state.
     Path(BlockId<Psb>),
-    /// A Resv's.
+    /// A reservation state.
     Resv(BlockId<Rsb>),
 }
 
-/// No state.
+/// The word that stands for no state.
 const NOBODY: u32 = u32::MAX;
 
 impl State {
-    /// In one word; states are numbered below 2^31.
+    /// The state in one word; states are numbered below 2^31.
     fn word(self) -> u32 {
         match self {
             State::Path(id) => id.number() << 1,
@@ -70,7 +71,7 @@ impl State {
     }
 }
 
-/// The message that is being taken in: whether it turns out to refresh one state and do nothing else.
+/// The present message, and the evidence that it refreshes one state and has no other effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hearing {
     hash: u64,
@@ -79,19 +80,19 @@ pub(crate) struct Hearing {
 }
 
 impl Hearing {
-    /// Nothing is being taken in.
+    /// No message is being handled.
     pub const NOTHING: Hearing = Hearing { hash: UNHEARD, state: None, spoilt: true };
 }
 
 const VACANT: Entry = Entry { hash: 0, word: NOBODY };
 
 impl Heard {
-    /// Nothing heard yet; hashes are keyed.
+    /// An empty index; hashes are keyed.
     pub fn new(keys: (u64, u64)) -> Heard {
         Heard { keys: (keys.0, keys.1 | 1), index: Vec::new(), len: 0 }
     }
 
-    /// The states that this may be a message of; nearly always one or none.
+    /// The states that a message of this hash may refresh; nearly always one or none.
     fn find(&self, hash: u64) -> impl Iterator<Item = State> {
         let mask = self.index.len().wrapping_sub(1);
         let hash = hash as u32;
@@ -149,13 +150,13 @@ impl Heard {
         self.len -= 1;
     }
 
-    /// Nothing is known to be a refresh any more.
+    /// Forgets all messages.
     pub fn clear(&mut self) {
         self.index.fill(VACANT);
         self.len = 0;
     }
 
-    /// The hash of a message and of how it came in. [`UNHEARD`]: of one that must not be recognised by it.
+    /// The hash of a message and of its arrival; [`UNHEARD`] if it must not be recognised by its hash.
     fn hash(&self, from: &Arrival, bytes: &[u8]) -> u64 {
         let Some((head, objects)) = bytes.split_first_chunk::<8>() else { return UNHEARD };
         let (mut head, mut objects) = (u64::from_le_bytes(*head), objects);
@@ -202,21 +203,21 @@ impl Heard {
     }
 }
 
-/// Both halves of a 64 x 64 bit product, which each bit of both sides has a say in.
+/// The exclusive or of both halves of a 64 x 64 bit product; each bit of both factors has an effect.
 pub(crate) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a ^ 0xd6e8_feb8_6659_fd93) * u128::from(b ^ 0x9e37_79b9_7f4a_7c15);
     product as u64 ^ (product >> 64) as u64
 }
 
 impl<P: ProbeObserver> Rsvp<P> {
-    /// The hash of this message, if it is known to be the refresh of something.
+    /// The hash of this message, if it is known to be the refresh of a state.
     pub(crate) fn knows(&self, from: &Arrival, bytes: &[u8]) -> Option<u64> {
         let hash = self.heard.hash(from, bytes);
         let known = hash != UNHEARD && self.heard.find(hash).any(|state| self.says(state, hash));
         known.then_some(hash)
     }
 
-    /// Whether this was the last message of a state.
+    /// True if this was the last message of a state.
     fn says(&self, state: State, hash: u64) -> bool {
         match state {
             State::Path(id) => {
@@ -226,8 +227,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Prolongs the state that this message is the refresh of. `false`: it must be read; then [`Rsvp::heard_out`] ends
-    /// what begins here.
+    /// Prolongs the state that this message refreshes. `false`: it must be read; then [`Rsvp::heard_out`]
+    /// ends the handling that begins here.
     pub(crate) fn heard_again(&mut self, now: Time, from: &Arrival, bytes: &[u8]) -> bool {
         let hash = self.heard.hash(from, bytes);
         self.hearing = Hearing { hash, state: None, spoilt: hash == UNHEARD };
@@ -252,7 +253,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         true
     }
 
-    /// The message that is being taken in has made or refreshed this state.
+    /// Notes that the present message has made or refreshed this state.
     pub(crate) fn spoke_of(&mut self, state: State) {
         self.neighbours.spoke_of(state);
         match state {
@@ -263,13 +264,13 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.hearing.state = Some(state);
     }
 
-    /// It has done something that it must do again when it comes again.
+    /// Notes that the present message has an effect that it must have again when it comes again.
     pub(crate) fn not_a_refresh(&mut self) {
         self.hearing.spoilt = true;
         self.neighbours.not_a_refresh();
     }
 
-    /// The message has been taken in: the next one like it is a refresh, if this was or could have been.
+    /// Ends the handling of a message: the next one like it is a refresh, if this was one or could have been.
     pub(crate) fn heard_out(&mut self) {
         let Hearing { hash, state, spoilt } = core::mem::replace(&mut self.hearing, Hearing::NOTHING);
         let Some(state) = state else { return };
@@ -283,7 +284,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// A path state has changed by something else than its last message: the next one is read again.
+    /// Called when a path state changes for another reason than its last message: the next is read again.
     pub(crate) fn unheard_path(&mut self, id: BlockId<Psb>) {
         let Some(psb) = self.psbs.get_mut(id) else { return };
         match core::mem::replace(&mut psb.heard, UNHEARD) {
@@ -292,7 +293,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// A reservation state has changed, or goes.
+    /// Called when a reservation state has changed, or goes.
     pub(crate) fn unheard_resv(&mut self, id: BlockId<Rsb>) {
         let Some(rsb) = self.rsbs.get_mut(id) else { return };
         match core::mem::replace(&mut rsb.heard, UNHEARD) {

@@ -1,5 +1,5 @@
-//! The plane reports on what traffic control admitted. Only now does a reservation go on upstream, and only now is it
-//! confirmed: whoever hears of it can rely on every hop behind.
+//! The data plane reports on a reservation that traffic control admitted. Only now does it go on upstream,
+//! and only now is it confirmed: a receiver of the Resv or the ResvConf can rely on every hop behind.
 
 use crate::engine::{Env, Rsvp};
 use crate::io::Gone;
@@ -46,7 +46,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.undone(now, env, &at, &refusal);
     }
 
-    /// What is reserved here is in the plane: requests for confirmation move on, and so does the Resv.
+    /// Called when a reservation is in the plane: requests for confirmation move on, and so does the Resv.
     pub(crate) fn reserved(&mut self, now: Time, at: &TcsbKey) {
         if self.tcsbs.find(at).and_then(|id| self.tcsbs[id].installed()).is_none() {
             return;
@@ -66,9 +66,9 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.refresh_upstream(now, others, Push::IfNew);
     }
 
-    /// A receiver asked for a confirmation: the question goes on with its request, if that is larger than all others it
-    /// is merged with (RFC 2205 section 3.1.4); otherwise what is in place already answers it (section 2.6); past a
-    /// blockade it is dropped.
+    /// Handles a receiver's request for a confirmation. It goes upstream with the reservation request if that
+    /// is larger than all others it is merged with (RFC 2205 section 3.1.4); otherwise the installed
+    /// reservation answers it (section 2.6); past a blockade it is dropped.
     fn pass_confirmation(&mut self, now: Time, senders: &[BlockId<Psb>], id: BlockId<Rsb>, receiver: IpAddr) {
         let (sid, _, _) = self.rsbs.key(id);
         let (flowspec, style) = (self.rsbs[id].flowspec, self.rsbs[id].style);
@@ -97,7 +97,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// What others ask for a sender, as far as it is in place and not blockaded.
+    /// The merge of the other requests for a sender that are in place and not blockaded.
     fn others_merged(&self, now: Time, psb: BlockId<Psb>, but: BlockId<Rsb>) -> Option<FlowSpec> {
         let (sid, _, filter) = self.sender_of(psb);
         let blockade = self.psbs[psb].blockade.as_deref();
@@ -118,8 +118,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         sum
     }
 
-    /// The plane failed, or somebody else has the capacity now: the reservation is undone, everybody who asked for it is
-    /// told, upstream is torn.
+    /// Undoes a reservation after the plane failed or its capacity went to another. Every next hop that asked
+    /// for it gets a ResvErr; upstream gets a tear.
     fn undone<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey, refusal: &Refusal) {
         let (sid, oif, _) = *at;
         let session = self.sessions.key(sid);

@@ -1,7 +1,7 @@
-//! What the engine is told and what it says.
+//! The engine's inputs and outputs.
 //!
-//! The driver calls `handle(now, env, input)` and then drains `poll()` until it is empty, before the next input.
-//! `wake_at()` says when to come back with [`Input::Wake`].
+//! The driver calls `handle(now, env, input)` and then drains `poll()` until it is empty, before the next
+//! input. `wake_at()` is the time of the next [`Input::Wake`].
 
 use crate::integrity::AuthMode;
 use crate::overload::WaitingMessage;
@@ -13,16 +13,16 @@ use terms::{Adspec, Fault, FilterSpec, FlowSpec, IfIndex, SenderTemplate, Sessio
 
 pub use crate::neighbour::NeighbourNews;
 
-/// A local application, as the driver numbers it; its registrations end with it.
+/// The driver's number for a local application; its registrations end with it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AppId(pub u64);
 
-/// What the engine is told.
+/// An input of the engine.
 #[derive(Debug)]
 pub enum Input<'a> {
     /// A datagram of protocol 46 came in.
     Message {
-        /// Where.
+        /// The incoming interface.
         iif: IfIndex,
         /// IP source.
         src: IpAddr,
@@ -33,34 +33,34 @@ pub enum Input<'a> {
         /// The RSVP message.
         bytes: &'a [u8],
     },
-    /// A message that waited in an [`Intake`](crate::overload::Intake).
+    /// A message from an [`Intake`](crate::overload::Intake).
     Waited(&'a WaitingMessage),
     /// `wake_at()` has come (or passed).
     Wake,
     /// A local application's call.
     App(AppCall<'a>),
-    /// The data plane has done what an `add` or `modify` of traffic control led to, or could not.
+    /// The data plane has carried out an `add` or `modify` of traffic control, or has failed.
     Installed {
-        /// Which.
+        /// The reservation's handle.
         handle: RHandle,
-        /// How it went; on a fault the reservation has been undone.
+        /// The result; on a fault the reservation has been undone.
         result: Result<(), Fault>,
     },
     /// Traffic control took a reservation's capacity away (RFC 2205 appendix B, error 12; RFC 3181). Its handle is not
     /// known to traffic control any more.
     Displaced {
-        /// Which.
+        /// The reservation's handle.
         handle: RHandle,
-        /// Whose request took its place; `None`: an advance booking.
+        /// The priority of the request that took its place; `None`: an advance booking.
         by: Option<Preemption>,
     },
-    /// The ways to destinations that begin with so many bits of this address may have changed; `None`: to any.
+    /// Routes to this network (address, prefix length in bits) may have changed; `None`: any route.
     RouteChanged(Option<(IpAddr, u8)>),
     /// An interface came, changed or went.
     Interface {
-        /// Which.
+        /// The interface.
         interface: IfIndex,
-        /// What it is now; `None`: gone or down.
+        /// Its new state; `None`: gone or down.
         state: Option<Interface>,
     },
     /// A flow of this session is known to be installed from an earlier life of this node; until its lifetime is over,
@@ -68,92 +68,95 @@ pub enum Input<'a> {
     Adopted {
         /// The session.
         session: Session,
-        /// Until then.
+        /// The end of that lifetime.
         until: Time,
     },
-    /// The keys of an interface, from now on.
+    /// New keys of an interface.
     Auth {
-        /// Which.
+        /// The interface.
         interface: IfIndex,
-        /// Whose messages are taken, and how ours are signed.
+        /// The keys that messages must be signed with, in and out; or none.
         auth: AuthMode,
     },
-    /// The answer to [`Output::ReserveSequences`]: it is on disk that sequence numbers below `upto` may be gone.
+    /// The answer to [`Output::ReserveSequences`]: the disk records that sequence numbers below `upto` may
+    /// have been used.
     SequencesReserved {
-        /// Those below are, by what the disk said when this life of the node began; zero if it said nothing.
+        /// Numbers below this may have been used in an earlier life, by the disk's record when this one
+        /// began; zero if it had none.
         from: u64,
-        /// Not below what was asked, nor below `from` and a block of 2^20.
+        /// At least the bound that was asked for, and at least `from` and a block of 2^20.
         upto: u64,
     },
-    /// The other answer: nothing could be written. It is asked for again after a second, then after twice as long each time,
-    /// up to 32 s; what was reserved before stays usable.
+    /// The other answer: the write failed. The engine asks again after a second, then after twice as long
+    /// each time, up to 32 s; numbers reserved before stay usable.
     SequencesFailed,
 }
 
 /// A local application's call (RFC 2205 section 3.11.1).
 #[derive(Clone, Copy, Debug)]
 pub enum AppCall<'a> {
-    /// A local application says what it sends (RFC 2205 section 3.11.1, SENDER).
+    /// A local application announces its traffic (RFC 2205 section 3.11.1, SENDER).
     Sender {
-        /// Who.
+        /// The application.
         app: AppId,
-        /// To where.
+        /// The session that it sends to.
         session: Session,
-        /// From which address and port.
+        /// The sender's address and port.
         template: SenderTemplate,
-        /// How much.
+        /// Its traffic.
         tspec: Tspec,
         /// TTL of its data packets, carried in the Path message.
         ttl: u8,
     },
-    /// It stops: PathTear follows.
+    /// A sender stops: PathTear follows.
     SenderGone {
-        /// Who.
+        /// The application.
         app: AppId,
-        /// To where.
+        /// The session that it sends to.
         session: Session,
-        /// From which address and port.
+        /// The sender's address and port.
         template: SenderTemplate,
     },
     /// A local application registers for a session that it will receive (SESSION): path events follow.
     Receiver {
-        /// Who.
+        /// The application.
         app: AppId,
         /// The session.
         session: Session,
     },
-    /// It asks (RESERVE). A repeated call changes the request.
+    /// An application asks for a reservation (RESERVE). A repeated call changes the request.
     Reserve {
-        /// Who.
+        /// The application.
         app: AppId,
         /// The session.
         session: Session,
-        /// Style: distinct (FF), shared by the senders named (SE) or by whoever sends (WF).
+        /// Style: distinct (FF), shared by the senders named (SE) or by all senders (WF).
         style: Style,
-        /// Which senders; for FF one per flowspec, in order; for WF none (any that are given do not count).
+        /// The senders; for FF one per flowspec, in order; for WF none (any that are given do not count).
         filters: &'a [FilterSpec],
-        /// How much; for FF one per filter, for SE and WF one.
+        /// The flowspecs; for FF one per filter, for SE and WF one.
         flowspecs: &'a [FlowSpec],
-        /// Whether a ResvConf is wanted.
+        /// True if the application wants a ResvConf.
         confirm: bool,
     },
-    /// It acts on behalf of hosts that do not signal: from now on the addresses of its senders and sessions need not be
-    /// this node's (a sender proxy and a receiver proxy, RFC 5945). What it reserves ends here: the links from a sender's
-    /// host to this node, and from this node to a receiver's host, are nobody's promise.
+    /// An application acts on behalf of hosts that do not signal: from now on the addresses of its senders
+    /// and sessions need not be this node's (a sender proxy and a receiver proxy, RFC 5945). Its reservations
+    /// end here: the links from a sender's host to this node, and from this node to a receiver's host, are
+    /// not reserved.
     Proxy {
-        /// Who.
+        /// The application.
         app: AppId,
     },
-    /// What it asks from now on stands at this priority against what others ask (RFC 3181).
+    /// Sets the pre-emption priority of the application's requests from now on (RFC 3181).
     Priority {
-        /// Who.
+        /// The application.
         app: AppId,
-        /// How high; `None`: nothing is said.
+        /// The priority; `None`: requests carry none.
         priority: Option<Preemption>,
     },
-    /// It gives its reservation up, or (with nothing reserved) its registration (RELEASE).
+    /// An application gives its reservation up, or (with nothing reserved) its registration (RELEASE).
     Release {
-        /// Who.
+        /// The application.
         app: AppId,
         /// The session; `None`: all of the application's.
         session: Option<Session>,
@@ -165,30 +168,31 @@ pub enum AppCall<'a> {
 pub struct Interface {
     /// Name, for people who read a refusal.
     pub name: String,
-    /// Our address, of each family, first the one for hops.
+    /// Our addresses; the first of each family is the one for hops.
     pub addresses: Vec<IpAddr>,
     /// MTU, bytes.
     pub mtu: u32,
-    /// Whether RSVP is spoken here.
+    /// True if RSVP is enabled here.
     pub enabled: bool,
 }
 
-/// What the engine says.
+/// An output of the engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
     /// Send a datagram of protocol 46.
     Send(Datagram),
-    /// Tell a local application.
+    /// Pass an upcall to a local application.
     Upcall {
-        /// Who.
+        /// The application.
         app: AppId,
-        /// What.
+        /// The upcall.
         upcall: Upcall,
     },
-    /// Something happened that people and tests may want to know.
+    /// An event for logs and tests.
     Event(Event),
     /// Write durably that sequence numbers of INTEGRITY below `upto` may be used up, and answer with
-    /// [`Input::SequencesReserved`] or [`Input::SequencesFailed`]. Messages that have to be signed wait for nothing: without a number they are lost.
+    /// [`Input::SequencesReserved`] or [`Input::SequencesFailed`]. Messages that have to be signed do not
+    /// wait for the answer: without a number they are lost.
     ReserveSequences {
         /// The bound.
         upto: u64,
@@ -198,7 +202,7 @@ pub enum Output {
 /// A message to send.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Datagram {
-    /// Out of here; `None`: by the routing table.
+    /// The outgoing interface; `None`: as the routing table decides.
     pub oif: Option<IfIndex>,
     /// IP source (the sender's own address for Path and PathTear).
     pub src: IpAddr,
@@ -206,7 +210,7 @@ pub struct Datagram {
     pub dst: IpAddr,
     /// IP TTL; equal to Send_TTL in the message.
     pub ttl: u8,
-    /// Whether the Router Alert option goes with it (Path, PathTear, ResvConf).
+    /// True if it carries the Router Alert option (Path, PathTear, ResvConf).
     pub router_alert: bool,
     /// The RSVP message, checksum in place.
     pub bytes: Vec<u8>,
@@ -215,36 +219,36 @@ pub struct Datagram {
 /// Upcalls of RFC 2205 section 3.11.1.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Upcall {
-    /// PATH_EVENT: a sender is there (or changed).
+    /// PATH_EVENT: a sender is new or has changed.
     Path {
         /// The session.
         session: Session,
         /// The sender.
         template: SenderTemplate,
-        /// What it sends.
+        /// Its traffic.
         tspec: Tspec,
-        /// What the path can do, if it says so.
+        /// The properties of the path, if the Path has an ADSPEC.
         adspec: Option<Adspec>,
         /// The MTU of the link that it comes in by, bytes ([`terms::guaranteed::received`]); `None`: a sender of this node.
         own_mtu: Option<u32>,
     },
-    /// A sender went.
+    /// A sender is gone.
     PathGone {
         /// The session.
         session: Session,
         /// The sender.
         template: SenderTemplate,
     },
-    /// RESV_EVENT: the sender's flow is reserved as far as here.
+    /// RESV_EVENT: the sender's flow is reserved from the receivers up to here.
     Resv {
         /// The session.
         session: Session,
         /// The sender.
         template: SenderTemplate,
-        /// What is reserved.
+        /// The reservation.
         flowspec: FlowSpec,
     },
-    /// The reservation for the sender went.
+    /// The reservation for the sender is gone.
     ResvGone {
         /// The session.
         session: Session,
@@ -257,25 +261,25 @@ pub enum Upcall {
         session: Session,
         /// The sender.
         template: SenderTemplate,
-        /// What was confirmed.
+        /// The flowspec that was confirmed.
         flowspec: FlowSpec,
-        /// Who confirmed it.
+        /// The node that confirmed it.
         node: IpAddr,
     },
     /// PATH_ERROR or RESV_ERROR.
     Error {
         /// The session.
         session: Session,
-        /// Whose flow, if one is named.
+        /// The sender, if the error names one.
         template: Option<SenderTemplate>,
-        /// Whether it answers a reservation (or else a Path).
+        /// True if it answers a reservation; false if it answers a Path.
         resv: bool,
-        /// What is wrong.
+        /// The error.
         error: ErrorReport,
     },
 }
 
-/// An ERROR_SPEC in words.
+/// An ERROR_SPEC, with its text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ErrorReport {
     /// The node that found it.
@@ -288,13 +292,13 @@ pub struct ErrorReport {
     pub in_place: bool,
     /// NotGuilty.
     pub not_guilty: bool,
-    /// The refusing node's own words (RFC 5284 USER_ERROR_SPEC): node name, interface, what was asked, what is free.
+    /// The refusing node's own words (RFC 5284 USER_ERROR_SPEC): node, interface, amounts asked and free.
     pub text: Option<String>,
-    /// The flowspec that was refused, where the message carries it.
+    /// The flowspec that was refused, if the message carries it.
     pub flowspec: Option<FlowSpec>,
 }
 
-/// What happened, for logs, dashboards and tests.
+/// An event, for logs, dashboards and tests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// Path state came.
@@ -306,13 +310,13 @@ pub enum Event {
         /// Previous hop; `None`: a local sender.
         phop: Option<IpAddr>,
     },
-    /// Path state went.
+    /// Path state is gone.
     PathRemoved {
         /// The session.
         session: Session,
         /// The sender.
         template: SenderTemplate,
-        /// Why.
+        /// The reason.
         why: Gone,
     },
     /// Reservation state came or changed.
@@ -321,24 +325,24 @@ pub enum Event {
         session: Session,
         /// The sender of a distinct reservation; `None`: several share it.
         template: Option<SenderTemplate>,
-        /// In which style.
+        /// The style.
         style: Style,
-        /// Where.
+        /// The outgoing interface; `None`: for a local application.
         oif: Option<IfIndex>,
-        /// What.
+        /// The flowspec.
         flowspec: FlowSpec,
     },
-    /// Reservation state went.
+    /// Reservation state is gone.
     ResvRemoved {
         /// The session.
         session: Session,
         /// The sender of a distinct reservation; `None`: several share it.
         template: Option<SenderTemplate>,
-        /// In which style.
+        /// The style.
         style: Style,
-        /// Where.
+        /// The outgoing interface; `None`: for a local application.
         oif: Option<IfIndex>,
-        /// Why.
+        /// The reason.
         why: Gone,
     },
     /// A reservation was refused here.
@@ -347,23 +351,23 @@ pub enum Event {
         session: Session,
         /// The sender.
         template: Option<SenderTemplate>,
-        /// What we answered.
+        /// The error that we answered with.
         error: ErrorReport,
     },
     /// A message was dropped.
     Dropped {
-        /// Where it came in.
+        /// The incoming interface.
         iif: IfIndex,
-        /// From whom.
+        /// IP source.
         src: IpAddr,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
-    /// A Resv came before the Path for a session adopted from an earlier life of this node; it was let go.
+    /// A Resv came before the Path for a session adopted from an earlier life of this node; it was ignored.
     AwaitingPath {
         /// The session.
         session: Session,
-        /// Who sent it.
+        /// The next hop that sent it.
         nhop: IpAddr,
     },
     /// Path messages of a sender come from another previous hop now.
@@ -377,13 +381,13 @@ pub enum Event {
         /// The hop now.
         to: IpAddr,
     },
-    /// The way to the destination changed; the Path follows it after the repair wait.
+    /// The route to the destination changed; the Path follows it after the repair wait.
     Rerouted {
         /// The session.
         session: Session,
         /// The sender.
         template: SenderTemplate,
-        /// The outgoing interface now; `None`: no way, or the destination is here.
+        /// The new outgoing interface; `None`: no route, or the destination is here.
         oif: Option<IfIndex>,
     },
     /// A hop between the previous RSVP node and us does not speak RSVP.
@@ -393,60 +397,62 @@ pub enum Event {
         /// Previous hop.
         phop: IpAddr,
     },
-    /// Something happened between a neighbour and us.
+    /// The relation to a neighbour changed.
     Neighbour {
-        /// Where.
+        /// The interface.
         interface: IfIndex,
         /// Its address on the link.
         addr: IpAddr,
-        /// What.
+        /// The change.
         news: NeighbourNews,
     },
 }
 
-/// Why state went.
+/// The reason why state is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gone {
-    /// A tear message, or the application's own word.
+    /// A tear message came, or the application ended it.
     Torn,
     /// Its lifetime was over.
     Expired,
-    /// The path state under it went.
+    /// The path state under it is gone.
     PathGone,
     /// A newer request took its place, or the plane failed.
     Replaced,
     /// A node upstream refused it.
     Refused,
-    /// The interface or the route went.
+    /// The interface or the route is gone.
     RouteGone,
 }
 
 /// Timing and limits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// What this node calls itself in a refusal.
+    /// The name of this node in a refusal.
     pub node_name: String,
     /// R, the refresh period that we send in TIME_VALUES (RFC 2205 section 3.7; default 30 s).
     pub refresh: Span,
-    /// The longest R of a neighbour that its state lives by (default 1 h); TIME_VALUES has room for 49 days.
+    /// The upper bound on a neighbour's R (default 1 h); TIME_VALUES has room for 49 days.
     pub longest_refresh: Span,
-    /// K, how many refreshes may be lost (default 3).
+    /// K, the number of refreshes in a row that may be lost (default 3).
     pub keep: u32,
-    /// Kb: for how many R a request that failed upstream is not merged with smaller ones (RFC 2205 section 3.5; 3).
+    /// Kb: the number of periods R in which a request that failed upstream is not merged with smaller ones
+    /// (RFC 2205 section 3.5; default 3).
     pub blockade: u32,
-    /// W, how long a changed route settles before the Path follows it (RFC 2205 section 3.6; default 2 s).
+    /// W, the time in which a changed route settles before the Path follows it (RFC 2205 section 3.6; default
+    /// 2 s).
     pub repair_wait: Span,
-    /// Whether refresh reduction is done with neighbours that do it too (RFC 2961).
+    /// True if refresh reduction is used with neighbours that support it (RFC 2961; default false).
     pub refresh_reduction: bool,
-    /// After how many refreshes of a state by its name one is in full (RFC 2961 section 5.5; default 16).
+    /// The number of refreshes by name after which one is in full (RFC 2961 section 5.5; default 16).
     pub names_per_full: u8,
-    /// How long acknowledgements of what came to a group wait at most (RFC 2961 section 4.7; default a quarter of a
-    /// second, half of what a message waits for them).
+    /// The longest wait before a message to a group is acknowledged (RFC 2961 section 4.7; default a quarter
+    /// of a second, half of the time until the message is repeated).
     pub group_ack_wait: Span,
-    /// How often neighbours are asked whether they are still the same (RFC 3209 section 5); `None`: they are answered,
+    /// The interval of Hello requests to neighbours (RFC 3209 section 5); `None`: neighbours are answered,
     /// and asked once when they are first heard.
     pub hello: Option<Span>,
-    /// What interfaces ask of messages that are not told otherwise ([`Input::Auth`]).
+    /// The authentication on interfaces without an [`Input::Auth`] of their own.
     pub auth: AuthMode,
     /// Most sessions.
     pub max_sessions: usize,
@@ -456,8 +462,9 @@ pub struct Config {
     pub max_senders: usize,
     /// Most reservation states.
     pub max_resvs: usize,
-    /// How many more path states than reservation states there may be: what only sends, and whose refreshes go out without
-    /// a promise. A new sender beyond it is let go, unless its session has a reservation; it tries again with its refresh.
+    /// Most path states above the number of reservation states: senders without a reservation, whose
+    /// refreshes go out all the same. A new sender beyond it is dropped, unless its session has a
+    /// reservation; it tries again with its refresh.
     pub max_unreserved: usize,
 }
 

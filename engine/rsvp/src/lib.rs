@@ -1,25 +1,25 @@
 //! The RSVP engine of RFC 2205, by the processing rules of RFC 2209: told and says, never acts.
 //!
-//! The driver tells it what came ([`io::Input`]), drains what it says ([`io::Output`]), and comes back at
-//! [`Rsvp::wake_at`]. It asks two ports at once, from memory: the way out and traffic control ([`terms::ports`]).
+//! The driver gives it inputs ([`io::Input`]), drains its outputs ([`io::Output`]), and comes back at
+//! [`Rsvp::wake_at`]. It calls two ports synchronously: the route and traffic control ([`terms::ports`]).
 //!
 //! | file | RFC 2209 procedure or RFC 2205 message |
 //! |---|---|
 //! | `receive` | message arrives: RFC 2209 section 2, the checks before any procedure |
-//! | `heard` | a refresh that is byte for byte what was heard last |
-//! | `overload` | what waits for the engine when it cannot keep up, and what is shed |
+//! | `heard` | a refresh that repeats the last message byte for byte |
+//! | `overload` | the queue in front of the engine, and load shedding |
 //! | `path` `path_multicast` `path_tear` `path_err` | Path, PathTear, PathErr arrives |
 //! | `resv` `resv_shared` `resv_tear` `resv_err` `resv_conf` | Resv, ResvTear, ResvErr, ResvConf arrives |
-//! | `matching` | which reservations are for which senders: RFC 2205 section 3.1.4 |
-//! | `update_traffic_control` `installed` | UPDATE TRAFFIC CONTROL, and what its outcome sets off |
+//! | `matching` | the senders of each reservation: RFC 2205 section 3.1.4 |
+//! | `update_traffic_control` `installed` | UPDATE TRAFFIC CONTROL, and the procedures after its outcome |
 //! | `path_refresh` `resv_refresh` `resv_refresh_shared` | PATH REFRESH, RESV REFRESH |
 //! | `sender` `receiver` | the upcalls of RFC 2205 section 3.11.1 |
 //! | `repair` | route and interface changes: local repair, RFC 2205 section 3.6 |
 //! | `wake` `lifetime` | soft state: RFC 2205 section 3.7 |
 //! | `session` `psb` `rsb` `tcsb` `bsb` | state blocks |
-//! | `integrity` | who said it: RFC 2747, before anything else looks at a message |
-//! | `neighbour` | what neighbours say to each other: refresh reduction (RFC 2961), Hello (RFC 3209 section 5) |
-//! | `table` `timers` `pcg` | where blocks lie, when they are due, chance |
+//! | `integrity` | authentication: RFC 2747, before any other check of a message |
+//! | `neighbour` | between neighbours: refresh reduction (RFC 2961), Hello (RFC 3209 section 5) |
+//! | `table` `timers` `pcg` | tables of blocks, their alarms, random numbers |
 //!
 //! **Scope.** Unicast and multicast sessions, all three styles, controlled load and guaranteed service, IPv4 and IPv6,
 //! protocols without ports and generalised port identifiers (RFC 2207), pre-emption priorities (RFC 3181, merged by "take
@@ -27,14 +27,17 @@
 //! label, shared multicast trees as a reason to leave SCOPE out (it is harmless there).
 //!
 //! **What the RFCs leave open**, and what is done here:
-//! - *Strictly greater* (RFC 2205 section 3.5) is by the rate, of what serves the other: see `bsb`.
-//! - A SCOPE goes on with a wildcard request that came with one, even to a single previous hop (section 3.4 allows to
-//!   leave it out there): what a scope shut out stays shut out.
-//! - In the shared styles what is asked of a previous hop is the largest request for any of its senders (RFC 2209
-//!   section 2.10), so that a sender may have more reserved than was asked for it. On a topology with cycles, shared
-//!   requests for different senders can hold one another up at a size that nobody asks any more, as long as they last.
+//! - *Strictly greater* (RFC 2205 section 3.5) is the greater rate, if its flowspec serves the other: see
+//!   `bsb`.
+//! - A wildcard request that came with a SCOPE goes on with one, even to a single previous hop (section 3.4
+//!   allows to leave it out there): a sender that a scope excluded stays excluded.
+//! - In the shared styles the request to a previous hop is the largest request for any of its senders (RFC
+//!   2209 section 2.10), so that a sender may have more reserved than was asked for it. On a topology with
+//!   cycles, shared requests for different senders can hold one another at a size that no receiver asks for
+//!   any more, as long as they last.
 //! - A multicast sender on a router sends along the branches of its tree and by the interface that has its address.
-//! - A local receiver's request goes to where packets come in; the application does not choose an interface (section 3.9).
+//! - A local receiver's request goes to the interface that packets come in by; the application does not
+//!   choose one (section 3.9).
 //!
 //! **Order of a reservation.** A Resv is admitted by traffic control at once, installed by the plane, and goes on
 //! upstream only when the plane has read it back: a ResvConf means that every hop carries the flow.

@@ -1,8 +1,9 @@
-//! Sessions with many senders: what would take a walk over all of them for each message is kept as they come and go,
-//! so that a message costs the same whether a session has ten senders or a thousand.
+//! Sessions with many senders: results that would take a walk over all of them for each message are kept as
+//! senders come and go, so that a message costs the same if a session has ten senders or a thousand.
 //!
-//! Three things: which source addresses have senders with ports (RFC 2205 section 3.2), whether all senders come from one
-//! previous hop, and what the senders under a wildcard reservation send together (`Path_Te`, section 2.2).
+//! Three results are kept: the source addresses that have senders with ports (RFC 2205 section 3.2), a flag
+//! for senders of more than one previous hop, and the sum of the traffic under a wildcard reservation
+//! (`Path_Te`, section 2.2).
 
 use crate::engine::Rsvp;
 use crate::psb::{Psb, UpstreamRequest};
@@ -15,33 +16,33 @@ use alloc::collections::BTreeMap;
 use terms::probe::ProbeObserver;
 use terms::{Bytes, Rate, SenderTemplate, Style, Time, Tspec};
 
-/// What senders send together, so that one can be added or taken out.
+/// The sum of senders' traffic, from which one can be taken out again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     count: u32,
-    /// Of them, those that are policed as they enter.
+    /// The number of them that are policed as they enter.
     entering: u32,
     r: u128,
     b: u128,
     p: u128,
-    /// How many have each `m`, and each `M`.
+    /// The number of senders with each `m`, and with each `M`.
     least: BTreeMap<u32, u32>,
     most: BTreeMap<u32, u32>,
 }
 
-/// What traffic control is told of senders.
+/// The senders' terms for traffic control.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Together {
-    /// There is more than one.
+    /// True if there is more than one.
     pub several: bool,
-    /// At least one of them is policed as it enters.
+    /// True if at least one of them is policed as it enters.
     pub enters: bool,
-    /// What they send together; `None`: there are none.
+    /// The sum of their traffic; `None`: there are none.
     pub tspec: Option<Tspec>,
 }
 
 impl Sum {
-    /// One more.
+    /// Adds a sender.
     pub fn add(&mut self, tspec: &Tspec, entering: bool) {
         self.count += 1;
         self.entering += u32::from(entering);
@@ -52,7 +53,7 @@ impl Sum {
         *self.most.entry(tspec.M).or_default() += 1;
     }
 
-    /// One that was added is there no more.
+    /// Takes out a sender that was added.
     pub fn take(&mut self, tspec: &Tspec, entering: bool) {
         self.count -= 1;
         self.entering -= u32::from(entering);
@@ -69,7 +70,7 @@ impl Sum {
         }
     }
 
-    /// What is told of them.
+    /// Their terms for traffic control.
     pub fn together(&self) -> Together {
         Together { several: self.count > 1, enters: self.entering > 0, tspec: self.total() }
     }
@@ -84,7 +85,7 @@ impl Sum {
 }
 
 impl<P: ProbeObserver> Rsvp<P> {
-    /// Whether a session may have one more sender.
+    /// Refuses one more sender of a session that has as many as allowed.
     pub(crate) fn room_for_sender(&self, sid: BlockId<SessionState>) -> Result<(), Refusal> {
         match self.sessions[sid].psbs.len() >= self.config.max_senders {
             true => Err(Refusal::table_full("senders of this session (max_senders)", self.config.max_senders)),
@@ -92,7 +93,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Whether a sender's address appears with a source port of zero and with others (RFC 2205 section 3.2).
+    /// True if a sender's address would have port zero and others as source ports (RFC 2205 section 3.2).
     pub(crate) fn mixed_sender_ports(&self, sid: BlockId<SessionState>, template: &SenderTemplate) -> bool {
         match template.src_port {
             0 => self.senders_with_ports.find(&(sid, template.src)).is_some(),
@@ -100,7 +101,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// A path state has come into the table.
+    /// Called when a path state has come into the table.
     pub(crate) fn sender_came(&mut self, id: BlockId<Psb>) {
         let (sid, _, template) = self.sender_of(id);
         if template.src_port != 0 {
@@ -112,7 +113,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.hop_changed(id);
     }
 
-    /// A path state is about to leave the table. It may be nowhere routed by now; what it was summed under has been told.
+    /// Called when a path state is about to leave the table. It may have no route by now; the sums that it
+    /// was in have been updated.
     pub(crate) fn sender_goes(&mut self, id: BlockId<Psb>) {
         let (sid, _, template) = self.sender_of(id);
         let count = self.senders_with_ports.find(&(sid, template.src)).filter(|_| template.src_port != 0);
@@ -124,8 +126,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// A path state has its first previous hop, or another. The session remembers if not all come from one; that it says
-    /// so for longer than it is true costs a walk, and nothing else.
+    /// Called when a path state has its first previous hop, or another. Notes if not all senders of the
+    /// session come from one hop. A note that is kept for longer than it is true only costs a walk.
     pub(crate) fn hop_changed(&mut self, id: BlockId<Psb>) {
         let (sid, ..) = self.sender_of(id);
         let phop = self.psbs[id].phop();
@@ -139,7 +141,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         session.several_hops = !same || (session.several_hops && other.is_some());
     }
 
-    /// A sender under a wildcard reservation comes (`true`) or goes: the sum that is kept there follows.
+    /// Updates the kept sum of a wildcard reservation when a sender under it comes (`true`) or goes.
     pub(crate) fn sum_follows(&mut self, id: BlockId<Psb>, comes: bool) {
         let (sid, ..) = self.sender_of(id);
         let psb = &self.psbs[id];
@@ -152,14 +154,14 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Sums that a sender may be in are no longer right; the next who asks makes them anew.
+    /// Forgets the sums of a session, which are no longer right; the next use makes them anew.
     pub(crate) fn forget_sums(&mut self, sid: BlockId<SessionState>) {
         let all = self.tcsbs.chain(&self.sessions[sid].tcsbs);
         let kept: alloc::vec::Vec<_> = all.filter(|at| self.tcsbs[*at].senders.is_some()).collect();
         kept.into_iter().for_each(|at| self.tcsbs[at].senders = None);
     }
 
-    /// What the senders under a wildcard reservation send together: as it is kept, or by a walk over all of them.
+    /// The terms of the senders under a wildcard reservation: as kept, or by a walk over all of them.
     pub(crate) fn under_wildcard(&mut self, at: &TcsbKey) -> Together {
         let (sid, oif, _) = *at;
         let block = self.tcsbs.find(at);
@@ -178,8 +180,9 @@ impl<P: ProbeObserver> Rsvp<P> {
         together
     }
 
-    /// A sender that is new under a wildcard reservation, from a hop that has been asked for the very same for another:
-    /// the request that is there covers it, for it lists nobody. Whether it was so.
+    /// True if a sender that is new under a wildcard reservation comes from a hop that has been asked for the
+    /// very same for another: the present request covers it, as it lists no senders. Then the sender's
+    /// request is noted, too.
     pub(crate) fn is_asked_already(&mut self, now: Time, id: BlockId<Psb>) -> bool {
         let (sid, ..) = self.sender_of(id);
         let psb = &self.psbs[id];
@@ -198,7 +201,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         true
     }
 
-    /// How many blocks the walks over the chains of sessions have looked at since the start: what tests of growth count.
+    /// The number of blocks that walks over chains of sessions have looked at, for tests of growth.
     pub fn walked(&self) -> u64 {
         self.psbs.walked() + self.rsbs.walked() + self.tcsbs.walked()
     }

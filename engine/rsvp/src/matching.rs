@@ -1,4 +1,4 @@
-//! Which reservations are for which senders: the reservation scope of RFC 2205 section 3.1.4.
+//! The senders of each reservation: the reservation scope of RFC 2205 section 3.1.4.
 
 use crate::engine::Rsvp;
 use crate::psb::{Phop, Psb};
@@ -16,7 +16,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.rsbs.chain(&self.sessions[sid].rsbs).next().map(|id| self.rsbs[id].style)
     }
 
-    /// Whether a reservation state is for this sender.
+    /// True if a reservation state is for this sender.
     pub(crate) fn is_for(&self, id: BlockId<Rsb>, filter: &FilterSpec) -> bool {
         match self.rsbs.key(id).2 {
             Some(of) => of == *filter,
@@ -38,7 +38,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         })
     }
 
-    /// What an interface holds for one sender, alone or shared.
+    /// The traffic control state of one sender on an interface, its own or a shared one.
     pub(crate) fn held_for(
         &self,
         sid: BlockId<SessionState>,
@@ -63,7 +63,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// The senders whose packets a traffic control state is for.
+    /// The senders whose packets use a traffic control state.
     pub(crate) fn senders_at(&self, at: &TcsbKey) -> Vec<BlockId<Psb>> {
         let (sid, oif, of) = *at;
         let through = |id: &BlockId<Psb>| self.psbs[*id].out.takes(oif);
@@ -77,12 +77,12 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// The senders of a session that come from the same previous hop as this one, itself among them.
+    /// The senders of a session that come from this previous hop.
     pub(crate) fn senders_by(&self, sid: BlockId<SessionState>, phop: &Phop) -> Vec<BlockId<Psb>> {
         self.senders(sid).filter(|id| self.psbs[*id].phop().is_some_and(|p| p.is_same(phop))).collect()
     }
 
-    /// Whether the senders of a session come from more than one previous hop.
+    /// True if the senders of a session come from more than one previous hop.
     pub(crate) fn has_several_hops(&self, sid: BlockId<SessionState>) -> bool {
         let mut hops = self.senders(sid).filter_map(|id| self.psbs[id].phop());
         hops.next().is_some_and(|first| hops.any(|other| !other.is_same(first)))

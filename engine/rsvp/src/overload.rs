@@ -1,21 +1,23 @@
-//! Overload control: what waits between the sockets and the engine, in classes, and what is shed first.
+//! Overload control: the queue between the sockets and the engine, in classes, and the order of shedding.
 //!
-//! A node that cannot keep up must choose, or the kernel's queue chooses for it and drops refreshes with the rest: then
-//! state that was promised dies, everybody sets up again, and it never recovers. So:
+//! A node that cannot keep up must choose which messages to drop. Otherwise the kernel's queue chooses and
+//! drops refreshes with the rest: then reserved state expires, all nodes set up again, and the node never
+//! recovers. So:
 //!
-//! - Where an interface wants messages signed, what is not signed by a key of its sender is refused before it waits
-//!   ([`IntakeOutcome::Refused`]): a stranger takes nobody's place. What waits there has shown its digest ([`Proof`]).
-//! - Each class has places and bytes of its own; nobody fills those of another.
-//! - What keeps or ends what is there goes first, and new set-up is shed first. But each class has a least share of the
-//!   time while it has anything to do, the refreshes the largest ([`shares`]): a flood of what goes first delays
-//!   them, and ends nothing.
-//! - A refresh that is byte for byte what a state said last has a class of its own, and waits once for each state: copies
-//!   of it take no place. Nobody who has not seen the message can make one.
-//! - Of the other classes no neighbour fills more than half. Where somebody has filled a neighbour's half under its
-//!   address, its messages for other sources still find a quarter. Without keys anybody on the link can write any address:
-//!   there only the refreshes are safe from all of that.
+//! - If an interface requires signatures, a message without a valid one is refused before it waits
+//!   ([`IntakeOutcome::Refused`]), so that strangers take no place. A message that waits there has a checked
+//!   digest ([`Proof`]).
+//! - Each class has places and bytes of its own, which no other class can fill.
+//! - Messages that keep or end existing state go first, and new set-up is shed first. But each class with
+//!   messages has a least share of the time, the refreshes the largest ([`shares`]): a flood of a class that
+//!   goes first delays them, and ends nothing.
+//! - A refresh that repeats a state's last message byte for byte has a class of its own, and waits once for
+//!   each state: copies of it take no place. A sender must have seen the message to make one.
+//! - No neighbour fills more than half of any other class. If an attacker has filled a neighbour's half under
+//!   its address, the neighbour's messages for other sources still find a quarter. Without keys any node on
+//!   the link can forge any address: there only the refreshes are safe from all of that.
 //!
-//! The driver reads its sockets into [`Intake::offer`] and gives the engine what [`Intake::take`] says.
+//! The driver reads its sockets into [`Intake::offer`] and gives the engine the messages of [`Intake::take`].
 
 mod class;
 mod shares;
@@ -34,14 +36,14 @@ use shares::Shares;
 use terms::probe::ProbeObserver;
 use terms::{IfIndex, Span, Time};
 
-/// How much may wait.
+/// The limits on messages that wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Messages in each class of what is there.
+    /// Most messages in each class about existing state.
     pub known: usize,
-    /// Messages in each class of what is new: no more than can be served while its sender still cares.
+    /// Most messages in each class of new set-up: no more than can be served before their senders give up.
     pub new: usize,
-    /// Bytes in all: half of them for refreshes, a quarter for what else is known, a sixteenth for each other class.
+    /// Bytes in all: 1/2 for [`IntakeClass::Refresh`], 1/4 for [`IntakeClass::Known`], 1/32 for each other.
     pub bytes: usize,
 }
 
@@ -53,7 +55,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Messages and bytes of a class.
+    /// Most messages and most bytes of a class.
     fn of(&self, class: IntakeClass) -> (usize, usize) {
         let bytes = match class {
             IntakeClass::Refresh => self.bytes / 2,
@@ -67,7 +69,7 @@ impl Limits {
 /// A datagram of protocol 46 as the driver read it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Incoming<'a> {
-    /// Where it came in.
+    /// The incoming interface.
     pub iif: IfIndex,
     /// IP source.
     pub src: IpAddr,
@@ -86,17 +88,17 @@ impl Incoming<'_> {
     }
 }
 
-/// What becomes of a message that is offered.
+/// The result of offering a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IntakeOutcome {
     /// It waits.
     Waits,
-    /// It is a refresh that waits already.
+    /// It is a refresh, and the same one waits already.
     Already,
-    /// There is no room for it in its class, which counts it.
+    /// There is no room for it in its class; it was counted as shed.
     Shed,
-    /// Its interface wants messages signed and it is not, for this reason, which the engine has counted; or it was a step
-    /// of the handshake, which is done.
+    /// It lacks a valid signature on an interface that requires one, for this reason, which the engine has
+    /// counted; or it was a step of the handshake, which needs no further handling.
     Refused(&'static str),
 }
 
@@ -115,7 +117,7 @@ pub struct WaitingMessage {
 }
 
 impl WaitingMessage {
-    /// As it came.
+    /// The message as it came in.
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming { iif: self.iif, src: self.src, dst: self.dst, ttl: self.ttl, bytes: &self.bytes }
     }
@@ -125,13 +127,13 @@ impl WaitingMessage {
         self.class
     }
 
-    /// That its digest is right, where it had to be signed.
+    /// The proof that its digest is right, if it had to be signed.
     pub fn proof(&self) -> Option<Proof> {
         self.proof
     }
 }
 
-/// What was counted of a class.
+/// The counters of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClassCounts {
     /// Messages that were let in.
@@ -140,21 +142,21 @@ pub struct ClassCounts {
     pub shed: u64,
 }
 
-/// Neighbours and sources are counted by keyed hashes in so many buckets: nobody can make the table grow, and whoever
-/// shares a bucket shares its quota.
+/// Buckets in which neighbours and sources are counted by keyed hashes: the table cannot grow, and all that
+/// share a bucket share its quota.
 const BUCKETS: usize = 256;
-/// Why a Bundle is refused whole.
+/// The reason why a whole Bundle is refused.
 const EMPTY: &str = "a Bundle that cannot be read";
-/// Most buffers that are kept to be used again.
+/// Most buffers that are kept for reuse.
 const SPARE: usize = 1 << 10;
 const CLASSES: usize = IntakeClass::ALL.len();
 
-/// What waits of one class.
+/// The queue of one class.
 #[derive(Debug)]
 struct Queue {
     waiting: VecDeque<WaitingMessage>,
     bytes: usize,
-    /// How many there are by neighbour, and by neighbour and source.
+    /// Messages by neighbour, and by neighbour and source.
     buckets: [[u32; BUCKETS]; 2],
     counted: ClassCounts,
 }
@@ -183,13 +185,13 @@ pub struct Intake {
     key: u64,
     classes: [Queue; CLASSES],
     shares: Shares,
-    /// The refreshes that wait, by their hash.
+    /// The hashes of the refreshes that wait.
     refreshes: HashTable<u64>,
     spare: Vec<Vec<u8>>,
 }
 
 impl Intake {
-    /// An empty one; `seed` keys the hash of neighbours.
+    /// An empty queue; `seed` keys the hash of neighbours.
     pub fn new(limits: Limits, seed: u64) -> Intake {
         Intake {
             limits,
@@ -201,8 +203,9 @@ impl Intake {
         }
     }
 
-    /// Lets a message wait, or says why not. Where messages are signed its number is taken now, in the order of arrival:
-    /// classes overtake one another by more than the window of numbers. Drain the engine afterwards.
+    /// Queues a message, or gives the reason why not. The number of a signed message is taken now, in the
+    /// order of arrival: later, classes overtake one another by more than the window of numbers. Drain the
+    /// engine afterwards.
     pub fn offer<P: ProbeObserver>(
         &mut self,
         engine: &mut Rsvp<P>,
@@ -247,7 +250,7 @@ impl Intake {
         IntakeOutcome::Waits
     }
 
-    /// What the engine shall have next: the oldest of the class whose turn it is.
+    /// The next message for the engine: the oldest of the class that is to be served.
     pub fn take(&mut self) -> Option<WaitingMessage> {
         let some: [bool; CLASSES] = core::array::from_fn(|c| !self.classes[c].waiting.is_empty());
         let queue = &mut self.classes[self.shares.next(some)? as usize];
@@ -260,7 +263,7 @@ impl Intake {
         Some(next)
     }
 
-    /// The engine has had a message, and took so long over it; its buffer is used again, so that the next needs none.
+    /// Takes a message back from the engine, with the time that it took; its buffer is reused.
     pub fn give_back(&mut self, done: WaitingMessage, took: Span) {
         self.shares.charge(done.class, took);
         if self.spare.len() < SPARE {
@@ -271,17 +274,17 @@ impl Intake {
         }
     }
 
-    /// How many messages wait.
+    /// The number of messages that wait.
     pub fn len(&self) -> usize {
         self.classes.iter().map(|queue| queue.waiting.len()).sum()
     }
 
-    /// Whether none waits.
+    /// True if no message waits.
     pub fn is_empty(&self) -> bool {
         self.classes.iter().all(|queue| queue.waiting.is_empty())
     }
 
-    /// What was let in and what was shed of a class so far.
+    /// The counters of a class since the start.
     pub fn counted(&self, class: IntakeClass) -> ClassCounts {
         self.classes[class as usize].counted
     }

@@ -1,4 +1,4 @@
-//! PATH MESSAGE ARRIVES: RFC 2209 section 2.1. Path state is made or refreshed, and sent on if it says something new.
+//! PATH MESSAGE ARRIVES: RFC 2209 section 2.1. Path state is made or refreshed, and a change is sent on.
 
 use crate::engine::{Env, Rsvp};
 use crate::heard::{State, UNHEARD};
@@ -17,7 +17,7 @@ use terms::{Adspec, SenderTemplate, Session, Span, Time, Tspec};
 use wire::Path;
 use wire::iana::error;
 
-/// What a Path message says, beyond whose it is.
+/// The contents of a Path message besides its session and sender.
 pub(crate) struct News {
     pub phop: Phop,
     pub tspec: Tspec,
@@ -30,7 +30,7 @@ pub(crate) struct News {
     pub entry: bool,
 }
 
-/// Why a new sender is let go.
+/// The reason why a new sender is dropped.
 const CROWDED: &str = "more senders without a reservation than are kept";
 
 /// The flag of the SESSION object (RFC 2205 section A.1).
@@ -86,8 +86,9 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Whether there are as many senders without a reservation as may be, and this session has none either: a flood of
-    /// senders must not make us send more refreshes than the links bear, nor take all memory.
+    /// True if there are as many senders without a reservation as allowed, and this session has no
+    /// reservation either: a flood of senders must not make us send more refreshes than the links bear, nor
+    /// take all memory.
     fn is_crowded(&self, session: &Session) -> bool {
         let unreserved = self.psbs.len().saturating_sub(self.rsbs.len());
         unreserved >= self.config.max_unreserved && !self.is_reserved(session)
@@ -119,7 +120,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         Ok(())
     }
 
-    /// A path state as a Path message makes it.
+    /// The path state that a Path message makes.
     pub(crate) fn block_of(&self, now: Time, news: News, out: OutgoingInterfaces) -> Psb {
         Psb {
             origin: Origin::Hop(news.phop),
@@ -144,7 +145,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// A path state is new: applications hear of it, it goes on, and what they asked for before it came is asked now.
+    /// Announces a new path state to applications, sends it on, and asks for the reservations that they
+    /// requested before it came.
     pub(crate) fn path_came<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>) {
         self.path_event(id);
         self.path_refresh(now, env, id);
@@ -248,7 +250,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// The present previous hop is gone. If another was heard and is not dead, the path goes through that one again.
+    /// Called when the present previous hop is gone: goes back to the other one, if one was heard and has not
+    /// expired. False if there is none.
     pub(crate) fn fall_back(&mut self, now: Time, id: BlockId<Psb>) -> bool {
         self.unheard_path(id);
         let (_, session, template) = self.sender_of(id);
@@ -277,7 +280,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// What an application hears of a sender.
+    /// The upcall that announces a sender to an application.
     pub(crate) fn path_upcall(&self, id: BlockId<Psb>, session: Session, template: SenderTemplate) -> Upcall {
         let psb = &self.psbs[id];
         let broken = psb.phop().is_some_and(|p| p.non_rsvp);

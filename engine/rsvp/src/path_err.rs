@@ -58,7 +58,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// A Path cannot be kept: the previous hop is told.
+    /// Tells the previous hop that its Path cannot be kept.
     pub(crate) fn path_refused(&mut self, from: &Arrival, faulty: &Faulty, refusal: &Refusal) {
         self.not_a_refresh();
         let Some(src) = self.address_on(from.iif, faulty.hop.addr) else { return };
@@ -70,7 +70,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.send_to_hop(MessageType::PathErr, from.back(), src, faulty.hop.addr, build);
     }
 
-    /// A Path cannot even be read, but says enough to be answered (RFC 2205 section 3.10).
+    /// Answers an unreadable Path, if the parts that the answer needs can be read (RFC 2205 section 3.10).
     pub(crate) fn answer_path(&mut self, from: &Arrival, found: &Salvage<'_>, hop: IpAddr, refusal: &Refusal) {
         let Some((src, session)) = self.address_on(from.iif, hop).zip(found.session) else { return };
         let build = Builder::new(MessageType::PathErr, HOP_TTL).session(&session).error_spec(&refusal.spec(src));
@@ -81,7 +81,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.send_to_hop(MessageType::PathErr, from.back(), src, hop, build);
     }
 
-    /// The bytes of a message, unless it is longer than any message can be: then it is counted and not sent.
+    /// The bytes of a message. `None`: it is longer than any message can be, and is counted and not sent.
     pub(crate) fn finished(&mut self, build: Builder) -> Option<alloc::vec::Vec<u8>> {
         match build.finish() {
             Ok(bytes) => Some(bytes),
@@ -93,7 +93,7 @@ impl<P: ProbeObserver> Rsvp<P> {
     }
 }
 
-/// Adds the refusal's words, if it has any.
+/// Adds the refusal's text, if it has one.
 pub(crate) fn with_text(build: Builder, refusal: &Refusal) -> Builder {
     match &refusal.text {
         Some(text) => build.user_error(&UserError {

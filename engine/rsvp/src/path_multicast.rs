@@ -1,8 +1,9 @@
-//! PATH MESSAGE ARRIVES for a multicast session: RFC 2209 section 2.1, RFC 2205 section 3.9. Packets of one sender come
-//! in by one interface, which multicast routing names; Paths that come in by another are remembered and go nowhere.
+//! PATH MESSAGE ARRIVES for a multicast session: RFC 2209 section 2.1, RFC 2205 section 3.9. Packets of one
+//! sender come in by one interface, which multicast routing names; Paths that come in by another are
+//! remembered and not forwarded.
 //!
-//! The path state without an interface in its key is the one that packets follow, as far as is known; if its Paths came
-//! in where they should not, it has no branches. Any other incoming interface has a path state of its own.
+//! The path state without an interface in its key is the one that packets follow, as far as is known; if its
+//! Paths came in by a wrong interface, it has no branches. Each other incoming interface has its own.
 
 use crate::engine::{Env, Rsvp};
 use crate::path::News;
@@ -18,8 +19,8 @@ use terms::probe::{ProbeObserver, ProbePoint};
 use terms::{IfIndex, SenderTemplate, Session, Time};
 
 impl<P: ProbeObserver> Rsvp<P> {
-    /// The distribution tree of a sender at this node, as far as RSVP is spoken. Without a word from multicast routing
-    /// it has no branches, and packets may come from anywhere: a receiving host.
+    /// The distribution tree of a sender at this node, limited to interfaces with RSVP. If multicast routing
+    /// has no answer, it has no branches, and packets may come in by any interface: a receiving host.
     pub(crate) fn tree<E: Env>(
         &self,
         env: &mut E,
@@ -33,8 +34,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         MulticastTree { iif: tree.iif, oifs: onward.filter(|oif| self.speaks_on(*oif) && !comes_in(oif)).collect() }
     }
 
-    /// Where packets of a local sender leave: by the interface that has its address (RFC 2205 section 3.9), and, on a
-    /// router, along the branches from there.
+    /// The outgoing interfaces of a local sender's packets: the interface that has its address (RFC 2205
+    /// section 3.9), and, on a router, the branches from there.
     pub(crate) fn tree_from_here<E: Env>(
         &self,
         env: &mut E,
@@ -84,7 +85,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// A Path came in by an interface that its sender's packets do not use.
+    /// Keeps a Path that came in by an interface that its sender's packets do not use.
     fn path_aside(&mut self, now: Time, id: BlockId<Psb>, news: News) -> Result<(), Refusal> {
         let (sid, _, template) = self.sender_of(id);
         let key = (sid, template, Some(news.phop.iif));
@@ -107,8 +108,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         Ok(())
     }
 
-    /// Packets of the sender come in elsewhere now: the previous hop so far is remembered, and told that nothing is asked
-    /// of it any more.
+    /// Called when packets of the sender come in by another interface now: the old previous hop is
+    /// remembered, and the request to it is torn down.
     fn set_aside(&mut self, id: BlockId<Psb>) {
         let (sid, _, template) = self.sender_of(id);
         self.resv_tear_upstream(id);
@@ -125,7 +126,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// What was remembered of an incoming interface is the path itself now.
+    /// Forgets the path state of an incoming interface that the path itself now uses.
     fn forget_aside(&mut self, id: BlockId<Psb>, iif: IfIndex) {
         let (sid, template, _) = self.psbs.key(id);
         if let Some(aside) = self.psbs.find(&(sid, template, Some(iif))) {
@@ -140,8 +141,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.timers.clear(&mut gone.alarm);
     }
 
-    /// The path that packets followed is gone. If Paths came in elsewhere as well, one of those is the best that local
-    /// receivers have now.
+    /// Called when the path that packets followed is gone. If Paths came in by other interfaces as well, the
+    /// youngest of those takes its place, as the best that local receivers have now.
     pub(crate) fn take_up_aside(&mut self, now: Time, sid: BlockId<SessionState>, template: &SenderTemplate) {
         let there = self.interfaces.keys().filter_map(|iif| self.psbs.find(&(sid, *template, Some(*iif))));
         let Some(aside) = there.max_by_key(|id| self.psbs[*id].phop_since) else { return };
@@ -155,7 +156,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.arm_path(id);
     }
 
-    /// Multicast routing has changed: where packets of a sender come in, where they leave.
+    /// Follows a change of multicast routing: of a sender's incoming interface, or of its branches.
     pub(crate) fn tree_changed<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>) {
         let (sid, session, template) = self.sender_of(id);
         let Some(phop) = self.psbs[id].phop().copied() else {

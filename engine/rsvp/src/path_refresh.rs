@@ -1,6 +1,6 @@
-//! PATH REFRESH: RFC 2209 section 2.8. A Path message goes out with our hop, our refresh period, and the Adspec after
-//! our own outgoing interface; a multicast one on each branch. A sending host is a hop too: its first link is reserved
-//! like any other.
+//! PATH REFRESH: RFC 2209 section 2.8. A Path message goes out with our hop, our refresh period, and the
+//! Adspec updated for our own outgoing interface; a multicast one on each branch. A sending host is a hop
+//! too: its first link is reserved like any other.
 
 use crate::engine::{Env, Rsvp};
 use crate::io::Datagram;
@@ -13,7 +13,7 @@ use terms::probe::{ProbeObserver, ProbePoint};
 use terms::{Adspec, IfIndex, Session, Time};
 use wire::{Builder, MessageType, RsvpHop};
 
-/// Why a message of ours did not go out.
+/// The reason why a message of ours was not sent.
 const BEYOND: &str = "more set-up than the link may carry, not sent";
 
 impl<P: ProbeObserver> Rsvp<P> {
@@ -68,7 +68,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// A PathTear for this sender, the ways its Paths go.
+    /// Sends a PathTear for this sender by the interfaces that its Paths go out by.
     pub(crate) fn path_tear_on(&mut self, id: BlockId<Psb>, forward: &[Forwarded]) {
         let out = self.psbs[id].out.clone();
         if self.psbs[id].ttl == 0 {
@@ -99,7 +99,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Whether a message of so many bytes about a session goes out there: what is reserved always, all else within its limit.
+    /// True if a message of `len` bytes about a session may go out by an interface: a session with a
+    /// reservation always, any other within the interface's set-up limit.
     fn goes_out(&mut self, now: Time, session: &Session, oif: IfIndex, len: usize) -> bool {
         let goes = self.is_reserved(session) || self.set_up.takes(now, oif, len);
         if !goes {
@@ -108,7 +109,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         goes
     }
 
-    /// Our address on one of the ways: the routing table's word, or the interface's own.
+    /// Our address on one of the outgoing interfaces: as the routing table has it, or the interface's own.
     fn source_on(&self, out: &OutgoingInterfaces, oif: IfIndex, id: BlockId<Psb>) -> Option<IpAddr> {
         match out {
             OutgoingInterfaces::Interface { source, .. } => Some(*source),

@@ -41,10 +41,10 @@ impl<P: ProbeObserver> Rsvp<P> {
         });
     }
 
-    /// Ends a path state: PathTear downstream, the reservations under it released, applications told.
+    /// Ends a path state: sends PathTear downstream, releases the reservations under it, tells applications.
     ///
-    /// Upstream, a previous hop that tore has let go already; one whose refreshes failed to come still holds a
-    /// reservation for us, so it is told.
+    /// A previous hop that sent a tear has no reservation for us any more; one whose refreshes failed to come
+    /// still holds one, so it gets a ResvTear.
     pub(crate) fn end_path<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>, why: Gone) {
         if self.psbs.key(id).2.is_some() {
             return self.drop_aside(id);

@@ -1,4 +1,4 @@
-//! Path state block: one sender of one session, and what was asked of its previous hop. RFC 2209 section 1.2.
+//! Path state block: one sender of one session, and the request to its previous hop. RFC 2209 section 1.2.
 
 use crate::bsb::Bsb;
 use crate::io::AppId;
@@ -12,73 +12,74 @@ use core::net::IpAddr;
 use terms::ports::Oifs;
 use terms::{Adspec, FlowSpec, IfIndex, SenderTemplate, Span, Style, Time, Tspec};
 
-/// What a path state is found by. The last part is `None` for the path that is forwarded and reserved along; a multicast
-/// sender whose Paths come in by another interface as well has a further path state for each (`Local_Only` of RFC 2209
-/// section 1.2), which is only remembered.
+/// The key of a path state. Its last part is `None` for the path that is forwarded and reserved along. A
+/// multicast sender whose Paths come in by another interface as well has a further path state for each
+/// (`Local_Only` of RFC 2209 section 1.2), which is only remembered.
 pub type PsbKey = (BlockId<SessionState>, SenderTemplate, Option<IfIndex>);
 
-/// The most bytes of objects to be passed on untouched that one message may leave with us.
+/// Most bytes of objects to be passed on that we keep of one message.
 pub const MOST_FORWARDED: usize = 1024;
 
-/// An object that is passed on as it came: of an unknown class from 0xc0 (RFC 2205 section 3.10), or POLICY_DATA, which
-/// a node without a policy of its own leaves to others.
+/// An object that is passed on unchanged: of an unknown class from 0xc0 (RFC 2205 section 3.10), or
+/// POLICY_DATA, which a node without a policy of its own leaves to others.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Forwarded {
     /// Class-Num.
     pub class: u8,
     /// C-Type.
     pub ctype: u8,
-    /// What follows the header.
+    /// The body after the header.
     pub body: Vec<u8>,
 }
 
 /// Path state.
 pub struct Psb {
-    /// Whose Path messages these are.
+    /// The origin of the Path messages.
     pub origin: Origin,
     /// SENDER_TSPEC.
     pub tspec: Tspec,
     /// ADSPEC as it arrived; `None` if the sender sent none.
     pub adspec: Option<Adspec>,
-    /// Its fragments of services that we do not know, as they go on.
+    /// The ADSPEC's fragments for services that we do not know, as they go on.
     pub fragments: Few<u8>,
-    /// IP TTL of the Path messages that we send; zero: the sender's do not leave this node.
+    /// IP TTL of the Path messages that we send; zero: they do not leave this node.
     pub ttl: u8,
-    /// Where the session's packets leave.
+    /// The outgoing interfaces of the session's packets.
     pub out: OutgoingInterfaces,
-    /// Objects that go with each Path as they came.
+    /// Objects that go unchanged with each Path.
     pub forward: Few<Forwarded>,
-    /// R of whoever sends it to us.
+    /// R of the previous hop.
     pub refresh: Span,
     /// End of its life unless refreshed; never for a local sender.
     pub expires: Time,
-    /// What its last refresh looked like, see [`crate::heard`].
+    /// The hash or the name of its last refresh, see [`crate::heard`].
     pub heard: u64,
-    /// When the next Path goes out.
+    /// The time of the next Path.
     pub path_refresh_at: Time,
-    /// How many PathErr messages may pass upstream: one for each Path sent, at most [`MOST_CREDIT`].
+    /// The number of PathErr messages that may pass upstream: one for each Path sent, at most
+    /// [`MOST_CREDIT`].
     pub credit: u8,
-    /// When the previous hop last changed.
+    /// The time at which the previous hop last changed.
     pub phop_since: Time,
-    /// Another previous hop, heard before the present one and not yet dead: after a route change upstream the old branch
-    /// goes on refreshing until it expires, and only its tear tells which of the two was the old one.
+    /// Another previous hop, heard before the present one and not yet expired: after a route change upstream
+    /// the old branch goes on refreshing until it expires, and only its tear shows which of the two was old.
     pub other: Option<Box<OtherHop>>,
-    /// Who downstream still waits for a confirmation: goes with the next Resv, once.
+    /// A receiver downstream that still waits for a confirmation: it goes with the next Resv, once.
     pub confirm: Option<IpAddr>,
-    /// A request for this sender failed upstream (RFC 2205 section 3.5).
+    /// A request for this sender that failed upstream (RFC 2205 section 3.5).
     pub blockade: Option<Box<Bsb>>,
-    /// `E_Police` of the SESSION object: nobody upstream could police, we are the first (RFC 2205 section 3.8).
+    /// `E_Police` of the SESSION object: this node is the first that can police (RFC 2205 section 3.8).
     pub entry: bool,
-    /// What we asked of the previous hop.
+    /// Our request to the previous hop.
     pub request: Option<UpstreamRequest>,
-    /// The next of its deadlines.
+    /// The alarm at the next of its deadlines.
     pub alarm: Alarm,
 }
 
-/// Error messages that may answer messages already sent.
+/// Most error messages that may answer messages already sent.
 pub const MOST_CREDIT: u8 = 8;
 
-/// Where Path messages of a sender come from.
+/// The origin of a sender's Path messages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
     /// A local application.
@@ -90,13 +91,13 @@ pub enum Origin {
 /// Previous hop: RSVP_HOP of the Path message, and the interface it came in on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Phop {
-    /// Where it came in.
+    /// The interface that it came in on.
     pub iif: IfIndex,
     /// Its address.
     pub addr: IpAddr,
-    /// Its logical interface handle, echoed in Resv messages and never looked into.
+    /// Its logical interface handle, echoed in Resv messages and never interpreted.
     pub lih: u32,
-    /// Whether something between it and us does not speak RSVP.
+    /// True if a hop between it and us does not speak RSVP.
     pub non_rsvp: bool,
 }
 
@@ -105,11 +106,11 @@ pub struct Phop {
 pub struct OtherHop {
     /// The hop.
     pub phop: Phop,
-    /// When it is dead unless heard again.
+    /// The time at which it expires unless heard again.
     pub expires: Time,
 }
 
-/// Where the session's packets leave.
+/// The outgoing interfaces of the session's packets.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum OutgoingInterfaces {
     /// The destination is this node.
@@ -125,12 +126,12 @@ pub enum OutgoingInterfaces {
     },
     /// Through any number of interfaces: the session is multicast.
     Tree(Box<Oifs>),
-    /// Nowhere, for now.
+    /// By no interface, for now.
     Nowhere,
 }
 
 impl Phop {
-    /// The interface to send to it by; `None`: as the routing table says, where it is not on the link.
+    /// The interface to send to it by; `None`: it is not on the link, and the routing table decides.
     pub fn by(&self) -> Option<IfIndex> {
         if self.non_rsvp { None } else { Some(self.iif) }
     }
@@ -146,7 +147,7 @@ impl OutgoingInterfaces {
         }
     }
 
-    /// Whether an interface is among them.
+    /// True if an interface is among them.
     pub fn takes(&self, oif: IfIndex) -> bool {
         match self {
             OutgoingInterfaces::Interface { oif: one, .. } => *one == oif,
@@ -155,34 +156,36 @@ impl OutgoingInterfaces {
         }
     }
 
-    /// Whether local applications may receive what the sender sends.
+    /// True if local applications may receive the sender's packets.
     pub fn is_heard_here(&self) -> bool {
         matches!(self, OutgoingInterfaces::Local | OutgoingInterfaces::Tree(_))
     }
 }
 
-/// The reservation that we ask of the previous hop for this sender (with a local sender: that it was told of).
+/// The reservation that we ask of the previous hop for this sender, or that a local sender was told of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UpstreamRequest {
-    /// What we ask.
+    /// The flowspec asked for.
     pub flowspec: FlowSpec,
-    /// In which style.
+    /// Its style.
     pub style: Style,
-    /// When the next Resv goes out; for a local sender only after a reroute, to see whether the reservation came back.
+    /// The time of the next Resv; for a local sender, of the check after a reroute that the reservation is
+    /// back.
     pub refresh_at: Time,
-    /// How many ResvErr messages may pass downstream: one for each Resv sent, at most [`MOST_CREDIT`].
+    /// The number of ResvErr messages that may pass downstream: one for each Resv sent, at most
+    /// [`MOST_CREDIT`].
     pub credit: u8,
 }
 
 impl Phop {
-    /// Whether both are the same neighbour on the same interface.
+    /// True if both are the same neighbour on the same interface.
     pub fn is_same(&self, other: &Phop) -> bool {
         (self.iif, self.addr) == (other.iif, other.addr)
     }
 }
 
 impl Psb {
-    /// Whether its packets are policed where they enter: they begin here, or the Path said so.
+    /// True if its packets are policed on entry: the sender is local, or the Path has the `E_Police` flag.
     pub fn is_policed(&self) -> bool {
         self.entry || self.phop().is_none()
     }

@@ -1,6 +1,6 @@
 //! A datagram of protocol 46 comes in: the checks that all messages share (RFC 2209 section 2), then its procedure.
 //!
-//! Nothing that fails here has changed anything but a counter.
+//! A message that fails a check here has changed nothing but a counter.
 
 use crate::engine::{Env, Rsvp};
 use crate::integrity::{Checked, Proof};
@@ -14,10 +14,10 @@ use terms::{IfIndex, Time};
 use wire::message::Envelope;
 use wire::{MalformedMessage, Message, MessageType, Salvage};
 
-/// How a message came in.
+/// The arrival of a message: its interface, addresses, TTL and proof of signature.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
-    /// Where.
+    /// The incoming interface.
     pub iif: IfIndex,
     /// IP source.
     pub src: IpAddr,
@@ -25,20 +25,20 @@ pub(crate) struct Arrival {
     pub dst: IpAddr,
     /// IP TTL.
     pub ttl: u8,
-    /// Whether the TTL says that every hop since the sender of the message speaks RSVP (RFC 2205 section 3.8).
+    /// True if, by the TTL, every hop since the sender of the message speaks RSVP (RFC 2205 section 3.8).
     pub direct: bool,
-    /// That the message was found to be signed, before it waited.
+    /// The proof that the message was signed, from the check before it waited.
     pub proof: Option<Proof>,
 }
 
 impl Arrival {
-    /// The interface to answer by; `None`: as the routing table says.
+    /// The interface to answer by; `None`: as the routing table decides.
     pub fn back(&self) -> Option<IfIndex> {
         if self.direct { Some(self.iif) } else { None }
     }
 }
 
-/// The objects of a message that go on with what results from it.
+/// The objects of a message that go on with the messages that it sets off.
 pub(crate) fn carried(envelope: &Envelope<'_>) -> Result<Vec<Forwarded>, Refusal> {
     let all = envelope.forwarded().chain(envelope.policy_data());
     let all: Vec<_> = all.map(|o| Forwarded { class: o.class, ctype: o.ctype, body: o.body.to_vec() }).collect();
@@ -60,7 +60,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.one_arrives(now, env, from, bytes);
     }
 
-    /// A Bundle: each of its messages as if it had come alone, from hop to hop (RFC 2961 section 3.4).
+    /// Handles each message of a Bundle as if it had come alone, from hop to hop (RFC 2961 section 3.4).
     fn bundle_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, bytes: &[u8]) {
         let bundle = match Message::parse(bytes) {
             Ok(Message::Bundle(bundle)) => bundle,
@@ -136,15 +136,15 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Counts a message that changes nothing, and says why.
+    /// Counts a message that changes nothing, and reports the reason.
     pub(crate) fn drop_message(&mut self, from: &Arrival, why: &'static str) {
         self.not_a_refresh();
         *self.counters.dropped.entry(why).or_insert(0) += 1;
         self.say(Event::Dropped { iif: from.iif, src: from.src, why });
     }
 
-    /// Bytes that are no acceptable message: dropped, and answered where RFC 2205 section 3.10 wants an answer and the
-    /// bytes still say to whom.
+    /// Drops bytes that are no acceptable message, and answers them if RFC 2205 section 3.10 asks for an
+    /// answer and the previous hop can still be read.
     fn malformed(&mut self, from: &Arrival, bytes: &[u8], malformed: &MalformedMessage) {
         self.drop_message(from, malformed.what);
         let (Some(answer), Some(found)) = (malformed.answer, Salvage::read(bytes)) else { return };

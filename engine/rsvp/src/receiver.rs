@@ -1,9 +1,10 @@
-//! SESSION, RESERVE and RELEASE, RFC 2205 section 3.11.1: a local application receives, asks, changes its mind, stops.
+//! SESSION, RESERVE and RELEASE, RFC 2205 section 3.11.1: a local application registers, asks, changes its
+//! request, stops.
 //!
-//! A request may come before the Path, and outlives the sender's going and coming. A refusal takes it back: where the
-//! refusing node kept the older reservation, so do we all along the path; otherwise the request is torn, so that a
-//! refused request leaves nothing reserved anywhere. "No path" and "no sender" are not refusals of what was asked: a
-//! node that lost its state learns it anew, and the request waits.
+//! A request may come before the Path, and outlives the sender's going and coming. A refusal takes it back:
+//! if the refusing node kept the older reservation, so do we all along the path; otherwise the request is
+//! torn, so that a refused request leaves nothing reserved anywhere. "No path" and "no sender" do not refuse
+//! the request itself: a node that lost its state learns it anew, and the request waits.
 
 use crate::bsb::exceeds;
 use crate::engine::{Env, Rsvp, api_refusal};
@@ -109,7 +110,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// What is wrong with a call, before anything has changed.
+    /// Checks a call before any state changes.
     fn check_ask(&self, ask: &Ask<'_>) -> Result<(), Refusal> {
         let flowspecs = if ask.style == Style::Ff { ask.filters.len() } else { 1 };
         if flowspecs != ask.flowspecs.len() || (ask.style == Style::Se && ask.filters.is_empty()) {
@@ -154,7 +155,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         Ok(())
     }
 
-    /// One request of an application: for one sender (FF), or for all that share (`None`).
+    /// Makes or changes one request of an application: for one sender (FF), or for all that share (`None`).
     fn request(
         &mut self,
         now: Time,
@@ -213,7 +214,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.refresh_upstream(now, senders, if ask.confirm { Push::Now } else { Push::IfNew });
     }
 
-    /// An error came back for what an application asked; `named` is a sender that it is about.
+    /// Handles an error for an application's request; `named` is a sender that it is about.
     pub(crate) fn request_refused<E: Env>(
         &mut self,
         now: Time,
@@ -249,17 +250,17 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// What an application says of itself.
+    /// Changes the standing of an application.
     pub(crate) fn standing(&mut self, app: AppId, say: impl FnOnce(&mut Standing)) {
         say(self.standings.entry(app).or_default());
     }
 
-    /// Whether an application speaks for hosts that do not signal.
+    /// True if an application acts on behalf of hosts that do not signal.
     pub(crate) fn is_proxy(&self, app: AppId) -> bool {
         self.standings.get(&app).is_some_and(|s| s.proxy)
     }
 
-    /// Whether an application is told of a sender: if it, or the host that it speaks for, may receive what is sent.
+    /// True if an application is told of a sender: it, or the host it acts for, may receive the packets.
     pub(crate) fn is_heard_by(&self, app: AppId, id: BlockId<Psb>) -> bool {
         self.psbs[id].out.is_heard_here() || self.is_proxy(app)
     }
@@ -282,7 +283,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// The application is gone: its senders, its requests, its registrations.
+    /// Ends an application's senders, requests and registrations when it is gone.
     pub(crate) fn application_ended<E: Env>(&mut self, now: Time, env: &mut E, app: AppId) {
         let senders: Vec<_> = self.psbs.iter().map(|(id, _, _)| id).collect();
         for id in senders {
@@ -305,16 +306,16 @@ impl<P: ProbeObserver> Rsvp<P> {
     }
 }
 
-/// What is known of an application besides what it asks.
+/// The standing of an application: it holds for all its requests.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Standing {
-    /// It acts on behalf of hosts that do not signal.
+    /// True if it acts on behalf of hosts that do not signal.
     pub proxy: bool,
-    /// How its requests stand against others.
+    /// The pre-emption priority of its requests.
     pub priority: Option<Preemption>,
 }
 
-/// The senders of a shared-explicit request: they stay until the application says otherwise.
+/// The senders of a shared-explicit request; they stay until the application changes them.
 fn shared(ask: &Ask<'_>) -> Option<Box<SharedSenders>> {
     if ask.style != Style::Se {
         return None;
@@ -325,7 +326,7 @@ fn shared(ask: &Ask<'_>) -> Option<Box<SharedSenders>> {
     Some(Box::new(SharedSenders { filters, scope: None }))
 }
 
-/// Whether a request means anything (RFC 2212 section 4 for R); the codec refuses the same on the wire.
+/// Checks that a request is meaningful (RFC 2212 section 4 for R); the codec refuses the same on the wire.
 fn check_flowspec(flowspec: &FlowSpec) -> Result<(), Refusal> {
     check_tspec(flowspec.tspec(), error::TC_BAD_FLOWSPEC)?;
     match flowspec {

@@ -1,4 +1,4 @@
-//! Why we said no, as RFC 2205 appendix B codes it and as people read it (RFC 5284 USER_ERROR_SPEC).
+//! The reason of a refusal, as RFC 2205 appendix B codes it and as people read it (RFC 5284 USER_ERROR_SPEC).
 
 use crate::engine::Rsvp;
 use crate::io::ErrorReport;
@@ -11,7 +11,7 @@ use terms::{Fault, FlowSpec, IfIndex, Refused, Style};
 use wire::ErrorSpec;
 use wire::iana::error;
 
-/// The enterprise number that our error texts carry (RFC 5612: for documentation, so nobody else's).
+/// The enterprise number that our error texts carry (RFC 5612: for documentation, so no vendor has it).
 pub(crate) const ENTERPRISE: u32 = 32_473;
 
 /// Values of error code 23 (RSVP system error), which RFC 2205 leaves to the implementation.
@@ -39,7 +39,7 @@ pub(crate) struct Refusal {
     pub value: u16,
     /// An older reservation stays.
     pub in_place: bool,
-    /// In words.
+    /// Its text, for people.
     pub text: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn option_vector(style: Style) -> u16 {
 }
 
 impl Refusal {
-    /// An error that needs no words.
+    /// A refusal without a text.
     pub fn code(code: u8, value: u16) -> Refusal {
         Refusal { code, value, in_place: false, text: None }
     }
@@ -68,7 +68,7 @@ impl Refusal {
         }
     }
 
-    /// The plane could not install what was admitted.
+    /// The plane could not install an admitted reservation.
     pub fn fault(node: &str, fault: &Fault) -> Refusal {
         Refusal {
             code: error::TRAFFIC_CONTROL_SYSTEM,
@@ -88,13 +88,13 @@ impl Refusal {
         Refusal { code: error::PREEMPTED, value: 0, in_place: false, text }
     }
 
-    /// As an ERROR_SPEC of `node`.
+    /// The refusal as an ERROR_SPEC of `node`.
     pub fn spec(&self, node: IpAddr) -> ErrorSpec {
         let flags = if self.in_place { error::IN_PLACE } else { 0 };
         ErrorSpec { node, flags, code: self.code, value: self.value }
     }
 
-    /// As an application or an event hears it.
+    /// The refusal as a report for an application or an event.
     pub fn report(&self, node: IpAddr, flowspec: Option<FlowSpec>) -> ErrorReport {
         ErrorReport {
             node,

@@ -1,5 +1,6 @@
-//! Route and interface changes: local repair, RFC 2205 section 3.6. The Path follows a changed route after W, during
-//! which the route settles; the reservation on the old way is given back at once, so that nothing is held twice here.
+//! Route and interface changes: local repair, RFC 2205 section 3.6. The Path follows a changed route after W,
+//! in which the route settles. The reservation on the old route is given back at once, so that nothing is
+//! held twice here.
 
 use crate::engine::{Env, Rsvp, Timer};
 use crate::io::{Event, Gone, Interface};
@@ -10,43 +11,44 @@ use core::net::IpAddr;
 use terms::probe::ProbeObserver;
 use terms::{IfIndex, Time};
 
-/// Most path states that are asked after at once. A notice that may concern all of a million must not stop everything
-/// else for as long as a million look-ups take: the rest has its turn at the next wake-ups, which are at once.
+/// Most path states that are checked in one step. A notice that may concern all of a million must not delay
+/// everything else by a million look-ups: the rest follows at the next wake-ups, which come at once.
 const MOST_AT_ONCE: u32 = 1024;
 
-/// Most changes that are told apart while a walk is under way; with more, everything is asked after.
+/// Most changes that are told apart while a walk is under way; beyond that, all path states are checked.
 const MOST_CHANGES: usize = 32;
 
-/// A walk over all path states that is under way. It goes round: what changes meanwhile is looked for from where the walk is, and
-/// until it is there again. It does not begin anew, or whatever lies far from the beginning would never have its turn while changes go on.
+/// A walk over all path states that is under way. It is circular: a change that comes meanwhile is checked
+/// from the present place of the walk until the walk is there again. It does not begin anew, or states far
+/// from the beginning would never be checked while changes go on.
 pub(crate) struct Sweep {
-    /// The next place in their table.
+    /// The next place in the table of path states.
     next: u32,
     changes: Vec<Change>,
 }
 
-/// What may have changed.
+/// A change of routes or interfaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     /// Any route.
     Everything,
     /// Routes to these destinations.
     Within(IpAddr, u8),
-    /// An interface, and with it any route: what it exports may have changed too, and Paths through it say so.
+    /// An interface, and with it any route. Paths through it are sent again, as its Adspec may have changed.
     Interface(IfIndex),
 }
 
-/// A change, and which part of the walk is still about it.
+/// A change, and the part of the walk that still checks for it.
 struct Change {
     what: What,
-    /// Where the walk was when it came.
+    /// The place of the walk when the change came.
     from: u32,
-    /// How often the walk has come to the end of the table since.
+    /// The number of times the walk has reached the end of the table since.
     ends: u8,
 }
 
 impl Change {
-    /// Whether the walk, which is at `next`, has been everywhere since it came.
+    /// True if the walk, which is at `next`, has covered the whole table since the change came.
     fn is_over(&self, next: u32) -> bool {
         self.ends > 1 || (self.ends == 1 && next >= self.from)
     }
@@ -75,7 +77,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.begin_sweep(now, env, What::Interface(interface));
     }
 
-    /// All path states that this may be about are asked after, from where a walk is that is under way.
+    /// Begins to check all path states that a change may concern, or adds it to the walk under way.
     fn begin_sweep<E: Env>(&mut self, now: Time, env: &mut E, what: What) {
         let mut sweep = self.sweep.take().unwrap_or(Sweep { next: 0, changes: Vec::new() });
         let full = sweep.changes.len() >= MOST_CHANGES;
@@ -87,7 +89,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.sweep_on(now, env);
     }
 
-    /// The next of them.
+    /// Checks the next path states of the walk.
     pub(crate) fn sweep_on<E: Env>(&mut self, now: Time, env: &mut E) {
         let Some(mut sweep) = self.sweep.take() else { return };
         let end = sweep.next.saturating_add(MOST_AT_ONCE);
@@ -116,7 +118,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Whether its way may be another one.
+    /// True if a change of the walk may concern the route of this path state.
     fn is_asked_after(&self, sweep: &Sweep, id: BlockId<Psb>) -> bool {
         let (_, session, template) = self.sender_of(id);
         sweep.changes.iter().any(|change| match change.what {
@@ -143,7 +145,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// The packets of a sender leave another way now.
+    /// Moves a sender to other outgoing interfaces.
     pub(crate) fn reroute<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>, out: OutgoingInterfaces) {
         let (sid, session, template) = self.sender_of(id);
         self.forget_sums(sid);
@@ -168,7 +170,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.path_soon(now, id);
     }
 
-    /// A Path after W, or at once where W is zero.
+    /// Schedules a Path after W, which is at once if W is zero.
     fn path_soon(&mut self, now: Time, id: BlockId<Psb>) {
         let psb = &mut self.psbs[id];
         psb.path_refresh_at = psb.path_refresh_at.min(now + self.config.repair_wait);
@@ -177,7 +179,7 @@ impl<P: ProbeObserver> Rsvp<P> {
     }
 }
 
-/// Whether an address begins with the first bits of a network's. Of another family it does not.
+/// True if an address is within a network. One of another address family is not.
 fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
     let same = |differing_from: u32| differing_from >= u32::from(bits);
     match (address, network) {

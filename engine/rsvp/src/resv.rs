@@ -1,4 +1,4 @@
-//! RESV MESSAGE ARRIVES: RFC 2209 section 2.4. Each flow descriptor is admitted or refused for itself.
+//! RESV MESSAGE ARRIVES: RFC 2209 section 2.4. Each flow descriptor is admitted or refused by itself.
 
 use crate::engine::Timer;
 use crate::engine::{Env, Rsvp};
@@ -26,14 +26,15 @@ use terms::{FilterSpec, FlowSpec, IfIndex, Span, Style, Time};
 use wire::iana::{class, error};
 use wire::{Builder, MessageType, Resv, Salvage};
 
-/// Most next hops that may ask for one sender of a unicast session on one interface. A path has one; there are two while
-/// it changes. Whoever invents neighbours gets no further, and an error fans out to no more than these.
+/// Most next hops that may ask for one sender of a unicast session on one interface. A path has one; there
+/// are two while it changes. An attacker who invents neighbours gets no further, and an error fans out to no
+/// more than these.
 const MOST_NEXT_HOPS: usize = 4;
 
 /// The same for a multicast session, whose interface may be a link with many routers and receivers.
 const MOST_NEXT_HOPS_OF_A_GROUP: usize = 1024;
 
-/// What a Resv says for all its flow descriptors.
+/// The contents of a Resv that hold for all its flow descriptors.
 pub(crate) struct Said {
     pub sid: BlockId<SessionState>,
     pub nhop: NextHop,
@@ -96,7 +97,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.sessions[sid].adopted_until.is_some()
     }
 
-    /// The flow descriptors of an FF Resv, each for itself.
+    /// Handles the flow descriptors of an FF Resv, each by itself.
     fn distinct_arrive<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, said: &Said, resv: &Resv<'_>) {
         for flow in resv.flows() {
             let Some(filter) = flow.filter.and_then(|f| f.ports()) else {
@@ -119,7 +120,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// One flow descriptor, FF style.
+    /// Handles one flow descriptor, FF style.
     fn flow_arrives<E: Env>(
         &mut self,
         now: Time,
@@ -198,8 +199,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         if self.reservations_at(at).count() >= most { Err(Refusal::table_full(what, most)) } else { Ok(()) }
     }
 
-    /// Prolongs a reservation whose request says nothing new: by far the most frequent case, and two look-ups long. Its
-    /// path state is there and takes this interface, or the reservation would have gone with it.
+    /// Prolongs a reservation whose request is unchanged: by far the most frequent case, and two look-ups
+    /// long. Its path state exists and takes this interface, or the reservation would have gone with it.
     fn only_refreshed(&mut self, now: Time, id: BlockId<Rsb>, said: &Said, flowspec: &FlowSpec) -> bool {
         if self.says_something_new(id, said, flowspec) {
             return false;
@@ -217,7 +218,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         true
     }
 
-    /// Whether a request differs from the one kept, senders and scope apart.
+    /// True if a request differs from the one kept, senders and scope apart.
     pub(crate) fn says_something_new(&self, id: BlockId<Rsb>, said: &Said, flowspec: &FlowSpec) -> bool {
         let rsb = &self.rsbs[id];
         said.confirm.is_some()
@@ -287,7 +288,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Says that a reservation state came or changed.
+    /// Reports that a reservation state came or changed.
     pub(crate) fn say_created(&mut self, id: BlockId<Rsb>) {
         let (sid, nhop, template) = self.rsbs.key(id);
         let (session, oif) = (self.sessions.key(sid), nhop.oif());
@@ -295,7 +296,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.say(Event::ResvCreated { session, template, style, oif, flowspec });
     }
 
-    /// A Resv that cannot be read, but says enough to be answered (RFC 2205 section 3.10).
+    /// Answers an unreadable Resv, if the parts that the answer needs can be read (RFC 2205 section 3.10).
     pub(crate) fn answer_resv(&mut self, from: &Arrival, found: &Salvage<'_>, hop: IpAddr, refusal: &Refusal) {
         let Some((src, session)) = self.address_on(from.iif, hop).zip(found.session) else { return };
         let build = Builder::new(MessageType::ResvErr, crate::path_err::HOP_TTL).session(&session);
@@ -308,14 +309,14 @@ impl<P: ProbeObserver> Rsvp<P> {
     }
 }
 
-/// Whether an object is a POLICY_DATA with a PREEMPTION_PRI and nothing else (RFC 2750 section 2, RFC 3181 section 2).
+/// True if an object is a POLICY_DATA with just a PREEMPTION_PRI (RFC 2750 section 2, RFC 3181 section 2).
 fn is_priority(object: &Forwarded) -> bool {
     let [0, 12, 0, 3, ..] = object.body.get(4..).unwrap_or(&[]) else { return false };
     object.class == class::POLICY_DATA && object.body.len() == 16
 }
 
 impl Rsb {
-    /// Puts the end off: of the whole, or, where senders are listed, of those named.
+    /// Moves the expiry: of the whole, or, if senders are listed, of those named.
     pub(crate) fn prolong(&mut self, end: Time, named: &[FilterSpec]) {
         match &mut self.shared {
             Some(shared) if self.style == Style::Se => {

@@ -50,8 +50,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// RESV_CONFIRM event for the local applications that wait for it and asked for no more than this: one for each
-    /// sender that is confirmed. Returns why nobody was told, if nobody was.
+    /// Sends a RESV_CONFIRM event to the local applications that wait for it and asked for no more than this:
+    /// one for each sender that is confirmed. Returns the reason if no application was told.
     pub(crate) fn confirmed(
         &mut self,
         sid: BlockId<SessionState>,
@@ -88,7 +88,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         why
     }
 
-    /// Sends a confirmation to a receiver, in the name of the node nearest to the sender: this one.
+    /// Sends a confirmation to a receiver, from this node: from a local sender's address, or ours on an
+    /// outgoing interface.
     pub(crate) fn send_resv_conf(
         &mut self,
         id: BlockId<Psb>,

@@ -1,7 +1,7 @@
-//! RESV ERROR MESSAGE ARRIVES: RFC 2209 section 2.6; and our own ResvErr messages. They go downstream to whoever asked.
+//! RESV ERROR MESSAGE ARRIVES: RFC 2209 section 2.6; and our own ResvErr messages, to the requesters.
 //!
-//! An error answers a request: no more ResvErr messages pass downstream than Resv messages went upstream, so that two
-//! nodes which take each other for the next hop cannot keep one going.
+//! An error answers a request: no more ResvErr messages pass downstream than Resv messages went upstream, so
+//! that two nodes which take each other for the next hop cannot pass one back and forth for ever.
 
 use crate::bsb::{Bsb, exceeds};
 use crate::engine::{Env, Rsvp};
@@ -107,7 +107,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         if about.is_empty() { Err("ResvErr from a node that is not the previous hop") } else { Ok(about) }
     }
 
-    /// Whether an error may pass: each Resv lets one pass for each sender that it asked for.
+    /// True if an error may pass: each Resv lets one pass for each sender that it asked for.
     fn take_credit(&mut self, about: &[BlockId<Psb>], style: Style) -> bool {
         let mut taken = false;
         for id in about {
@@ -134,8 +134,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.rsbs.chain(&self.sessions[sid].rsbs).filter(concerned).collect()
     }
 
-    /// Tells one of those who asked, unless what failed is more than it asked for and it keeps what it has (RFC 2205
-    /// section 3.5, rule 5).
+    /// Passes an error to one requester, unless the failed request is larger than its own and it keeps its
+    /// reservation (RFC 2205 section 3.5, rule 5).
     #[allow(clippy::too_many_arguments)] // One message in all its parts.
     fn error_for<E: Env>(
         &mut self,
@@ -167,8 +167,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Remembers what failed, so that it is not merged into what is asked of the previous hop next (RFC 2205 section
-    /// 3.5). What is smaller is asked for at once.
+    /// Remembers the failed flowspec, so that it is not merged into the next request to the previous hop (RFC
+    /// 2205 section 3.5). Smaller requests are sent at once.
     fn blockade(&mut self, now: Time, about: &[BlockId<Psb>], failed: FlowSpec) {
         let until = now + self.config.refresh.mul_div_ceil(u64::from(self.config.blockade), 1);
         for id in about {
@@ -219,7 +219,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.send_to_hop(MessageType::ResvErr, by, src, addr, build);
     }
 
-    /// A Resv, or one of its flow descriptors, is refused: the next hop that asked is told.
+    /// Tells the next hop that its Resv, or one of its flow descriptors, is refused.
     pub(crate) fn resv_refused(&mut self, from: &Arrival, hop: IpAddr, erring: &Erring, refusal: &Refusal) {
         self.not_a_refresh();
         self.send_resv_err(from.iif, from.back(), hop, erring, refusal);
@@ -253,7 +253,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.send_to_hop(MessageType::ResvErr, by, src, hop, build);
     }
 
-    /// Sends a message to a neighbour; `by` an interface, or (`None`) as the routing table says.
+    /// Sends a message to a neighbour; `by` an interface, or (`None`) as the routing table decides.
     pub(crate) fn send_to_hop(
         &mut self,
         kind: MessageType,
@@ -265,7 +265,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.send_to_hop_about(kind, (by, src, dst), build, None);
     }
 
-    /// The same for a message that keeps something up, or tears it down.
+    /// The same for a message that refreshes a state, or tears it down.
     pub(crate) fn send_to_hop_about(
         &mut self,
         kind: MessageType,
@@ -280,8 +280,9 @@ impl<P: ProbeObserver> Rsvp<P> {
     }
 }
 
-/// Whether an object goes on with a message that is passed on: all but INTEGRITY and the names and acknowledgements of
-/// messages (RFC 2961), which are per hop, and the unknown classes 0x80 to 0xbf (RFC 2205 section 3.10).
+/// True if an object goes on with a message that is passed on: all but INTEGRITY and the names and
+/// acknowledgements of messages (RFC 2961), which are per hop, and the unknown classes 0x80 to 0xbf (RFC 2205
+/// section 3.10).
 pub(crate) fn goes_on(object: &Object<'_>) -> bool {
     let per_hop = matches!(object.class, class::INTEGRITY | class::MESSAGE_ID | class::MESSAGE_ID_ACK);
     !per_hop && object.class != class::NULL && !(0x80..=0xbf).contains(&object.class)

@@ -1,5 +1,5 @@
-//! RESV REFRESH: RFC 2209 section 2.10. What is reserved downstream, and installed, is asked of the previous hop; a
-//! local sender is told instead.
+//! RESV REFRESH: RFC 2209 section 2.10. The previous hop is asked for the reservations that are installed
+//! downstream; a local sender is told instead.
 //!
 //! One Resv message for each sender in FF style. In the shared styles the senders of one previous hop share a message
 //! (`resv_refresh_shared`).
@@ -21,19 +21,19 @@ use terms::{FlowSpec, Style, Time};
 use wire::objects::MergeStrategy;
 use wire::{Builder, MessageType, PreemptionPriority, RsvpHop};
 
-/// When to speak.
+/// The condition for sending a Resv.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Push {
-    /// If there is something new to say.
+    /// Send if the request has changed.
     IfNew,
-    /// In any case: the refresh is due, the previous hop is new, or somebody waits for a confirmation.
+    /// Send in any case: the refresh is due, the previous hop is new, or a receiver waits for a confirmation.
     Now,
-    /// An error has just come: if there is something new to say that is not blockaded (RFC 2209 section 2.6).
+    /// After an error: send if the request has changed and is not blockaded (RFC 2209 section 2.6).
     PastBlockade,
 }
 
 impl<P: ProbeObserver> Rsvp<P> {
-    /// Asks the previous hops of these senders, each once, for what is reserved downstream.
+    /// Asks the previous hops of these senders, each once, for the reservations downstream.
     pub(crate) fn refresh_upstream(&mut self, now: Time, senders: Vec<BlockId<Psb>>, push: Push) {
         let mut asked: Vec<Phop> = Vec::new();
         for id in senders {
@@ -49,7 +49,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Asks the previous hop of a sender for what is reserved downstream, and sets the time of the next refresh.
+    /// Asks the previous hop of a sender for the reservation downstream, and schedules the next refresh.
     pub(crate) fn resv_refresh(&mut self, now: Time, id: BlockId<Psb>, push: Push) {
         self.step(ProbePoint::ResvRefresh, |rsvp| rsvp.refresh_resv(now, id, push));
     }
@@ -87,8 +87,9 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// What is reserved for a sender downstream of here and, where it leaves by an interface, installed. Past a blockade
-    /// only smaller requests count; with `settle`, the least of all where none is smaller.
+    /// The reservation to ask for a sender: the merge of the requests downstream that are installed, or come
+    /// from local applications. Past a blockade only smaller requests count; with `settle`, the least of all
+    /// if none is smaller.
     pub(crate) fn wanted(&self, now: Time, id: BlockId<Psb>, settle: bool) -> Option<FlowSpec> {
         let (sid, _, filter) = self.sender_of(id);
         let psb = &self.psbs[id];
@@ -114,12 +115,12 @@ impl<P: ProbeObserver> Rsvp<P> {
         sum
     }
 
-    /// Whether a path state is only remembered: packets of its sender come in elsewhere.
+    /// True if a path state is only remembered, as packets of its sender come in by another interface.
     fn is_passed_over(&self, id: BlockId<Psb>) -> bool {
         self.psbs.key(id).2.is_some()
     }
 
-    /// The requests for a sender, one by one, as far as they are installed.
+    /// The requests for a sender, one by one, each as far as it is installed.
     fn requests_for(&self, id: BlockId<Psb>) -> Vec<FlowSpec> {
         let (sid, _, filter) = self.sender_of(id);
         let out = &self.psbs[id].out;
@@ -180,7 +181,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.send_to_hop_about(MessageType::Resv, out, build, Some(About::Resv(id)));
     }
 
-    /// What the next hops sent to be passed on for these senders, each object once.
+    /// The objects that next hops sent to be passed on for these senders, each once.
     pub(crate) fn carried_upstream(&self, senders: &[BlockId<Psb>]) -> Vec<&Forwarded> {
         let Some(sid) = senders.first().map(|id| self.sender_of(*id).0) else { return Vec::new() };
         let mut all: Vec<&Forwarded> = Vec::new();
@@ -194,7 +195,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         all
     }
 
-    /// How what is asked for these senders stands against others: as the highest of the requests that are merged in it.
+    /// The pre-emption priority of the request for these senders: the highest of the requests merged in it.
     pub(crate) fn priority_of(&self, senders: &[BlockId<Psb>]) -> Option<PreemptionPriority> {
         let sid = self.sender_of(*senders.first()?).0;
         let mut highest = None;
@@ -207,7 +208,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         Some(PreemptionPriority { flags: 0, strategy: MergeStrategy::HighestPriority, error: 0, preemption, defending })
     }
 
-    /// Whether a local application still waits for its confirmation; it is asked for with every Resv until it comes.
+    /// True if a local application still waits for its confirmation; every Resv asks for one until it comes.
     pub(crate) fn application_waits(&self, id: BlockId<Psb>) -> bool {
         let (sid, _, filter) = self.sender_of(id);
         self.rsbs

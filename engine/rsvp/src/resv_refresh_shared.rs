@@ -1,5 +1,5 @@
-//! RESV REFRESH in the shared styles, SE and WF: one request to a previous hop for all of its senders, with a SCOPE where
-//! a wildcard request could come round in a circle (RFC 2205 section 3.4).
+//! RESV REFRESH in the shared styles, SE and WF: one request to a previous hop for all of its senders, with a
+//! SCOPE if a wildcard request could come round in a circle (RFC 2205 section 3.4).
 
 use crate::engine::Rsvp;
 use crate::lifetime::jittered;
@@ -15,13 +15,13 @@ use terms::probe::ProbeObserver;
 use terms::{FilterSpec, FlowSpec, Style, Time};
 use wire::{Builder, MessageType, RsvpHop};
 
-/// Room in a message for all but the list of senders and objects passed on: with IPv6 header and addresses throughout.
+/// Bytes of a message without the list of senders and the objects passed on, with IPv6 addresses.
 const FIXED_PART: usize = 300;
 /// Bytes of a FILTER_SPEC with an IPv6 address.
 const FILTER_BYTES: usize = 24;
 
 impl<P: ProbeObserver> Rsvp<P> {
-    /// Asks the previous hop of a sender for what is reserved downstream, for all its senders together.
+    /// Asks the previous hop of a sender for the reservation downstream, for all its senders together.
     pub(crate) fn shared_refresh(&mut self, now: Time, id: BlockId<Psb>, style: Style, push: Push) {
         let (sid, _, filter) = self.sender_of(id);
         let Some(phop) = self.psbs[id].phop().copied() else { return };
@@ -59,7 +59,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// The least that serves all requests for these senders, and the senders for whom there is any.
+    /// The least flowspec that serves all requests for these senders, and the senders that have a request.
     fn wanted_together(
         &self,
         now: Time,
@@ -81,7 +81,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         (sum, with)
     }
 
-    /// Whether any wildcard request that the sender's packets go to is meant for it (RFC 2205 section 3.4, rule 1).
+    /// True if any wildcard request at the sender's outgoing interfaces is for it (RFC 2205 section 3.4, rule
+    /// 1).
     fn is_in_scope(&self, id: BlockId<Psb>) -> bool {
         let (sid, _, filter) = self.sender_of(id);
         let out = &self.psbs[id].out;
@@ -91,7 +92,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         })
     }
 
-    /// Whether a wildcard request says whom it is for: if it goes to more than one previous hop, or came with a SCOPE.
+    /// True if a wildcard request must carry a SCOPE: it goes to several previous hops, or came with one.
     fn needs_scope(&self, sid: BlockId<SessionState>) -> bool {
         self.has_several_hops(sid)
             || self.rsbs.chain(&self.sessions[sid].rsbs).any(|rsb| self.rsbs[rsb].scope().is_some())
@@ -155,7 +156,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// A ResvTear to the previous hop of these senders, for what was asked for them.
+    /// Sends a ResvTear to the previous hop of these senders, for the request made for them.
     pub(crate) fn shared_tear(&mut self, gone: &[BlockId<Psb>], style: Style) {
         let Some(first) = gone.first() else { return };
         let (_, session, _) = self.sender_of(*first);

@@ -21,7 +21,7 @@ use terms::{FilterSpec, FlowSpec, Style, Time};
 use wire::Resv;
 use wire::iana::error;
 
-/// Which senders a shared request is for.
+/// The senders that a shared request is for.
 pub(crate) struct Whose {
     /// SE: those named, in ascending order.
     pub filters: Vec<FilterSpec>,
@@ -105,7 +105,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         Ok(())
     }
 
-    /// Prolongs a request that says nothing new, for the senders that it names.
+    /// Prolongs an unchanged request, for the senders that it names.
     fn only_named_again(
         &mut self,
         now: Time,
@@ -132,8 +132,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         true
     }
 
-    /// Strikes the senders out of a list that have no path state or do not route to the interface. `false`: none is
-    /// left, and there is nobody to tell.
+    /// Strikes the senders out of a list that have no path state or do not route to the interface. `false`:
+    /// none is left, and no error is due.
     fn keep_senders_there(&mut self, from: &Arrival, said: &Said, whose: &mut Whose) -> Result<bool, Refusal> {
         let session = self.sessions.key(said.sid);
         let named = |rsvp: &Self, f: &FilterSpec| rsvp.psb_of(said.sid, f);
@@ -190,7 +190,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Whether any sender of a session, but this one, routes to an interface.
+    /// True if any sender of a session, except this one, routes to an interface.
     pub(crate) fn is_taken_by_another(
         &self,
         sid: BlockId<SessionState>,

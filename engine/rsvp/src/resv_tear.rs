@@ -64,8 +64,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.step(ProbePoint::TearReservation, |rsvp| rsvp.end_reservation(now, env, id, Gone::Torn));
     }
 
-    /// Ends one reservation state: what is left on the interface is merged anew, and what is left of it all goes
-    /// upstream, if only as a tear.
+    /// Ends one reservation state: the other requests on the interface are merged anew, and the result goes
+    /// upstream, as a tear if none is left.
     pub(crate) fn end_reservation<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Rsb>, why: Gone) {
         let (sid, nhop, of) = self.rsbs.key(id);
         let senders = self.senders_of(id);
@@ -112,9 +112,9 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.say(Event::ResvRemoved { session, template, style: gone.style, oif: nhop.oif(), why });
     }
 
-    /// Ends what neighbours reserved for a sender where its packets do not leave (any more), without a word upstream. A
-    /// wildcard request ends with the last sender that routes to its interface. What local applications ask for stays:
-    /// it waits for the sender to come back.
+    /// Ends the neighbours' reservations for a sender on interfaces that its packets do not leave by (any
+    /// more); upstream is not told. A wildcard request ends with the last sender that routes to its
+    /// interface. Requests of local applications stay: they wait for the sender to come back.
     pub(crate) fn drop_reservations_of<E: Env>(
         &mut self,
         now: Time,
@@ -145,7 +145,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Nothing is asked of the previous hop any more (or of a local sender).
+    /// Withdraws the request to the previous hop, or tells a local sender that its reservation is gone.
     pub(crate) fn unreserve(&mut self, id: BlockId<Psb>) {
         let (sid, session, template) = self.sender_of(id);
         let Some(request) = self.psbs[id].request else { return };
@@ -163,7 +163,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// ResvTear to the previous hop for one sender, if anything was asked for it. What others share with it stays.
+    /// Sends a ResvTear to the previous hop for one sender, if there was a request for it. A request that
+    /// others share with it stays.
     pub(crate) fn resv_tear_upstream(&mut self, id: BlockId<Psb>) {
         let (sid, ..) = self.sender_of(id);
         let Some(phop) = self.psbs[id].phop().copied() else { return };
@@ -203,7 +204,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.send_to_hop_about(MessageType::ResvTear, out, build, Some(About::Resv(id)));
     }
 
-    /// Adds what the ResvTear that set this one off had to be passed on (RFC 2205 section 3.10).
+    /// Adds the objects of the ResvTear that set this one off that must be passed on (RFC 2205 section 3.10).
     pub(crate) fn with_what_the_tear_carries(&self, build: Builder) -> Builder {
         self.tear_carries.iter().fold(build, |build, object| build.raw(object.class, object.ctype, &object.body))
     }

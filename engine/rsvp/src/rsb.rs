@@ -1,4 +1,4 @@
-//! Reservation state block: what one next hop, or one local application, asks for. RFC 2209 section 1.2.
+//! Reservation state block: the request of one next hop, or of one local application. RFC 2209 section 1.2.
 //!
 //! A fixed-filter request is a block of its own for each sender; a shared one (SE, WF) is one block whose senders, if it
 //! lists them, are kept beside it.
@@ -15,10 +15,10 @@ use core::net::IpAddr;
 use terms::ports::Preemption;
 use terms::{FilterSpec, FlowSpec, IfIndex, Span, Style, Time};
 
-/// What a reservation state is found by: the sender for FF, `None` for a shared style.
+/// The key of a reservation state: its last part is the sender for FF, `None` for a shared style.
 pub type RsbKey = (BlockId<SessionState>, NextHop, Option<FilterSpec>);
 
-/// Who asks.
+/// The requester of a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NextHop {
     /// A local application.
@@ -42,47 +42,49 @@ impl NextHop {
     }
 }
 
-/// How many earlier requests of an application are kept to fall back to.
+/// Most earlier requests of an application that are kept to fall back to.
 pub const MOST_EARLIER: usize = 4;
 
 /// The most senders that shared reservations of one session may list on one interface.
 pub const MOST_FILTERS: usize = 128;
 
-/// The most addresses that a SCOPE object may leave with us.
+/// Most addresses of a SCOPE object that we keep.
 pub const MOST_SCOPE: usize = 128;
 
 /// Reservation state.
 pub struct Rsb {
     /// Reservation style.
     pub style: Style,
-    /// What is asked.
+    /// The flowspec asked for.
     pub flowspec: FlowSpec,
-    /// What an application asked before, youngest last: where a refusal that left the older reservation in place takes
-    /// it back to. Empty for a neighbour.
+    /// An application's earlier requests, youngest last: a refusal that left the older reservation in place
+    /// takes the application back to one of them. Empty for a neighbour.
     pub earlier: Few<FlowSpec>,
     /// The senders of a shared reservation.
     pub shared: Option<Box<SharedSenders>>,
-    /// Who wants a confirmation that has not been passed on yet.
+    /// The recipient of a confirmation that has not been passed on yet.
     pub confirm: Option<Confirm>,
-    /// How it stands against others (RFC 3181).
+    /// Its pre-emption priority (RFC 3181).
     pub priority: Option<Preemption>,
-    /// Whether an increase was refused since: the next request is put before traffic control again, whatever it asks.
+    /// True after a refused increase: then the next request is put before traffic control again, even if it
+    /// is unchanged.
     pub refused: bool,
-    /// Objects that go with each Resv upstream as they came.
+    /// Objects that go unchanged with each Resv upstream.
     pub forward: Few<Forwarded>,
-    /// R of whoever asks.
+    /// R of the requester.
     pub refresh: Span,
-    /// Whether it is on the link: then it is answered by the interface it asks for, otherwise by the routing table.
+    /// True if the next hop is on the link: then it is answered by the interface that it asks for, otherwise
+    /// by the routing table.
     pub direct: bool,
     /// End of its life unless refreshed; never for an application. For SE, when the first of its senders ends.
     pub expires: Time,
-    /// What its last refresh looked like, see [`crate::heard`].
+    /// The hash or the name of its last refresh, see [`crate::heard`].
     pub heard: u64,
     /// Fires at `expires`, or before.
     pub alarm: Alarm,
 }
 
-/// Which senders share a reservation.
+/// The senders that share a reservation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SharedSenders {
     /// SE: the senders asked for, in ascending order. Each has a life of its own (RFC 2209 section 2.4).
@@ -96,24 +98,24 @@ pub struct SharedSenders {
 pub struct ListedSender {
     /// The sender.
     pub filter: FilterSpec,
-    /// When it leaves the list unless it is named again.
+    /// The time at which it leaves the list unless it is named again.
     pub expires: Time,
 }
 
-/// Who wants a confirmation.
+/// The recipient of a confirmation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Confirm {
     /// The application itself; it stays until the ResvConf comes.
     Application,
-    /// The application, of a shared request that one of its senders' sides has confirmed: it hears of the others too, but
-    /// does not ask again.
+    /// The application, after one side of its shared request has confirmed: it is told of further
+    /// confirmations, but does not ask again.
     Answered,
     /// The receiver at this address, from RESV_CONFIRM; it is passed upstream once.
     Receiver(IpAddr),
 }
 
 impl Rsb {
-    /// Whether a shared request is for this sender, too; a fixed-filter request says it in its key.
+    /// True if a shared request is for this sender, too; a fixed-filter request has its sender in its key.
     pub fn shares(&self, filter: &FilterSpec) -> bool {
         match (self.style, &self.shared) {
             (Style::Wf, _) => true,
@@ -122,7 +124,7 @@ impl Rsb {
         }
     }
 
-    /// Whether the scope of a wildcard request, if it has one, reaches this sender.
+    /// True if a wildcard request has no scope, or its scope contains this sender.
     pub fn reaches(&self, src: IpAddr) -> bool {
         match self.scope() {
             Some(scope) => scope.contains(&src),
@@ -142,12 +144,12 @@ impl Rsb {
 }
 
 impl SharedSenders {
-    /// Where a sender is in the list, or belongs.
+    /// The place of a sender in the list: `Err` is the place at which to insert it.
     pub fn place(&self, filter: &FilterSpec) -> Result<usize, usize> {
         self.filters.binary_search_by_key(filter, |l| l.filter)
     }
 
-    /// Whether two requests are for the same senders, whatever is left of their lives.
+    /// True if two requests are for the same senders, however long each of them lives.
     pub fn same_senders(a: &Option<Box<SharedSenders>>, b: &Option<Box<SharedSenders>>) -> bool {
         let filters = |s: &'_ SharedSenders| s.filters.iter().map(|l| l.filter).collect::<Vec<_>>();
         match (a, b) {
@@ -156,7 +158,7 @@ impl SharedSenders {
         }
     }
 
-    /// When the first of the senders ends.
+    /// The time at which the first of the senders expires.
     pub fn first_end(&self) -> Time {
         self.filters.iter().map(|l| l.expires).min().unwrap_or(Time::FOREVER)
     }

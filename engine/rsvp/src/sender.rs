@@ -1,4 +1,4 @@
-//! SENDER, RFC 2205 section 3.11.1: a local application says what it sends, or stops.
+//! SENDER, RFC 2205 section 3.11.1: a local application announces its traffic, or stops.
 
 use crate::engine::{Env, Rsvp, api_refusal};
 use crate::heard::UNHEARD;
@@ -15,7 +15,7 @@ use terms::{Adspec, Bytes, Rate, SenderTemplate, Session, Time, Tspec};
 use wire::float;
 use wire::iana::error;
 
-/// What a sender says of itself.
+/// A SENDER call.
 pub(crate) struct Offer {
     pub app: AppId,
     pub session: Session,
@@ -127,7 +127,7 @@ impl<P: ProbeObserver> Rsvp<P> {
     }
 }
 
-/// Whether a token bucket means anything (RFC 2215 section 3.6); the codec refuses the same on the wire.
+/// Checks that a token bucket is meaningful (RFC 2215 section 3.6); the codec refuses the same on the wire.
 pub(crate) fn check_tspec(t: &Tspec, value: u16) -> Result<(), Refusal> {
     if t.p < t.r {
         return Err(bad("peak rate p is below the token rate r", value));
@@ -138,13 +138,13 @@ pub(crate) fn check_tspec(t: &Tspec, value: u16) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A value that means nothing (code 21).
+/// The refusal of a meaningless value (error code 21).
 pub(crate) fn bad(what: &str, value: u16) -> Refusal {
     Refusal { code: error::TRAFFIC_CONTROL, value, in_place: false, text: Some(what.to_string()) }
 }
 
-/// A Tspec as the next node will read it: rates and sizes that RFC 2210's floats cannot hold are rounded up, here as
-/// there, so that what comes back can be compared.
+/// A Tspec as the next node will read it: rates and sizes that RFC 2210's floats cannot hold are rounded up
+/// here as there, so that the values that come back can be compared.
 pub(crate) fn as_on_the_wire(t: &Tspec) -> Tspec {
     Tspec { r: rate_on_the_wire(t.r), b: bytes_on_the_wire(t.b), p: peak_on_the_wire(t.p), m: t.m, M: t.M }
 }

@@ -1,5 +1,5 @@
-//! What we know of a session besides its senders and reservations: the head of each chain of blocks, the local
-//! applications that receive, and whether flows of it were adopted from an earlier life of this node.
+//! The state of a session besides its senders and reservations: the head of each chain of blocks, the local
+//! applications that receive, and the end of an adoption of flows from an earlier life of this node.
 
 use crate::io::AppId;
 use crate::psb::Psb;
@@ -22,18 +22,18 @@ pub struct SessionState {
     pub rsbs: Chain<Rsb>,
     /// Its traffic control states.
     pub tcsbs: Chain<Tcsb>,
-    /// Whether its senders may come from more than one previous hop; `false`: they do not.
+    /// False if all its senders come from one previous hop; true if they may come from several.
     pub several_hops: bool,
     /// Local applications registered for path events.
     pub receivers: Few<AppId>,
-    /// Until then a Resv without a Path is ignored rather than refused.
+    /// The end of an adoption. Until then a Resv without a Path is ignored rather than refused.
     pub adopted_until: Option<Time>,
-    /// Ends the adoption.
+    /// The alarm at the end of the adoption.
     pub alarm: Alarm,
 }
 
 impl SessionState {
-    /// Whether nothing keeps the session.
+    /// True if the session has no state and no registered application.
     pub fn is_idle(&self) -> bool {
         self.psbs.is_empty()
             && self.rsbs.is_empty()

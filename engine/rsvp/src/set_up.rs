@@ -1,16 +1,17 @@
-//! How much of a link the set-up of sessions may take on its way out.
+//! The limit of session set-up on each outgoing interface.
 //!
-//! Paths and PathTears of sessions without a reservation share the signalling queue with the refreshes of sessions that have one.
-//! A flood of new sessions over a slow link would fill that queue and end what is established, so it gets a bucket for each
-//! outgoing interface. A message beyond it is not sent and counted; the session's next refresh tries again (RFC 2205 section 2.3:
-//! messages may be lost). How much it is traffic control says: it knows the link.
+//! Paths and PathTears of sessions without a reservation share the signalling queue with the refreshes of
+//! sessions that have one. A flood of new sessions over a slow link would fill that queue and end what is
+//! established, so it gets a bucket for each outgoing interface. A message beyond it is counted and not sent;
+//! the session's next refresh tries again (RFC 2205 section 2.3: messages may be lost). Traffic control sets
+//! the limit, as it knows the link.
 
 use alloc::collections::BTreeMap;
 use terms::{IfIndex, Rate, Time};
 
 /// The least burst, bytes: some hundred sessions that come at once, as after a restart.
 const LEAST_BURST: u64 = 64 << 10;
-/// A burst lasts at least this share of a second.
+/// A burst is at least a second's bytes divided by this.
 const BURST_PER_SECOND: u64 = 10;
 
 /// A bucket for each interface that has a limit.
@@ -22,13 +23,13 @@ pub(crate) struct SetUp {
 #[derive(Debug)]
 struct Bucket {
     rate: Rate,
-    /// Bytes that may go now.
+    /// Bytes that may be sent now.
     credit: u64,
     at: Time,
 }
 
 impl SetUp {
-    /// Takes the limit of an interface as it is now; `None`: there is none.
+    /// Sets the present limit of an interface; `None`: there is no limit.
     pub(crate) fn limit(&mut self, now: Time, oif: IfIndex, rate: Option<Rate>) {
         match (rate, self.buckets.get_mut(&oif)) {
             (Some(rate), Some(bucket)) => bucket.rate = rate,
@@ -37,7 +38,7 @@ impl SetUp {
         }
     }
 
-    /// Whether a message of so many bytes may go out there; if so, it is charged.
+    /// True if a message of `len` bytes may go out by an interface; if so, it is charged.
     pub(crate) fn takes(&mut self, now: Time, oif: IfIndex, len: usize) -> bool {
         let Some(bucket) = self.buckets.get_mut(&oif) else { return true };
         let earned = bucket.rate.supplies(now.since(bucket.at));

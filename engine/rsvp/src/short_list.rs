@@ -1,10 +1,10 @@
-//! A list that is nearly always empty: eight bytes in a state block then, and nothing on the heap.
+//! A list that is nearly always empty: then it takes eight bytes of a state block, and no heap memory.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-/// Few things, mostly none.
+/// A list of a few items, which is mostly empty.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Few<T>(Option<Box<List<T>>>);
 
@@ -12,10 +12,10 @@ pub struct Few<T>(Option<Box<List<T>>>);
 struct List<T>(Vec<T>);
 
 impl<T> Few<T> {
-    /// None.
+    /// The empty list.
     pub const NONE: Few<T> = Few(None);
 
-    /// Changes the list by what `Vec` can do.
+    /// Changes the list as a `Vec`, and returns the closure's result.
     pub fn change<R>(&mut self, how: impl FnOnce(&mut Vec<T>) -> R) -> R {
         let mut list = self.0.take().map_or_else(Vec::new, |list| list.0);
         let done = how(&mut list);

@@ -1,11 +1,12 @@
 //! Flat tables of state blocks: a slab of blocks, a keyed hash index over their keys, and chains through the blocks
 //! that belong together (the path states of a session).
 //!
-//! Why our own: blocks keep their number for life, so that chains and timers can name them in four bytes; nothing is
-//! allocated for a block that takes a freed place. The index holds a part of each hash beside the number: a key that is
-//! not there costs one cache line of the index and no look at a block, one that is there a line of the index and the
-//! block itself, and the index grows without looking at keys. The slab grows by pages, so that blocks are never moved.
-//! The hash is keyed, so that nobody who picks addresses and ports can pick collisions.
+//! Reasons for our own tables: blocks keep their number for life, so that chains and timers can name them in
+//! four bytes; no memory is allocated for a block that takes a freed place. The index holds a part of each
+//! hash beside the number: an absent key costs one cache line of the index and no look at a block, a present
+//! one costs a line of the index and the block itself, and the index grows without looking at keys. The slab
+//! grows by pages, so that blocks are never moved. The hash is keyed, so that a node that picks addresses and
+//! ports cannot pick collisions.
 
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -27,20 +28,20 @@ pub struct Chain<V> {
 
 /// Blocks `V` by key `K`.
 pub struct BlockTable<K, V> {
-    /// Full pages but for the last.
+    /// The pages; all but the last are full.
     pages: Vec<Vec<Slot<K, V>>>,
     free: u32,
     len: usize,
     index: Vec<Entry>,
     keys: (u64, u64),
-    /// How many blocks walks over chains have looked at.
+    /// The number of blocks that walks over chains have looked at.
     walked: Cell<u64>,
 }
 
-/// Blocks of a page; the first page grows up to it.
+/// Blocks of a page; the first page grows up to this size.
 const PAGE: usize = 1 << 10;
 
-/// A place in the index: where the block is, and as much of its key's hash as says its home in an index of any size.
+/// An entry of the index: the place of the block, and enough of its key's hash for an index of any size.
 #[derive(Clone, Copy)]
 struct Entry {
     hash: u32,
@@ -60,12 +61,12 @@ impl<K: Copy + Eq + Hash, V> BlockTable<K, V> {
         BlockTable { pages: Vec::new(), free: NOWHERE, len: 0, index: Vec::new(), keys, walked: Cell::new(0) }
     }
 
-    /// How many blocks walks over chains have looked at, from the beginning on.
+    /// The number of blocks that walks over chains have looked at since the start.
     pub fn walked(&self) -> u64 {
         self.walked.get()
     }
 
-    /// How many blocks there are.
+    /// The number of blocks.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -116,7 +117,7 @@ impl<K: Copy + Eq + Hash, V> BlockTable<K, V> {
         BlockId::new(slot)
     }
 
-    /// Takes a block out of the table and of `chain`, which must be its chain.
+    /// Takes a block out of the table and out of `chain`, which must be its chain.
     pub fn remove(&mut self, chain: &mut Chain<V>, id: BlockId<V>) -> V {
         self.forget(id.0);
         let free = Slot::Free { next: self.free };
@@ -158,7 +159,7 @@ impl<K: Copy + Eq + Hash, V> BlockTable<K, V> {
         }
     }
 
-    /// The same, to be changed.
+    /// The same, mutably.
     pub fn get_mut(&mut self, id: BlockId<V>) -> Option<&mut V> {
         match self.pages.get_mut(id.0 as usize / PAGE)?.get_mut(id.0 as usize % PAGE)? {
             Slot::Taken { value, .. } => Some(value),
@@ -196,7 +197,7 @@ impl<K: Copy + Eq + Hash, V> BlockTable<K, V> {
         })
     }
 
-    /// How many places there are, free ones among them.
+    /// The number of places, free ones among them.
     pub fn places(&self) -> u32 {
         self.pages.last().map_or(0, |last| (self.pages.len() - 1) * PAGE + last.len()) as u32
     }
@@ -297,17 +298,17 @@ impl<K, V> ops::IndexMut<BlockId<V>> for BlockTable<K, V> {
 }
 
 impl<V> Chain<V> {
-    /// A chain of nothing.
+    /// An empty chain.
     pub const fn new() -> Chain<V> {
         Chain { head: NOWHERE, len: 0, of: PhantomData }
     }
 
-    /// How many blocks it goes through.
+    /// The number of its blocks.
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether it goes through none.
+    /// True if it has no blocks.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -324,7 +325,7 @@ impl<V> BlockId<V> {
         BlockId(slot, PhantomData)
     }
 
-    /// Its place, as a number.
+    /// The number of its place.
     pub fn number(self) -> u32 {
         self.0
     }
@@ -363,7 +364,8 @@ impl<V> core::fmt::Debug for BlockId<V> {
     }
 }
 
-/// A keyed hash by folded multiplication: each word is mixed by a 64 x 64 -> 128 bit product whose halves are added up.
+/// A keyed hash by folded multiplication: each word is mixed by a 64 x 64 -> 128 bit product whose halves are
+/// combined by exclusive or.
 struct Folded {
     state: u64,
     key: u64,

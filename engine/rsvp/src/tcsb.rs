@@ -1,5 +1,5 @@
-//! Traffic control state block: what one outgoing interface holds for one sender, or for those that share.
-//! RFC 2209 section 1.2.
+//! Traffic control state block: the reservation of one outgoing interface for one sender, or for those that
+//! share. RFC 2209 section 1.2.
 
 use crate::many::Sum;
 use crate::session::SessionState;
@@ -8,55 +8,55 @@ use alloc::boxed::Box;
 use terms::ports::{Police, Preemption, RHandle};
 use terms::{FilterSpec, FlowSpec, IfIndex, Style, Tspec};
 
-/// What a traffic control state is found by: the sender for FF, `None` for a shared style.
+/// The key of a traffic control state: its last part is the sender for FF, `None` for a shared style.
 pub type TcsbKey = (BlockId<SessionState>, IfIndex, Option<FilterSpec>);
 
 /// Traffic control state.
 pub struct Tcsb {
     /// Reservation style.
     pub style: Style,
-    /// What traffic control calls it.
+    /// Traffic control's handle of it.
     pub handle: RHandle,
-    /// What it admitted.
+    /// The flowspec that traffic control admitted.
     admitted: FlowSpec,
-    /// What was last asked, where it is something else.
+    /// The flowspec last asked for, if it differs.
     asked: Option<Box<FlowSpec>>,
-    /// What the plane has.
+    /// The flowspec in the plane.
     installed: Installed,
-    /// What traffic control was told besides.
+    /// The other terms that traffic control was told.
     pub told: ReservationTerms,
-    /// The senders of an SE reservation, as traffic control was told, in ascending order.
+    /// The senders of an SE reservation that traffic control was told, in ascending order.
     pub filters: Box<[FilterSpec]>,
-    /// WF: what its senders send together, as far as it is kept.
+    /// WF: the sum of its senders' traffic, if it is kept.
     pub(crate) senders: Option<Box<Sum>>,
-    /// Admissions whose report from the plane is still out.
+    /// Admissions whose report from the plane is outstanding.
     pub pending: u32,
 }
 
-/// What the plane has, as last read back. Nearly always what was admitted, so that is not kept twice.
+/// The flowspec in the plane, as last read back. It is nearly always the admitted one: kept only once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Installed {
     /// Nothing was read back yet.
     Nothing,
-    /// What is admitted.
+    /// The admitted flowspec.
     Admitted,
-    /// What was admitted before.
+    /// A flowspec that was admitted before.
     Before(Box<FlowSpec>),
 }
 
-/// What traffic control is told of a reservation besides its flowspec and its filters.
+/// The terms of a reservation for traffic control besides its flowspec and its filters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ReservationTerms {
-    /// What the senders send together (`Path_Te`).
+    /// The sum of the senders' traffic (`Path_Te`).
     pub path_te: Tspec,
-    /// Where the flow must be policed.
+    /// The places at which the flow must be policed.
     pub police: Police,
-    /// How it stands against others.
+    /// Its pre-emption priority.
     pub priority: Option<Preemption>,
 }
 
 impl Tcsb {
-    /// Of what traffic control has just admitted.
+    /// The state of a reservation that traffic control has just admitted.
     pub fn new(
         style: Style,
         handle: RHandle,
@@ -68,17 +68,18 @@ impl Tcsb {
         Tcsb { style, handle, admitted, asked: None, installed, told, filters, senders: None, pending: 1 }
     }
 
-    /// What it admitted.
+    /// The flowspec that traffic control admitted.
     pub fn admitted(&self) -> FlowSpec {
         self.admitted
     }
 
-    /// What was last asked of it, merged over the next hops; larger than what it admitted after a refused increase.
+    /// The flowspec last asked for, merged over the next hops; after a refused increase it is larger than the
+    /// admitted one.
     pub fn asked(&self) -> FlowSpec {
         self.asked.as_ref().map_or(self.admitted, |asked| **asked)
     }
 
-    /// What its plane has, as last read back; `None` until the first report.
+    /// The flowspec in the plane, as last read back; `None` until the first report.
     pub fn installed(&self) -> Option<FlowSpec> {
         match &self.installed {
             Installed::Nothing => None,
@@ -87,12 +88,12 @@ impl Tcsb {
         }
     }
 
-    /// Something is asked of it.
+    /// Keeps the flowspec that is asked for.
     pub fn ask(&mut self, flowspec: FlowSpec) {
         self.asked = if flowspec == self.admitted { None } else { Some(Box::new(flowspec)) };
     }
 
-    /// It has admitted something else. What was asked and what is installed stay as they are.
+    /// Takes a newly admitted flowspec. The asked and the installed ones stay as they are.
     pub fn admit(&mut self, flowspec: FlowSpec) {
         let (asked, installed) = (self.asked(), self.installed());
         self.admitted = flowspec;
@@ -104,12 +105,12 @@ impl Tcsb {
         };
     }
 
-    /// The plane has what was admitted.
+    /// Notes that the plane has installed the admitted flowspec.
     pub fn install(&mut self) {
         self.installed = Installed::Admitted;
     }
 
-    /// Whether a shared reservation is for this sender, too.
+    /// True if a shared reservation is for this sender, too.
     pub fn shares(&self, filter: &FilterSpec) -> bool {
         match self.style {
             Style::Wf => true,

@@ -1,16 +1,16 @@
-//! The alarms of state blocks, on a timing wheel: arming, moving and clearing one costs the same with ten of them as
-//! with a million, and leaves nothing behind, so that state which comes and goes quickly cannot grow the queue.
+//! The alarms of state blocks, on a timing wheel. Arming, moving and clearing one costs the same with ten of
+//! them as with a million, and leaves nothing behind, so that short-lived state cannot grow the queue.
 //!
-//! Each state block has one [`Alarm`]; blocks whose deadline only moved *later* (every refresh) do not touch the wheel
-//! at all: they are asked when the old deadline fires and re-arm then.
+//! Each state block has one [`Alarm`]. A block whose deadline only moved *later* (every refresh) does not
+//! touch the wheel at all: it is checked when the old deadline fires and re-arms then.
 //!
-//! An alarm never fires early, and late by less than a tick, about a millisecond.
+//! An alarm never fires early, and late by less than a tick of the wheel.
 
 use alloc::vec::Vec;
 use terms::Time;
 use wheel::Wheel;
 
-/// 2^20 ns, a little over a millisecond: deadlines are seconds apart, and a coarse tick is dealt out once on its way.
+/// The exponent of the wheel's tick, which is 2^0 = 1 ns.
 const SHIFT: u32 = 0;
 
 /// A block's place in the queue.
@@ -18,7 +18,7 @@ const SHIFT: u32 = 0;
 pub struct Alarm(u32);
 
 impl Alarm {
-    /// Not armed.
+    /// An alarm that is not armed.
     pub const OFF: Alarm = Alarm(u32::MAX);
 
     fn is_off(&self) -> bool {
@@ -32,11 +32,11 @@ impl Default for Alarm {
     }
 }
 
-/// The queue of armed alarms; `T` says whose.
+/// The queue of armed alarms; `T` names an alarm's owner.
 #[derive(Debug)]
 pub struct Timers<T> {
     wheel: Wheel,
-    /// By alarm. What is free is only a place.
+    /// The owner of each alarm. The entry of a free alarm has no meaning.
     whose: Vec<T>,
     free: Vec<u32>,
 }
@@ -47,18 +47,18 @@ impl<T: Copy> Timers<T> {
         Timers { wheel: Wheel::new(SHIFT, Time::ZERO, 0), whose: Vec::new(), free: Vec::new() }
     }
 
-    /// How many alarms are armed.
+    /// The number of armed alarms.
     pub fn armed(&self) -> usize {
         self.wheel.len()
     }
 
-    /// When to ask [`Timers::due_at`] next: not after the next alarm is due, but maybe before. A time that is past means
-    /// at once.
+    /// The time of the next call of [`Timers::due_at`]: not after the next alarm is due, but maybe before. A
+    /// time in the past means at once.
     pub fn next(&self) -> Option<Time> {
         self.wheel.wake_at()
     }
 
-    /// When this alarm is due, if it is armed: the time that it was set to, rounded up to a tick.
+    /// The time at which this alarm is due, if it is armed: as it was set, rounded up to a tick.
     pub fn due(&self, alarm: &Alarm) -> Option<Time> {
         self.wheel.due(alarm.0)
     }
@@ -89,7 +89,8 @@ impl<T: Copy> Timers<T> {
         }
     }
 
-    /// What is due at `now`, first things first. It is no longer armed then; its owner must set it again or clear it.
+    /// The owner of the next alarm that is due at `now`, the earliest first. The alarm is no longer armed
+    /// then; its owner must set it again or clear it.
     pub fn due_at(&mut self, now: Time) -> Option<T> {
         self.wheel.expire(now).map(|alarm| self.whose[alarm as usize])
     }

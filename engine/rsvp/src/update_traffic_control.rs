@@ -1,5 +1,6 @@
-//! UPDATE TRAFFIC CONTROL: RFC 2209 section 2.9. What the next hops on one interface ask for one sender, or for those
-//! that share, is merged and put before traffic control, which admits it at once or changes nothing.
+//! UPDATE TRAFFIC CONTROL: RFC 2209 section 2.9. The requests of the next hops on one interface for one
+//! sender, or for those that share, are merged and put before traffic control, which admits the sum at once
+//! or changes nothing.
 
 use crate::engine::{Env, Rsvp};
 use crate::lifetime::lifetime;
@@ -20,7 +21,7 @@ pub(crate) fn merge(a: &FlowSpec, b: &FlowSpec) -> Result<FlowSpec, Refusal> {
     a.merged(b).ok_or_else(|| Refusal::code(error::TRAFFIC_CONTROL, error::TC_SERVICE_CONFLICT))
 }
 
-/// The higher of two priorities; one that is stated counts more than none.
+/// The higher of two priorities; a stated priority counts more than none.
 pub(crate) fn higher(a: Option<Preemption>, b: Option<Preemption>) -> Option<Preemption> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.merged(b)),
@@ -28,19 +29,19 @@ pub(crate) fn higher(a: Option<Preemption>, b: Option<Preemption>) -> Option<Pre
     }
 }
 
-/// What a next hop asks, before it is kept.
+/// A next hop's request, before it is kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub nhop: NextHop,
     pub style: Style,
     pub flowspec: FlowSpec,
-    /// SE: the senders named, besides those that it asked for before.
+    /// SE: the senders that it names, besides those that it asked for before.
     pub filters: &'a [FilterSpec],
     pub priority: Option<Preemption>,
     pub refresh: Span,
 }
 
-/// What is due to one interface.
+/// The merged request for one interface.
 #[derive(Clone, Debug)]
 pub(crate) struct Due {
     style: Style,
@@ -51,7 +52,8 @@ pub(crate) struct Due {
 }
 
 impl<P: ProbeObserver> Rsvp<P> {
-    /// What the next hops of one interface ask together; with `new`, as if that hop had asked it. `None`: nothing.
+    /// The merged request of the next hops of one interface; with `new`, as if that request were kept
+    /// already. `None`: there is no request.
     pub(crate) fn due(&self, at: &TcsbKey, new: Option<&Asked<'_>>) -> Result<Option<Due>, Refusal> {
         let mut flowspec = new.map(|n| n.flowspec);
         let mut priority = new.and_then(|n| n.priority);
@@ -82,8 +84,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         Ok(flowspec.zip(style).map(due))
     }
 
-    /// Whether a request would meet another service for the same senders on its way upstream, here or on another
-    /// interface: error 21, value 1.
+    /// Refuses a request that would meet another service for the same senders on its way upstream, here or on
+    /// another interface: error 21, value 1.
     pub(crate) fn check_service(&self, at: &TcsbKey, new: &Asked<'_>) -> Result<(), Refusal> {
         let (sid, _, of) = *at;
         for id in self.rsbs.chain(&self.sessions[sid].rsbs) {
@@ -100,7 +102,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         Ok(())
     }
 
-    /// What traffic control is told besides: what the senders send together, and where they must be policed.
+    /// The other terms for traffic control: the senders' traffic together, and the places of policing.
     fn told(&mut self, at: &TcsbKey, due: &Due) -> ReservationTerms {
         let (sid, oif, of) = *at;
         let together = match (of, due.style) {
@@ -121,7 +123,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         ReservationTerms { path_te: together.tspec.unwrap_or(*due.flowspec.tspec()), police, priority: due.priority }
     }
 
-    /// `B_Police_Flag`: whether what is installed here does not serve what another interface has for the same senders.
+    /// `B_Police_Flag`: true if the reservation here does not serve a request on another interface for the
+    /// same senders.
     fn is_smaller_branch(&self, at: &TcsbKey, due: &Due) -> bool {
         let (sid, oif, of) = *at;
         if !self.sessions.key(sid).dst.is_multicast() {
@@ -135,10 +138,10 @@ impl<P: ProbeObserver> Rsvp<P> {
         })
     }
 
-    /// Puts what is due before traffic control.
+    /// Puts the merged request before traffic control.
     ///
     /// # Errors
-    /// [`Refused`]: what was there is there still.
+    /// [`Refused`]: the earlier reservation is unchanged.
     pub(crate) fn update_traffic_control<E: Env>(
         &mut self,
         now: Time,
@@ -195,7 +198,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         Ok(())
     }
 
-    /// What changed on one interface may have made the others branches that are smaller, or no longer.
+    /// Updates the other branches after a change on one interface: they may have become smaller branches.
     pub(crate) fn police_other_branches<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
         let sid = at.0;
         if self.sessions[sid].tcsbs.is_empty() || !self.sessions.key(sid).dst.is_multicast() {
@@ -207,8 +210,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Tells traffic control anew what the senders send and where they are policed; the reservation stays as it is. If
-    /// it refuses, it goes by what it was told before.
+    /// Tells traffic control the senders' traffic and the places of policing anew; the reservation stays as
+    /// it is. If traffic control refuses, the terms that it was told before stay.
     fn tell_anew<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
         let Some(id) = self.tcsbs.find(at) else { return };
         let Ok(Some(due)) = self.due(at, None) else { return };
@@ -220,18 +223,18 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// The senders of what an interface holds say something else about their traffic, or there are others.
+    /// Updates a reservation whose senders have changed, or have other Tspecs.
     pub(crate) fn senders_changed<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
         self.tell_anew(now, env, at);
     }
 
-    /// A sender is new, and shares what is there for all.
+    /// Adds a new sender to the reservations that it shares.
     pub(crate) fn sender_joins<E: Env>(&mut self, now: Time, env: &mut E, psb: BlockId<Psb>) {
         self.sum_follows(psb, true);
         self.tell_interfaces_of(now, env, psb);
     }
 
-    /// A sender says something else about its traffic, or is new to its interfaces.
+    /// Updates the reservations of a sender that has another Tspec, or is new to its interfaces.
     pub(crate) fn sender_changed<E: Env>(&mut self, now: Time, env: &mut E, psb: BlockId<Psb>) {
         let (sid, ..) = self.sender_of(psb);
         self.forget_sums(sid);
@@ -250,8 +253,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Requests have gone: what is left on the interface is put before traffic control, or all given back. A plane that
-    /// cannot shrink keeps the larger reservation.
+    /// Called after requests have gone: puts the rest on the interface before traffic control, or gives all
+    /// back. A plane that cannot shrink keeps the larger reservation.
     pub(crate) fn settle<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
         match self.due(at, None) {
             Ok(Some(due)) if self.tcsbs.find(at).is_some() => {
@@ -262,7 +265,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Gives back what traffic control holds, if anything.
+    /// Gives back the reservation that traffic control holds, if there is one.
     pub(crate) fn release_traffic_control<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
         let Some(id) = self.tcsbs.find(at) else { return };
         let gone = self.tcsbs.remove(&mut self.sessions[at.0].tcsbs, id);

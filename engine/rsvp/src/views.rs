@@ -1,4 +1,4 @@
-//! What people and tests may see of the engine: plain values, read from the state blocks, changing nothing.
+//! Views of the engine for people and tests: plain values, read from the state blocks.
 
 use crate::counters::RsvpCounters;
 use crate::engine::Rsvp;
@@ -23,7 +23,7 @@ pub struct SessionView {
     pub requests: usize,
     /// Local applications that receive.
     pub receivers: usize,
-    /// While flows of an earlier life of this node wait for their Path.
+    /// The time until which flows of an earlier life of this node wait for their Path.
     pub adopted_until: Option<Time>,
 }
 
@@ -34,25 +34,25 @@ pub struct PathView {
     pub session: Session,
     /// The sender.
     pub template: SenderTemplate,
-    /// Where its Paths come from.
+    /// The origin of its Paths.
     pub origin: Origin,
-    /// Where its packets go.
+    /// The outgoing interfaces of its packets.
     pub out: OutgoingInterfaces,
-    /// Multicast: whether its Paths come in by an interface that packets do not use; it is remembered and no more.
+    /// Multicast: true if its Paths come in by an interface that packets do not use; it is only remembered.
     pub remembered: bool,
-    /// What failed upstream, and until when that is remembered (RFC 2205 section 3.5).
+    /// The flowspec that failed upstream, and the end of its blockade (RFC 2205 section 3.5).
     pub blockade: Option<(FlowSpec, Time)>,
-    /// What it sends.
+    /// The sender's traffic.
     pub tspec: Tspec,
-    /// What the path can do, as far as here.
+    /// The properties of the path up to here.
     pub adspec: Option<Adspec>,
     /// R of the previous hop.
     pub refresh: Span,
     /// End of its life unless refreshed.
     pub expires: Time,
-    /// When we refresh it downstream.
+    /// The time of our next refresh downstream.
     pub refreshed_at: Time,
-    /// What we ask of the previous hop for it, and when we ask again.
+    /// Our request to the previous hop for it, and the time of its next refresh.
     pub request: Option<(FlowSpec, Time)>,
 }
 
@@ -65,23 +65,23 @@ pub struct ResvView {
     pub filters: Vec<FilterSpec>,
     /// The SCOPE of a wildcard request, if it came with one.
     pub scope: Option<Vec<IpAddr>>,
-    /// How it stands against others.
+    /// Its pre-emption priority.
     pub priority: Option<Preemption>,
-    /// Who asks.
+    /// The requester.
     pub next_hop: NextHop,
     /// Style.
     pub style: Style,
-    /// What is asked.
+    /// The flowspec asked for.
     pub flowspec: FlowSpec,
-    /// Whether somebody waits for a confirmation that has not been passed on.
+    /// True if a confirmation for it is outstanding.
     pub confirm: bool,
-    /// R of whoever asks.
+    /// R of the requester.
     pub refresh: Span,
     /// End of its life unless refreshed.
     pub expires: Time,
 }
 
-/// What an outgoing interface holds: asked, admitted, installed.
+/// The reservation of an outgoing interface: asked for, admitted, installed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TcView {
     /// The session.
@@ -90,35 +90,35 @@ pub struct TcView {
     pub style: Style,
     /// The senders: one for FF, those listed for SE, none for WF, which is for all.
     pub filters: Vec<FilterSpec>,
-    /// Where.
+    /// The outgoing interface.
     pub oif: IfIndex,
-    /// Where it is policed, and what its senders send together.
+    /// The places at which it is policed.
     pub police: Police,
-    /// What the senders send together (`Path_Te`).
+    /// The sum of the senders' traffic (`Path_Te`).
     pub path_te: Tspec,
-    /// What traffic control calls it.
+    /// Traffic control's handle of it.
     pub handle: RHandle,
-    /// What was asked of it last.
+    /// The flowspec last asked for.
     pub asked: FlowSpec,
-    /// What it admitted.
+    /// The flowspec that traffic control admitted.
     pub admitted: FlowSpec,
-    /// What its plane has, as last read back.
+    /// The flowspec in the plane, as last read back.
     pub installed: Option<FlowSpec>,
 }
 
-/// A neighbour, and how many states come from it.
+/// A neighbour, and the number of states that come from it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NeighbourView {
     /// Path states of which it is the previous hop.
     pub paths: usize,
     /// Reservation states that it asked for.
     pub reservations: usize,
-    /// Whether it is on the link, by its TTLs.
+    /// True if it is on the link, by its TTLs.
     pub direct: bool,
 }
 
 impl<P: ProbeObserver> Rsvp<P> {
-    /// Whether a session has a reservation here, or had one in an earlier life of this node that is not over.
+    /// True if a session has a reservation here, or one of an earlier life of this node has not expired.
     pub fn is_reserved(&self, session: &Session) -> bool {
         self.sessions.find(session).is_some_and(|id| {
             let state = &self.sessions[id];
@@ -171,7 +171,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         })
     }
 
-    /// All that outgoing interfaces hold.
+    /// All reservations of outgoing interfaces.
     pub fn traffic_control(&self) -> impl Iterator<Item = TcView> {
         self.tcsbs.iter().map(|(_, key, t)| TcView {
             session: self.sessions.key(key.0),
@@ -187,7 +187,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         })
     }
 
-    /// The neighbours that any state comes from, by the interface they are reached by.
+    /// The neighbours that any state comes from, by interface and address.
     pub fn neighbours(&self) -> Vec<(IfIndex, IpAddr, NeighbourView)> {
         let mut all: BTreeMap<(IfIndex, IpAddr), NeighbourView> = BTreeMap::new();
         for (_, _, psb) in self.psbs.iter() {
@@ -207,7 +207,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         all.into_iter().map(|((interface, addr), one)| (interface, addr, one)).collect()
     }
 
-    /// How many alarms are armed: at most one for each session, path state and reservation state.
+    /// The number of armed alarms: at most one for each session, path state, reservation state and neighbour,
+    /// and two more.
     pub fn alarms(&self) -> usize {
         self.timers.armed()
     }
@@ -217,8 +218,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         &self.counters
     }
 
-    /// A digest of all that is promised and known, without lifetimes, refresh times and counters: equal before and after
-    /// whatever was refused or dropped. It does not depend on the order in which states came.
+    /// A digest of all state, without lifetimes, refresh times and counters: equal before and after a message
+    /// that was refused or dropped. It does not depend on the order in which states came.
     pub fn digest(&self) -> u64 {
         let mut sum = 0u64;
         let mut add = |block: &dyn Fn(&mut Digest)| {

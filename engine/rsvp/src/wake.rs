@@ -1,4 +1,4 @@
-//! Time passes: refreshes go out, state that was not refreshed ends. RFC 2205 section 3.7, RFC 2209 section 2.11.
+//! Alarms: refreshes go out, state not refreshed ends. RFC 2205 section 3.7, RFC 2209 section 2.11.
 
 use crate::engine::{Env, Rsvp, Timer};
 use crate::io::Gone;
@@ -61,7 +61,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.timers.set(&mut rsb.alarm, at, Timer::Resv(id));
     }
 
-    /// Flows of this session are in the plane from an earlier life of this node.
+    /// Notes that flows of this session are in the plane from an earlier life of this node.
     pub(crate) fn adopted(&mut self, session: &Session, until: Time) {
         let Ok(sid) = self.session_for(session) else { return };
         let state = &mut self.sessions[sid];

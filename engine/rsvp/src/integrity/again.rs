@@ -1,12 +1,13 @@
-//! What a neighbour has dropped, because it had to challenge us first, is said again: RFC 2747 section 4.3.
+//! Messages that a neighbour dropped, as it had to challenge us first, are sent again: RFC 2747 section 4.3.
 //!
-//! Not in the same breath as the answer, but a moment after it: the neighbour may read what is addressed to it and what
-//! it only looks into from two sockets, and several of our messages may have made it ask. As long as it goes on asking,
-//! the moments grow; so a contact costs few messages, whatever is lost or overtaken on the way.
+//! They are sent a moment after the answer and not with it: the neighbour may read messages to itself and
+//! messages with the Router Alert option from two sockets, and several of our messages may have made it ask.
+//! As long as it goes on asking, the moments grow; so a contact costs few messages, however many are lost or
+//! overtaken on the way.
 //!
-//! A challenge cannot be signed, so that anybody can send one. It brings back what was sent in the last two seconds, so
-//! many messages a second on an interface at most, and each a few times. What else we keep up there waits until the
-//! neighbour has said something *signed* ([`crate::catch_up`]).
+//! A challenge cannot be signed, so that any node can send one. It brings back the messages of the last two
+//! seconds, with a limit on messages per second on an interface, and each only a few times. The rest of our
+//! state there waits until the neighbour has sent a *signed* message ([`crate::catch_up`]).
 
 use super::bucket::Bucket;
 use crate::catch_up::Kept;
@@ -22,36 +23,36 @@ use terms::probe::ProbeObserver;
 use terms::{FilterSpec, IfIndex, Session, Span, Time};
 use wire::{Message, MessageType, Outline};
 
-/// Most messages an interface that are kept to be said again, and for how long.
+/// Most messages of an interface that are kept to be sent again, and the time for which they are kept.
 const MOST_LATELY: (usize, Span) = (64, Span::from_secs(2));
 
 /// Most neighbours whose challenges are remembered; challenges are not signed.
 const MOST_ASKING: usize = 64;
 
-/// From an answer until what was missed is said, and the longest that this grows to, fourfold each time.
+/// The pause between an answer and the repeated messages, and its maximum; it grows fourfold each time.
 pub(super) const MOMENT: (Span, Span) = (Span::from_millis(2), Span::from_millis(512));
 
-/// How many challenges at once, and how often after that, may make us say again across one interface what was missed.
+/// The burst of challenges that lead to repeated messages on one interface, and the interval of further ones.
 const RATION: (u64, Span) = (8, Span::from_millis(500));
 
-/// How many messages at once, and how often after that, are said again across one interface: with it, whoever forges
-/// challenges makes us send sixteen messages a second.
+/// The burst of repeated messages on one interface, and the interval of further ones: after the burst, forged
+/// challenges make us send sixteen messages a second.
 const MESSAGES: (u64, Span) = (256, Span::from_micros(62_500));
 
-/// Most state that is remembered to have been said again; what is beyond is said once more.
+/// Most states that are remembered as sent again; those beyond it are sent once more.
 const MOST_KEPT: usize = 1024;
 
-/// How often one message is said again.
+/// Most repetitions of one message.
 const MOST_AGAIN: u8 = 4;
 
-/// What is there to be said again, and to whom.
+/// The messages to be sent again, and the neighbours that need them.
 #[derive(Default)]
 pub(super) struct Again {
-    /// What was sent lately, unsigned.
+    /// The messages sent lately, unsigned.
     lately: BTreeMap<IfIndex, VecDeque<Sent>>,
     asking: BTreeMap<(IfIndex, IpAddr), Asking>,
     rations: BTreeMap<IfIndex, (Bucket, Bucket)>,
-    /// How often the message that is being said was said before.
+    /// The number of times that the message being sent was sent before.
     before: u8,
     alarm: Alarm,
 }
@@ -60,26 +61,27 @@ struct Sent {
     at: Time,
     kind: MessageType,
     unsigned: Datagram,
-    /// How often it was said again.
+    /// The number of its repetitions so far.
     again: u8,
 }
 
 /// A neighbour that has challenged us.
 struct Asking {
-    /// When it last did, which address of ours it asked, and by which cookie.
+    /// The time of its last challenge, our address that it challenged, and its cookie.
     at: Time,
     own: IpAddr,
     cookie: Vec<u8>,
-    /// When it hears again what it missed, and how long after the challenge that is.
+    /// The time at which the missed messages are sent again, and the pause between challenge and repetition.
     due: Time,
     moment: Span,
-    /// What it heard again, until something signed by it tells that it is there; then it hears the rest.
+    /// The states that were sent again, kept until a signed message proves that the neighbour is there; then
+    /// it gets the rest.
     owed: Option<Kept>,
     heard: bool,
 }
 
 impl Again {
-    /// Keeps what was just sent, as it was before it was signed.
+    /// Keeps a message that was just sent, as it was before it was signed.
     pub fn remember(&mut self, now: Time, at: IfIndex, kind: MessageType, unsigned: Datagram) {
         let lately = self.lately.entry(at).or_default();
         while lately.len() >= MOST_LATELY.0 || lately.front().is_some_and(|s| now.since(s.at) > MOST_LATELY.1) {
@@ -96,7 +98,8 @@ impl Again {
         self.asking.retain(|(at, _), _| *at != interface);
     }
 
-    /// A neighbour asks. Whether it is to be answered: not if it has just been, and has not heard yet what it missed.
+    /// Takes a neighbour's challenge. True if it is to be answered: not if the same challenge was just
+    /// answered and the repetition is still due.
     fn asked(&mut self, now: Time, from: &Arrival, cookie: &[u8]) -> bool {
         let settled = |a: &Asking| a.due == Time::FOREVER && now.since(a.at) > MOST_LATELY.1;
         let ours = (from.iif, from.src);
@@ -133,8 +136,9 @@ impl Again {
         !answered
     }
 
-    /// A neighbour that is due: where it is, and what it has missed. What carries state is said up to the last word, so
-    /// that the last word stays the last; of the rest only what was sent before we answered.
+    /// A neighbour that is due: its interface, its address, and the messages that it has missed. Of those
+    /// that carry state, all go again up to the very last, so that the order stays; of the others only those
+    /// sent before our answer.
     fn due(&mut self, now: Time) -> Option<(IfIndex, IpAddr, VecDeque<Sent>)> {
         loop {
             let (&(interface, peer), asking) = self.asking.iter_mut().find(|(_, a)| a.due <= now)?;
@@ -167,7 +171,8 @@ impl Again {
 }
 
 impl<P: ProbeObserver> Rsvp<P> {
-    /// Somebody has dropped what we sent, and hears it again soon. Whether it is to be answered.
+    /// Takes the challenge of a neighbour that has dropped our messages, and schedules their repetition. True
+    /// if the challenge is to be answered.
     pub(super) fn asked(&mut self, now: Time, from: &Arrival, cookie: &[u8]) -> bool {
         let answer = self.security.again.asked(now, from, cookie);
         let next = self.security.again.next();
@@ -177,8 +182,9 @@ impl<P: ProbeObserver> Rsvp<P> {
         answer
     }
 
-    /// Neighbours that have challenged us hear again what they missed: what was sent in the last moments goes out once
-    /// more, with new numbers (tears, errors and confirmations too, which no refresh would bring back).
+    /// Sends neighbours that have challenged us the messages that they missed: those of the last moments go
+    /// out again, with new sequence numbers (tears, errors and confirmations too, which no refresh would
+    /// repeat).
     pub(crate) fn again_alarm(&mut self, now: Time) {
         self.timers.clear(&mut self.security.again.alarm);
         while let Some((interface, peer, missed)) = self.security.again.due(now) {
@@ -203,7 +209,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// A neighbour has said something signed: if it asked before, it hears what else we keep up there.
+    /// Notes a signed message of a neighbour: if it challenged us before, it now gets the rest of our state.
     pub(super) fn heard_signed(&mut self, now: Time, interface: IfIndex, peer: IpAddr) {
         let Some(asking) = self.security.again.asking.get_mut(&(interface, peer)) else { return };
         asking.heard = true;
@@ -220,13 +226,13 @@ fn carries_state(kind: MessageType) -> bool {
     matches!(kind, MessageType::Path | MessageType::Resv | MessageType::PathTear | MessageType::ResvTear)
 }
 
-/// Who says a message, as authentication sees it: the hop that it names, or where it comes from.
+/// The sender of a message, as authentication sees it: the hop that it names, or else its IP source.
 fn sender(datagram: &Datagram) -> IpAddr {
     let hop = Outline::read(&datagram.bytes).ok().and_then(|outline| outline.hop);
     hop.map_or(datagram.src, |hop| hop.addr)
 }
 
-/// The state that a message of ours keeps up: whether it is path state, and whose.
+/// The states that a message of ours refreshes: true for path state, the session, and the sender.
 fn keeps(bytes: &[u8]) -> Vec<(bool, Session, Option<FilterSpec>)> {
     match Message::parse(bytes) {
         Ok(Message::Path(m)) => m.sender.ports().map(|sender| (true, m.session, Some(sender))).into_iter().collect(),

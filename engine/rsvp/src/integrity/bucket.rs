@@ -1,4 +1,4 @@
-//! A token bucket against floods: so many at once, then so many a second.
+//! A token bucket against floods: a burst, and then a steady rate.
 
 use terms::{Span, Time};
 
@@ -11,12 +11,12 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// Full, with `most` tokens; one more comes `every` so often.
+    /// A full bucket of `most` tokens, which gains one per `every`.
     pub fn new(most: u64, every: Span) -> Bucket {
         Bucket { tokens: most, most, every, since: Time::ZERO }
     }
 
-    /// Takes one, if there is one.
+    /// Takes one token; false if there is none.
     pub fn take(&mut self, now: Time) -> bool {
         let came = now.since(self.since).as_nanos() / self.every.as_nanos().max(1);
         if came > 0 {

@@ -1,4 +1,4 @@
-//! A message comes in on an interface that wants it signed: RFC 2747 section 4.2.
+//! A message comes in on an interface that requires signatures: RFC 2747 section 4.2.
 
 use super::handshake::Asked;
 use super::replay::Window;
@@ -12,31 +12,31 @@ use terms::probe::ProbeObserver;
 use terms::{IfIndex, Time};
 use wire::{Message, MessageType, Outline};
 
-/// What becomes of a message.
+/// The result of the check of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Checked {
     /// It may be read.
     Good,
     /// It is dropped, for this reason.
     Bad(&'static str),
-    /// It was between our authentication and theirs, and is done with.
+    /// It was a step of the handshake, and needs no further handling.
     Done,
 }
 
-/// Why a sender's number is not taken.
+/// The reason why a sender's number is not taken.
 pub(super) const STALE: &str = "INTEGRITY with a sequence number that was seen, or is too old";
 
 const UNSIGNED: &str = "no INTEGRITY where it is required";
 const FORGED: &str = "INTEGRITY with a wrong digest";
 const OURS: &str = "our own address as the hop: a loop";
 
-/// That the digest of a message is right by the keys of this generation.
+/// A proof that the digest of a message is right by the keys of this generation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Proof(u64);
 
 impl<P: ProbeObserver> Rsvp<P> {
-    /// Authenticates a message before it waits: what is not signed by a key of its sender never does. `Ok(None)`: its
-    /// interface asks for nothing.
+    /// Authenticates a message before it is queued, so that no message waits unless a key of its sender
+    /// signed it. `Ok(None)`: its interface requires nothing.
     pub(crate) fn authentic(&mut self, now: Time, from: &Arrival, bytes: &[u8]) -> Result<Option<Proof>, &'static str> {
         if self.security.shields.on(from.iif).is_none() || !self.speaks_on(from.iif) {
             return Ok(None);
@@ -56,8 +56,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// The messages of a Bundle to us, with the TTL of each, where each has to be signed by itself (RFC 2961 section 3.1);
-    /// none of one that cannot be read.
+    /// The messages of a Bundle to us, with the TTL of each, if the interface requires that each is signed by
+    /// itself (RFC 2961 section 3.1); none of a Bundle that cannot be read.
     pub(crate) fn signed_apart<'a>(&mut self, from: &Arrival, bytes: &'a [u8]) -> Option<Vec<(u8, &'a [u8])>> {
         let bundle = bytes.get(1) == Some(&MessageType::Bundle.number());
         if !bundle || self.security.shields.on(from.iif).is_none() || !self.speaks_on(from.iif) {
@@ -73,7 +73,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         Some(bundle.messages().map(|message| (ttl(message), message)).collect())
     }
 
-    /// Whether a message may be read at all. Nothing is remembered of one that fails, but for a count.
+    /// Decides if a message may be read at all. One that fails leaves nothing but a count.
     pub(crate) fn authenticated(&mut self, now: Time, from: &Arrival, bytes: &[u8]) -> Checked {
         let Some(shield) = self.security.shields.on(from.iif) else { return Checked::Good };
         // It was found to be signed by these keys, and its number was taken, before it waited.
@@ -165,7 +165,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         true
     }
 
-    /// Counts a message that was dropped for its authentication. Floods of them are counted and not told.
+    /// Counts a message that was dropped for its authentication. Events about floods of them are rationed.
     pub(crate) fn drop_unauthenticated(&mut self, now: Time, iif: IfIndex, src: IpAddr, why: &'static str) {
         *self.counters.dropped.entry(why).or_insert(0) += 1;
         if self.security.events.take(now) {
@@ -173,7 +173,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// The last key shared with a neighbour is over and goes on being used (RFC 2747 section 5.3).
+    /// Reports that the last key shared with a neighbour has expired and stays in use (RFC 2747 section 5.3).
     pub(super) fn key_overdue(&mut self, now: Time, interface: IfIndex, addr: IpAddr, key_id: u64) {
         if self.security.events.take(now) {
             self.say(Event::Neighbour { interface, addr, news: NeighbourNews::KeyOverdue { key_id } });

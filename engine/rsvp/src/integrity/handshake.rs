@@ -1,9 +1,9 @@
-//! The integrity handshake: RFC 2747 section 4.3. A challenge goes to a sender whose numbers we do not know; its
-//! signed answer tells them.
+//! The integrity handshake: RFC 2747 section 4.3. A challenge goes to a sender whose sequence numbers we do
+//! not know; its signed answer contains one.
 //!
-//! A challenge leaves nothing behind here: its cookie is a digest of whom it is for and when, under a secret of this
-//! life, so that any number of forged messages costs no memory. Answers to challenges of others are rationed, as anybody
-//! can send one.
+//! A challenge leaves no state here: its cookie is a digest of the sender and the time, under a secret of
+//! this life, so that any number of forged messages costs no memory. Answers to challenges of others are
+//! rationed, as any node can send a challenge.
 
 use super::check::Checked;
 use crate::engine::Rsvp;
@@ -15,18 +15,19 @@ use terms::probe::ProbeObserver;
 use terms::{IfIndex, Span, Time};
 use wire::{Builder, Challenge, Message, MessageType};
 
-/// How long a challenge may be answered, and how long until the same sender is challenged again.
+/// The time in which a challenge may be answered, and the time until the same sender is challenged again.
 pub(super) const PATIENCE: Span = Span::from_secs(2);
 
-/// The longest cookie of others that we sign.
+/// The longest cookie of a challenge that we answer, in bytes.
 const LONGEST_COOKIE: usize = 64;
 
-/// What a cookie stands for.
+/// The challenge that a cookie stands for.
 #[derive(Clone, Copy)]
 pub(super) enum Asked {
-    /// Somebody was never heard: within this span of [`PATIENCE`]. Nothing is kept of the question.
+    /// A challenge to a sender never heard, in this interval of [`PATIENCE`]. It leaves no state here.
     Stranger(Time),
-    /// A sender that we know: at this very time, which is kept, so that an answer to an earlier question is none.
+    /// A challenge to a known sender, at exactly this time. The time is kept, so that an answer to an earlier
+    /// challenge is not accepted.
     Known(Time),
 }
 
@@ -43,7 +44,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Somebody does not know where our numbers are. It has dropped what we sent, and hears it again.
+    /// Answers a challenge. The challenger does not know our sequence numbers and has dropped our messages;
+    /// they are sent to it again.
     pub(super) fn challenge_arrives(&mut self, now: Time, from: &Arrival, bytes: &[u8]) -> Checked {
         let message = match Message::parse(bytes) {
             Ok(Message::IntegrityChallenge(message)) => message,
@@ -83,7 +85,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         Checked::Done
     }
 
-    /// The answer to a challenge: its digest is right, its cookie has to be.
+    /// Checks the cookie in the answer to a challenge; its digest is right already.
     pub(super) fn response_arrives(&mut self, now: Time, from: &Arrival, bytes: &[u8]) -> Checked {
         let Ok(Message::IntegrityResponse(message)) = Message::parse(bytes) else {
             return Checked::Bad("an Integrity Response that cannot be read");
@@ -134,7 +136,7 @@ mod tests {
     use super::*;
     use crate::io::Config;
 
-    /// Who sees the jitter of refreshes learns nothing of cookies: these come from chance of their own.
+    /// The jitter of refreshes reveals nothing about cookies: these come from random numbers of their own.
     #[test]
     fn cookies_hang_on_the_secret_and_not_on_the_seed() {
         let cookie = |first: u64| {

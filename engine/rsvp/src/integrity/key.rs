@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::{IfIndex, Span, Time};
 
-/// What an interface asks of messages.
+/// The authentication that an interface requires of messages.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum AuthMode {
     /// Nothing: messages are neither signed nor checked.
@@ -15,12 +15,12 @@ pub enum AuthMode {
     Keys(KeyTable),
 }
 
-/// How a digest is made.
+/// The algorithm of a digest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Algorithm {
-    /// HMAC-SHA-256, 32 bytes: what `sluice` makes keys for.
+    /// HMAC-SHA-256, 32 bytes: `sluice` makes keys for this one.
     HmacSha256,
-    /// HMAC-SHA1, 20 bytes, for peers that know nothing better.
+    /// HMAC-SHA1, 20 bytes, for peers that have no stronger one.
     HmacSha1,
     /// HMAC-MD5 (RFC 2104), 16 bytes, the baseline of RFC 2747 section 6.
     HmacMd5,
@@ -28,12 +28,13 @@ pub enum Algorithm {
 
 /// A key, shared with one neighbour or with all on the link.
 ///
-/// A key that several share lets each of them speak for any other (RFC 6411): one key for each neighbour is better.
+/// A key that several nodes share lets each of them speak for any other (RFC 6411): one key for each
+/// neighbour is better.
 #[derive(Clone, PartialEq, Eq)]
 pub struct IntegrityKey {
     /// Key Identifier, 48 bits.
     pub id: u64,
-    /// How it signs.
+    /// The algorithm that it signs with.
     pub algorithm: Algorithm,
     /// The secret.
     pub secret: Vec<u8>,
@@ -45,19 +46,20 @@ pub struct IntegrityKey {
     pub until: Time,
 }
 
-/// The keys of an interface, and how strict it is.
+/// The keys of an interface, and the strictness of its checks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyTable {
     keys: Vec<IntegrityKey>,
-    /// How many sequence numbers below the highest one are still taken, each once (RFC 2747 section 4.2): 1 to 64; with
-    /// 1 messages must come in order.
+    /// The number of sequence numbers below the highest one that are still taken, each once (RFC 2747 section
+    /// 4.2): 1 to 64; with 1 messages must come in order.
     pub window: u32,
-    /// Whether a sender that is heard for the first time is challenged to prove that its sequence number is fresh
-    /// (RFC 2747 section 4.3). Without it, whoever recorded a message before our restart can play it back once.
+    /// If true, a sender that is heard for the first time is challenged to prove that its sequence number is
+    /// fresh (RFC 2747 section 4.3). If false, an attacker who recorded a message before our restart can play
+    /// it back once.
     pub handshake: bool,
-    /// Whether senders that refuse to be challenged (no Handshake Flag) are taken without.
+    /// If true, senders that refuse to be challenged (no Handshake Flag) are taken without a challenge.
     pub unwilling: bool,
-    /// How much later or earlier than its lifetime a key of others may arrive: the difference of clocks.
+    /// The tolerance for clock differences: a neighbour's key is taken so much before and after its lifetime.
     pub skew: Span,
 }
 
@@ -67,7 +69,7 @@ pub const MOST_KEYS: usize = 1024;
 /// Largest Key Identifier.
 pub const MOST_KEY_ID: u64 = (1 << 48) - 1;
 
-/// Why keys make no table.
+/// The reason why keys do not make a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadKeys {
     /// There is none.
@@ -76,7 +78,7 @@ pub enum BadKeys {
     TooMany,
     /// A Key Identifier is above 48 bits.
     Id(u64),
-    /// Two keys of one identifier may be meant by one neighbour.
+    /// Two keys for one neighbour have the same identifier.
     Twice(u64),
     /// A secret is empty.
     Empty(u64),
@@ -124,8 +126,8 @@ impl IntegrityKey {
 }
 
 impl AuthMode {
-    /// The same by a clock that calendar time is ahead of by so many nanoseconds: lifetimes of keys are calendar time, and what
-    /// the engine is told is the node's own.
+    /// The same keys with lifetimes by the node's own clock, which calendar time is ahead of by `ahead_ns`
+    /// nanoseconds: lifetimes of keys are calendar time, and the engine's inputs carry the node's own.
     #[must_use]
     pub fn by_clock(&self, ahead_ns: i64) -> AuthMode {
         let AuthMode::Keys(table) = self else { return self.clone() };
@@ -142,7 +144,8 @@ impl AuthMode {
 }
 
 impl KeyTable {
-    /// Out of keys; strict: handshake required, 64 sequence numbers of reordering, two seconds of clock difference.
+    /// A strict table of these keys: handshake required, 64 sequence numbers of reordering, two seconds of
+    /// clock difference.
     ///
     /// # Errors
     /// [`BadKeys`].
@@ -174,18 +177,18 @@ impl KeyTable {
     }
 }
 
-/// A key table with its digests ready to begin.
+/// A key table with a prepared digest for each key.
 pub(super) struct Shield {
     pub table: KeyTable,
     macs: Vec<Mac>,
 }
 
-/// A key and its digest.
+/// A key and its prepared digest.
 #[derive(Clone, Copy)]
 pub(super) struct Ready<'a> {
     pub key: &'a IntegrityKey,
     pub mac: &'a Mac,
-    /// Whether its lifetime is over and only the lack of another keeps it in use (RFC 2747 section 5.3).
+    /// True if its lifetime is over and it stays in use only for lack of another (RFC 2747 section 5.3).
     pub overdue: bool,
 }
 
@@ -200,16 +203,16 @@ impl Shield {
         all.filter(move |(k, _)| k.is_for(peer)).map(|(key, mac)| Ready { key, mac, overdue: false })
     }
 
-    /// The key to sign with: of those valid the one made for this neighbour, and then the youngest. If all are over, the
-    /// one that lasted longest.
+    /// The key to sign with: of those valid, one made for this neighbour first, and then the youngest. If all
+    /// have expired, the one that lasted longest.
     pub fn signing(&self, peer: IpAddr, now: Time) -> Option<Ready<'_>> {
         let valid = self.of_peer(peer).filter(|r| r.key.is_valid(now, Span::ZERO));
         let best = valid.max_by_key(|r| (r.key.peer.is_some(), r.key.from));
         best.or_else(|| self.last(peer, now))
     }
 
-    /// Whom a message for whoever is next on the link has to be signed for: the one neighbour that there are keys for,
-    /// or else all of them (the unspecified address, which only keys for all are for).
+    /// The neighbour to sign a message for if the next node on the link is unknown: the one neighbour that
+    /// there are keys for, or else all of them (the unspecified address, which only keys for all are for).
     pub fn only_peer(&self) -> IpAddr {
         const ALL: IpAddr = IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED);
         let mut peers = self.table.keys.iter().filter_map(|k| k.peer);
@@ -217,7 +220,7 @@ impl Shield {
         if peers.all(|p| p == first) { first } else { ALL }
     }
 
-    /// The key that a neighbour signed with, if it may.
+    /// The key that a neighbour signed with, if that is allowed now.
     pub fn signed_by(&self, peer: IpAddr, id: u64, now: Time) -> Result<Ready<'_>, &'static str> {
         let Some(found) = self.of_peer(peer).find(|r| r.key.id == id) else {
             return Err("INTEGRITY by a key that is not known here for this neighbour");
@@ -257,12 +260,12 @@ impl Shields {
         self.own.insert(interface, shield(auth));
     }
 
-    /// The keys of an interface; `None`: it asks for none.
+    /// The keys of an interface; `None`: it requires no signatures.
     pub fn on(&self, interface: IfIndex) -> Option<&Shield> {
         self.own.get(&interface).unwrap_or(&self.everywhere).as_ref()
     }
 
-    /// Whether any interface asks for keys.
+    /// True if any interface requires signed messages.
     pub fn any(&self) -> bool {
         self.everywhere.is_some() || self.own.values().any(Option::is_some)
     }
@@ -280,7 +283,7 @@ mod tests {
     use super::*;
     use alloc::vec;
 
-    /// A key of 2026 on a node that booted in 1970 and was told the time later: good from then on, and not before.
+    /// A key of 2026 on a node whose clock began in 1970 and was set later: valid only from then on.
     #[test]
     fn keys_are_dated_by_the_calendar() {
         const YEAR: u64 = 365 * 86_400 * 1_000_000_000;

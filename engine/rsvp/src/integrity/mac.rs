@@ -10,7 +10,7 @@ use sha2::Sha256;
 /// Longest digest, bytes.
 pub(super) const LONGEST: usize = 32;
 
-/// A digest that has taken its key in and nothing else: to be copied for each message.
+/// A digest that has absorbed its key and nothing else; it is copied for each message.
 #[derive(Clone)]
 pub(super) enum Mac {
     Sha256(Box<Hmac<Sha256>>),
@@ -48,7 +48,7 @@ impl Mac {
         out
     }
 
-    /// Whether this is their digest. It takes as long for a wrong one as for the right one.
+    /// True if this is the digest of the parts. It takes as long for a wrong digest as for the right one.
     pub fn verify(&self, parts: &[&[u8]], digest: &[u8]) -> bool {
         match self {
             Mac::Sha256(mac) => fed(&**mac, parts).verify_slice(digest).is_ok(),

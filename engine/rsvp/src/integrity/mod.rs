@@ -1,21 +1,23 @@
 //! RSVP cryptographic authentication: RFC 2747, with the message types of RFC 3097.
 //!
-//! A message that must be signed is checked before anything else looks at it ([`check`]): key, digest, then whether its
-//! sequence number is new. What fails is dropped and counted; it changes nothing and is answered by nothing. A sender
-//! that was never heard, or that seems to have gone back in its numbers, is challenged ([`handshake`]) to prove that what
-//! it says is fresh. What we send is signed on its way out ([`seal`]).
+//! A message that must be signed is checked before any other part reads it ([`check`]): key, digest, then its
+//! sequence number, which must be new. A message that fails is dropped and counted; it changes no state and
+//! gets no answer. A sender that was never heard, or whose numbers seem to have gone back, is challenged
+//! ([`handshake`]) to prove that its messages are fresh. Our own messages are signed on their way out
+//! ([`seal`]).
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `key` | keys, their lifetimes, who shares them |
+//! | `key` | keys, their lifetimes, the neighbours that share them |
 //! | `mac` | HMAC over SHA-256, SHA-1, MD5 |
 //! | `replay` `sequence` | numbers of others, and our own |
-//! | `check` `handshake` `seal` | a message comes, a challenge or its answer comes, a message goes |
-//! | `again` | what a neighbour dropped before our answer |
-//! | `signer` | a key in the hands of who is no node |
+//! | `check` `handshake` `seal` | a message comes in, a challenge or its answer comes in, a message goes out |
+//! | `again` | repetition of messages that a neighbour dropped before our answer |
+//! | `signer` | signatures of tools that are no node |
 //!
-//! What it does not do (RFC 4230): the IP header is not covered, so a message is bound to the interface that it came in
-//! on and to the neighbour that its RSVP_HOP names; nothing is kept secret; who shares a key can speak for all who do.
+//! Limits (RFC 4230): the IP header is not covered, so a message is bound to the interface that it came in on
+//! and to the neighbour that its RSVP_HOP names; contents are not secret; each holder of a key can speak for
+//! all who share it.
 
 mod again;
 pub(crate) mod bucket;
@@ -44,42 +46,42 @@ use replay::Window;
 use sequence::Sequences;
 use terms::{IfIndex, Span, Time};
 
-/// Most senders (by interface, address and key) whose numbers are remembered. Each has shown that it has a key.
+/// Most senders (by interface, address and key) whose numbers are remembered. Each has proved its key.
 const MOST_SENDERS: usize = 4096;
 
-/// How long a sender has said nothing when its place may be given to another.
+/// The time of silence after which a sender's place may be given to another.
 const SILENT: Span = Span::from_secs(600);
 
-/// Most senders never heard that are remembered, for the moment that they need for an answer.
+/// Most senders never heard that are remembered, until they can have answered.
 const MOST_STRANGERS: usize = 32;
 
-/// All that authentication remembers.
+/// The state of authentication.
 pub(crate) struct Security {
     shields: Shields,
-    /// Grows whenever keys change: what was proved by the keys before is proved again.
+    /// The generation of the keys: it grows when keys change, and a proof by an older one does not count.
     generation: u64,
     senders: BTreeMap<(IfIndex, IpAddr, u64), Sender>,
     sequences: Sequences,
-    /// Makes challenge cookies that nobody can guess and that nobody needs to remember.
+    /// The key of challenge cookies: others cannot guess them, and we need not remember them.
     cookies: Mac,
     /// Challenges to senders never heard.
     challenges: Bucket,
-    /// The last of them, and when: one challenge for all that a sender says in one breath.
+    /// The senders last challenged, and when: a quick succession of messages leads to one challenge.
     strangers: VecDeque<((IfIndex, IpAddr, u64), Time)>,
-    /// Answers to challenges, which anybody can send.
+    /// Answers to challenges; any node can send a challenge.
     responses: Bucket,
     /// Events about messages that were dropped here.
     events: Bucket,
-    /// What neighbours have dropped because they had to challenge us first.
+    /// Messages that neighbours have dropped because they had to challenge us first.
     again: Again,
 }
 
-/// A sender that has shown that it has the key.
+/// A sender that has proved that it has the key.
 struct Sender {
     window: Window,
-    /// When it was last asked to prove that its numbers are fresh, if it has not answered.
+    /// The time of the last challenge, if it has not been answered.
     challenged: Option<Time>,
-    /// When it last said something signed.
+    /// The time of its last signed message.
     heard: Time,
 }
 
@@ -113,13 +115,13 @@ impl Security {
         }
     }
 
-    /// Cookies are made with another secret from now on.
+    /// Sets the secret that cookies are made with from now on.
     pub fn set_secret(&mut self, secret: [u64; 4]) {
         self.cookies = cookies(secret);
     }
 
-    /// The keys of an interface change. What its senders have shown stays: it hangs on the keys' identifiers, and a
-    /// secret that is given a new meaning shows in the digest.
+    /// Changes the keys of an interface. Senders stay admitted if the new keys have the identifiers that they
+    /// used; a changed secret shows in the digest.
     pub fn set(&mut self, interface: IfIndex, auth: &AuthMode) {
         self.shields.set(interface, auth);
         self.generation += 1;
@@ -129,13 +131,13 @@ impl Security {
         });
     }
 
-    /// An interface is gone: whoever comes by its number next is another.
+    /// Forgets an interface that is gone: the next one with its number is another.
     pub fn forget(&mut self, interface: IfIndex) {
         self.senders.retain(|(at, _, _), _| *at != interface);
         self.again.forget(interface);
     }
 
-    /// Whether a sender never heard is to be challenged: not if it has just been.
+    /// True if a sender never heard is to be challenged: it has not been challenged just before.
     fn strange(&mut self, now: Time, at: (IfIndex, IpAddr, u64)) -> bool {
         self.strangers.retain(|(_, t)| now.since(*t) < again::MOMENT.0);
         let new = self.strangers.iter().all(|(who, _)| *who != at);
@@ -155,12 +157,12 @@ impl Security {
         self.sequences.failed(now);
     }
 
-    /// When numbers have to be asked for again after a failure.
+    /// The time at which numbers are requested again after a failure.
     pub fn wake_at(&self) -> Option<Time> {
         self.sequences.wake_at().filter(|_| self.shields.any())
     }
 
-    /// Sequence numbers to reserve, if it is time.
+    /// The bound up to which to reserve sequence numbers, if it is time.
     pub fn reserve(&mut self, now: Time) -> Option<u64> {
         if self.shields.any() { self.sequences.ask(now) } else { None }
     }

@@ -1,9 +1,9 @@
-//! Which sequence numbers of a sender were seen: RFC 2747 section 4.2, with a window for messages that overtake others.
+//! The sequence numbers seen of a sender: RFC 2747 section 4.2, with a window for reordered messages.
 
 /// Most numbers below the highest that a window remembers.
 pub(super) const WIDEST: u32 = 64;
 
-/// The highest number seen, and which of those just below it.
+/// The highest number seen, and the set of those seen just below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Window {
     high: u64,
@@ -12,7 +12,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// A sender begins with this number: nothing below it is taken, for it may be of any time.
+    /// The window of a sender that begins with this number: no number below it is taken, as that message may
+    /// be of any age.
     pub fn new(first: u64) -> Window {
         Window { high: first, seen: u64::MAX }
     }

@@ -1,4 +1,4 @@
-//! A message goes out signed: RFC 2747 section 4.1.
+//! Signing of outgoing messages: RFC 2747 section 4.1.
 
 use super::mac::Mac;
 use crate::engine::Rsvp;
@@ -15,16 +15,16 @@ use wire::object::HEADER;
 /// Handshake Flag as Cisco IOS sends it; RFC 2747 draws it as 0x80. Both are understood on receipt.
 const HANDSHAKE: u8 = 0x01;
 
-/// What goes in front of the digest: the object's header, flags, Key Identifier, Sequence Number.
+/// Bytes in front of the digest: the object's header, flags, Key Identifier, Sequence Number.
 const HEAD: usize = HEADER + 16;
 
-/// Why a message was not sent.
+/// The reason why a message was not sent.
 const NO_KEY: &str = "our own message: no key for its neighbour";
 const NO_NUMBER: &str = "our own message: no sequence number is reserved for it";
 const TOO_LONG: &str = "our own message would be too long";
 
 impl<P: ProbeObserver> Rsvp<P> {
-    /// Signs a message where its interface wants that. `None`: it cannot be sent; why is counted.
+    /// Signs a message if its interface requires that. `None`: it cannot be sent, and the reason is counted.
     pub(crate) fn sealed(&mut self, now: Time, kind: MessageType, datagram: Datagram) -> Option<Datagram> {
         let Some(interface) = self.leaves_by(&datagram) else { return Some(datagram) };
         let Some(shield) = self.security.shields.on(interface) else { return Some(datagram) };
@@ -70,8 +70,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// The interface that a message leaves by. Where the routing table decides, it is the one whose address the message
-    /// goes out with.
+    /// The interface that a message leaves by. If the routing table decides, it is the interface that has the
+    /// message's source address.
     pub(crate) fn leaves_by(&self, datagram: &Datagram) -> Option<IfIndex> {
         datagram.oif.or_else(|| {
             let mut all = self.interfaces.iter();

@@ -1,14 +1,15 @@
 //! Our own sequence numbers: RFC 2747 section 3.1. They only grow, and no number is used in two lives of this node.
 //!
-//! They begin at the time in nanoseconds, and count messages: as long as fewer than 10^9 messages a second leave and the
-//! clock does not go backwards between two lives, that alone is enough. Against a clock that does, a driver keeps on disk
-//! what it has reserved: nothing is sent with a number that was not reserved before.
+//! They begin at the time in nanoseconds, and count messages: as long as fewer than 10^9 messages a second
+//! leave and the clock does not go backwards between two lives, that alone is enough. Against a clock that
+//! does, a driver keeps the reserved numbers on disk: no message gets a number that was not reserved.
 
 use terms::{Span, Time};
 
-/// How many numbers are reserved at a time.
+/// The count of numbers that are reserved at a time.
 pub(super) const BLOCK: u64 = 1 << 20;
-/// How long after a failure they are asked for again: at first, and at most after many failures in a row.
+/// The pause after a failed reservation before the next request: after the first failure, and at most after
+/// many in a row.
 const AGAIN: Span = Span::from_secs(1);
 const AGAIN_AT_MOST: Span = Span::from_secs(32);
 
@@ -17,14 +18,15 @@ pub(super) struct Sequences {
     next: u64,
     reserved: u64,
     asked: u64,
-    /// How long the next failure has to wait.
+    /// The pause after the latest failure; the next failure doubles it.
     patience: Span,
-    /// After a failure: not to be asked for before.
+    /// After a failure: the time before which no reservation is requested.
     again: Option<Time>,
 }
 
 impl Sequences {
-    /// The driver has written that numbers below `upto` may be gone; those below `from` are, from an earlier life.
+    /// The driver has written that numbers below `upto` may have been used; those below `from` were reserved
+    /// in an earlier life.
     pub fn reserved(&mut self, from: u64, upto: u64) {
         self.next = self.next.max(from);
         self.reserved = self.reserved.max(upto);
@@ -32,14 +34,14 @@ impl Sequences {
         (self.patience, self.again) = (Span::ZERO, None);
     }
 
-    /// The driver could write nothing: what is reserved stays usable, and more is asked for again after a while.
+    /// The driver could not write: numbers reserved before stay usable, and more are requested after a pause.
     pub fn failed(&mut self, now: Time) {
         self.asked = self.reserved;
         self.patience = self.patience.saturating_add(self.patience).clamp(AGAIN, AGAIN_AT_MOST);
         self.again = Some(now.saturating_add(self.patience));
     }
 
-    /// When [`Sequences::ask`] has something to say at the latest, after a failure.
+    /// After a failure, the latest time at which [`Sequences::ask`] requests numbers again.
     pub fn wake_at(&self) -> Option<Time> {
         self.again
     }
@@ -53,7 +55,7 @@ impl Sequences {
         Some(self.next - 1)
     }
 
-    /// What to reserve, if it is time.
+    /// The bound up to which to reserve numbers, if it is time.
     pub fn ask(&mut self, now: Time) -> Option<u64> {
         if self.reserved == 0 && self.asked == 0 {
             self.next = self.next.max(now.as_nanos());
@@ -75,7 +77,7 @@ impl Sequences {
 mod tests {
     use super::*;
 
-    /// Many short lives with a clock that jumps about: no number twice.
+    /// Many short lives with a clock that jumps about: no number is used twice.
     #[test]
     fn no_number_is_used_in_two_lives() {
         let mut pcg = crate::pcg::Pcg::new(1);
@@ -101,8 +103,8 @@ mod tests {
         }
     }
 
-    /// A disk that is full for an hour while the numbers run out: a number again within the longest wait after there is room,
-    /// and in between the disk is not asked more often than the waits allow.
+    /// A disk that is full for an hour while the numbers run out: numbers come again within the longest wait
+    /// after there is room, and in between the disk is not asked more often than the waits allow.
     #[test]
     fn a_failed_reservation_is_asked_for_again() {
         let mut s = Sequences::default();

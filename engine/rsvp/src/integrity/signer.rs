@@ -1,12 +1,12 @@
-//! Who has a key and is no node: it signs messages that were written elsewhere, each with the next number. Tools and tests
-//! that speak as a neighbour use it; a node signs by [`super::seal`].
+//! A signer that has a key and is no node: it signs messages that were written elsewhere, each with the next
+//! number. Tools and tests that speak as a neighbour use it; a node signs by [`super::seal`].
 
 use super::key::IntegrityKey;
 use super::mac::Mac;
 use super::seal;
 use alloc::vec::Vec;
 
-/// Signs with one key.
+/// A signer with one key.
 pub struct Signer {
     id: u64,
     mac: Mac,
@@ -14,14 +14,15 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// With this key; the first message gets the number `first`. The time in nanoseconds is a good one: no number may be used
-    /// in two lives (RFC 2747 section 3.1).
+    /// A signer with this key. The time in nanoseconds is a good `first` number: no number may be used in two
+    /// lives (RFC 2747 section 3.1).
     pub fn new(key: &IntegrityKey, first: u64) -> Signer {
         Signer { id: key.id, mac: Mac::new(key.algorithm, &key.secret), next: first }
     }
 
-    /// The message with an INTEGRITY, whatever the lifetime of the key; `None` if it is no message or would be too long. A
-    /// Bundle is not signed: its messages are, each before it goes in (RFC 2961 section 3.1).
+    /// The message with an INTEGRITY, even outside the lifetime of the key; `None` if it is no message or
+    /// would be too long. A Bundle is not signed: its messages are, each before it goes in (RFC 2961 section
+    /// 3.1).
     pub fn sign(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let signed = seal::sign(bytes, self.id, &self.mac, self.next);
         self.next = self.next.wrapping_add(1);

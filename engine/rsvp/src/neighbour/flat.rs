@@ -1,8 +1,8 @@
-//! A flat table from 32-bit names to small values: one probe, no allocation but when it grows.
+//! A flat table from 32-bit names to small values: one probe, and no allocation unless it grows.
 //!
-//! Names come in runs (a neighbour counts its messages up), so sixteen neighbouring names share a run of cells and a
-//! summary refresh walks memory in order; the runs themselves lie where a keyed hash puts them, so that nobody who picks
-//! names can pick collisions.
+//! Names come in runs (a neighbour counts its messages up), so sixteen neighbouring names share a run of
+//! cells and a summary refresh walks memory in order. A keyed hash places the runs, so that a node that picks
+//! names cannot pick collisions.
 
 use alloc::vec::Vec;
 
@@ -12,7 +12,7 @@ pub(super) struct Flat<V> {
     key: u64,
 }
 
-/// Names in a run.
+/// Two to this power is the number of names in a run.
 const RUN: u32 = 4;
 
 impl<V: Copy> Flat<V> {
@@ -20,7 +20,7 @@ impl<V: Copy> Flat<V> {
         Flat { cells: Vec::new(), len: 0, key }
     }
 
-    /// How many names, with those of the dead that were not forgotten yet.
+    /// The number of names, including dead ones that were not forgotten yet.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -57,7 +57,8 @@ impl<V: Copy> Flat<V> {
         None
     }
 
-    /// Keeps a value under a name, in the place of an older one. Before it grows it forgets what `live` says is dead.
+    /// Keeps a value under a name, in the place of an older one. Before it grows it forgets the entries for
+    /// which `live` is false.
     pub fn put(&mut self, name: u32, value: V, live: impl Fn(u32, &V) -> bool) {
         if let Some(old) = self.get_mut(name) {
             *old = value;
@@ -85,7 +86,7 @@ impl<V: Copy> Flat<V> {
         self.len += 1;
     }
 
-    /// Forgets a name; what was kept under it.
+    /// Forgets a name, and returns its value.
     pub fn take(&mut self, name: u32) -> Option<V> {
         let mask = self.cells.len().checked_sub(1)?;
         let mut gap = self.home(name) & mask;
@@ -150,7 +151,7 @@ mod tests {
         }
     }
 
-    /// What is dead is forgotten before the table grows: its size follows what lives.
+    /// Dead entries are forgotten before the table grows: its size follows the live ones.
     #[test]
     fn the_dead_leave() {
         let mut flat = Flat::new(7);

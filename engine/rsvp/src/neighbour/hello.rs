@@ -1,5 +1,5 @@
-//! Hello: RFC 3209 section 5.3. Each neighbour says which life it is in; another one means that it has forgotten what it
-//! was told, and is told again at once.
+//! Hello: RFC 3209 section 5.3. Each neighbour announces its instance, which is new in each of its lives. A
+//! new instance means that it has lost our state, which is sent to it again at once.
 
 use crate::engine::Rsvp;
 use crate::io::NeighbourNews;
@@ -9,7 +9,7 @@ use terms::probe::ProbeObserver;
 use terms::{Span, Time};
 use wire::{Builder, Hello, HelloObject, MessageType};
 
-/// How many and a half intervals of silence mean that a neighbour is lost (RFC 3209 section 5.3).
+/// The silence after which a neighbour is lost, as a fraction of intervals (RFC 3209 section 5.3).
 const PATIENCE: (u64, u64) = (7, 2);
 
 impl<P: ProbeObserver> Rsvp<P> {
@@ -49,7 +49,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.send_to_neighbour(n, MessageType::Hello, Builder::new(MessageType::Hello, HOP_TTL).hello(&hello));
     }
 
-    /// It is time to ask again, or to give up.
+    /// Sends the next request, and reports a neighbour that has been silent for too long.
     pub(super) fn hello_due(&mut self, now: Time, n: usize) {
         let Some(every) = self.config.hello else { return };
         let neighbour = &mut self.neighbours.all[n];

@@ -19,26 +19,26 @@ use wire::message::Envelope;
 use wire::objects::{ListKind, MessageId, MessageIdAck, MessageIdList};
 use wire::{FilterObject, Message, RsvpHop, Srefresh};
 
-/// Most names of one summary that are answered as unknown; those left out are in the next summary too.
+/// Most names of one summary that are answered as unknown; the others are in the next summary too.
 const MOST_NACKS: usize = 1024;
 
 /// Names of a summary that are looked up together.
 const TOGETHER: usize = 16;
 
-/// Whose message it is, and its name.
+/// The neighbour that sent a message, and the message's name.
 pub(crate) struct Named {
     n: usize,
     id: MessageId,
 }
 
-/// What a state is marked with when a named message made it (it shares its place with the hash of unnamed ones).
+/// The mark of a state that a named message made; it is kept in place of the hash of an unnamed one.
 fn mark(n: usize, name: u32) -> u64 {
     1 << 63 | (n as u64) << 32 | u64::from(name)
 }
 
 impl<P: ProbeObserver> Rsvp<P> {
-    /// A message of a neighbour, before its procedure: what it acknowledges, and whether it is too late. `Err`: it came
-    /// after a newer message about the same thing, and is to be dropped.
+    /// Handles the acknowledgements and the name of a neighbour's message, before its procedure. `Err`: it
+    /// came after a newer message about the same state, and is to be dropped.
     pub(crate) fn introduced(
         &mut self,
         now: Time,
@@ -80,8 +80,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         Ok(Some(Named { n, id }))
     }
 
-    /// Acknowledges a message: at once, or, if it went to a group, some time later, so that not all of its members answer
-    /// in one moment (RFC 2961 section 4.7).
+    /// Acknowledges a message: at once, or, if it went to a group, after a random wait, so that not all of
+    /// its members answer in one moment (RFC 2961 section 4.7).
     fn acknowledge(&mut self, now: Time, n: usize, ack: MessageIdAck, to_group: bool) {
         if !to_group {
             self.neighbours.all[n].acks.push(ack);
@@ -96,7 +96,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Acknowledgements that have waited long enough.
+    /// Sends acknowledgements that have waited long enough.
     pub(super) fn acknowledge_late(&mut self, now: Time, n: usize) {
         while self.neighbours.all[n].late_at() <= now {
             let Some((_, ack)) = self.neighbours.all[n].late.pop_first() else { return };
@@ -105,7 +105,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Another epoch: the neighbour has started anew, and its names with it. What we keep up there is said in full.
+    /// Handles a new epoch: the neighbour and its names have started anew. Our state there is sent in full.
     fn epoch_changed(&mut self, now: Time, n: usize, id: MessageId) {
         let before = self.neighbours.all[n].epoch;
         self.neighbours.all[n].forget_its_names();
@@ -116,7 +116,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Whether a newer message of the same neighbour has spoken of any state that this one is about.
+    /// True if a newer message of the same neighbour has made or refreshed any state that this one is about.
     fn overtaken(&self, n: usize, name: u32, message: &Message<'_>) -> bool {
         let newer = |heard: u64| {
             heard >> 63 == 1 && heard >> 32 & 0x7fff_ffff == n as u64 && (name.wrapping_sub(heard as u32) as i32) < 0
@@ -142,7 +142,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// What was said by us that an error message answers: a Path or a Resv.
+    /// Our Paths or Resvs that an error message answers.
     fn answers(&self, message: &Message<'_>) -> Vec<About> {
         let Some(sid) = message.session().and_then(|s| self.sessions.find(&s)) else { return Vec::new() };
         let of = |filter: FilterObject| filter.ports().and_then(|template| self.psb_of(sid, &template));
@@ -153,8 +153,9 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// An error message acknowledges what it answers (RFC 2961 section 4.5), and its name is that of the last error. If
-    /// it answers something older than what we said last, the next summary brings a NACK.
+    /// Counts an error message as the acknowledgement of the messages that it answers (RFC 2961 section 4.5),
+    /// and keeps its name as that of the last error. If it answers an older message than our last one, the
+    /// next summary brings a NACK.
     fn answered(&mut self, n: usize, message: &Message<'_>, name: Option<u32>) {
         for about in self.answers(message) {
             let neighbour = &mut self.neighbours.all[n];
@@ -169,7 +170,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Whether what a next hop asks for a sender (`None`: for any) has been spoken of like that.
+    /// True if a next hop's reservation for a sender (`None`: for any) has a mark for which `is` holds.
     fn reservation_is(
         &self,
         sid: BlockId<SessionState>,
@@ -185,7 +186,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         })
     }
 
-    /// The message has been taken in. What it spoke of goes by its name now.
+    /// Marks the states that a message has made or refreshed with the message's name, once it is handled.
     pub(crate) fn named(&mut self, named: Option<Named>, message: &Message<'_>) {
         let Some(Named { n, id }) = named else { return };
         let refreshes = matches!(message, Message::Path(_) | Message::Resv(_)) && !self.neighbours.again;
@@ -217,7 +218,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.neighbours.spoken = spoken;
     }
 
-    /// State is refreshed by name (RFC 2961 section 5.3); what is not known is said to be unknown.
+    /// Refreshes states by name (RFC 2961 section 5.3), and answers unknown names with a NACK.
     pub(crate) fn srefresh_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, message: &Srefresh<'_>) {
         let Some(n) = self.neighbours.find(from.iif, from.src).filter(|_| from.direct) else {
             return self.drop_message(from, "Srefresh from a node that is not a neighbour");
@@ -264,8 +265,9 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Senders of multicast sessions are refreshed by name. One that is not known is told only where its packets would
-    /// be forwarded (RFC 2961 section 5.3): on a link with several routers they are mostly another's. How many were told.
+    /// Refreshes senders of multicast sessions by name. An unknown one gets a NACK only if its packets would
+    /// be forwarded here (RFC 2961 section 5.3): on a link with several routers they are mostly another's.
+    /// Returns the number of NACKs.
     fn multicast_names<E: Env>(
         &mut self,
         now: Time,
@@ -293,7 +295,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         told
     }
 
-    /// Prolongs what a name stands for.
+    /// Prolongs the states that a name stands for; false if any of them is not known by it.
     fn refreshed(&mut self, now: Time, n: usize, name: u32, state: State) -> bool {
         if !self.prolong(now, n, name, state) {
             return false;
@@ -321,7 +323,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         true
     }
 
-    /// Acknowledgements of what we said (RFC 2961 section 4.6), and what is not known of what we summarised (5.4).
+    /// Takes acknowledgements of our messages (RFC 2961 section 4.6), and NACKs of our summaries (5.4).
     fn acknowledged(&mut self, n: usize, envelope: &Envelope<'_>) {
         for ack in envelope.acks() {
             if ack.epoch != self.neighbours.epoch {
@@ -342,7 +344,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// What is kept up somewhere is said at once.
+    /// Schedules the next refresh of this state at once.
     fn say_soon(&mut self, about: About) {
         let now = self.now;
         let (About::Path(id) | About::Resv(id)) = about;
@@ -358,7 +360,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.arm_path(id);
     }
 
-    /// The neighbour has shown that it can do without what it was told: news, for people.
+    /// Handles the restart of a neighbour, which has lost our state: forgets our names for it, reports the
+    /// event and schedules a refresh of all state there.
     pub(super) fn neighbour_restarted(&mut self, now: Time, n: usize) {
         self.neighbours.all[n].forget_names();
         let (at, addr) = (self.neighbours.all[n].at, self.neighbours.all[n].addr);

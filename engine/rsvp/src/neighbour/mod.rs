@@ -1,22 +1,24 @@
-//! What is between a neighbour and us beside the state of sessions: refresh reduction (RFC 2961) and Hello (RFC 3209
+//! The state of neighbours, apart from that of sessions: refresh reduction (RFC 2961) and Hello (RFC 3209
 //! section 5).
 //!
-//! A neighbour whose messages carry the Refresh-Reduction-Capable flag is given names for ours (MESSAGE_ID); what it has
-//! acknowledged is refreshed by name, many to a message (Srefresh), and messages that come up together travel together
-//! (Bundle). What it has not acknowledged is said again, at growing intervals. The other way round, what it names is
-//! remembered by name, so that its summaries prolong state without a message being read.
+//! A neighbour whose messages carry the Refresh-Reduction-Capable flag is given names for ours (MESSAGE_ID).
+//! State that it has acknowledged is refreshed by name, many names to a message (Srefresh), and messages that
+//! come up together travel together (Bundle). Unacknowledged messages are sent again, at growing intervals.
+//! In the other direction, the names of its messages are remembered, so that its summaries prolong state
+//! without a message being read.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `outgoing` | a message goes out: named, summarised, bundled, with acknowledgements on its back |
+//! | `outgoing` | a message goes out: named, summarised, bundled, with acknowledgements |
 //! | `repeat` | exponential back-off, RFC 2961 section 6 |
 //! | `incoming` | a named message, acknowledgements, a summary come in |
-//! | `hello` | instances, epochs: a neighbour has started anew |
+//! | `hello` | instances: a neighbour has started anew |
 //! | `flat` | tables by name |
 //!
-//! **Who is next.** A Path has the session's address on it; the neighbour that will read it is the next hop of the
-//! route, or the destination itself. If none of its address has spoken on that link, the Path has no name and no
-//! summary, nor has one of a multicast session: on a link with one neighbour that is hardly ever so otherwise, and it must be (RFC 2961 section 5.6).
+//! **The next reader.** A Path is addressed to the session; the neighbour that will read it is the next hop
+//! of the route, or the destination itself. If no neighbour of that address has spoken on the link, the Path
+//! has no name and no summary, nor has one of a multicast session (RFC 2961 section 5.6). On a link with one
+//! neighbour that is rare otherwise.
 
 mod flat;
 mod hello;
@@ -40,42 +42,42 @@ use terms::{IfIndex, Span, Time};
 use wire::objects::MessageIdAck;
 use wire::{Header, MessageType};
 
-/// Most neighbours. Whoever comes after is spoken to without names.
+/// Most neighbours. Further ones get messages without names.
 pub(crate) const MOST_NEIGHBOURS: usize = 4096;
 
-/// What happened between a neighbour and us.
+/// A change in the relation to a neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NeighbourNews {
-    /// It has answered our challenge: from here on its messages are taken.
+    /// It has answered our challenge: from now on its messages are taken.
     Authenticated {
-        /// By which key.
+        /// The key's identifier.
         key_id: u64,
     },
-    /// The last key that we share is over, and is used on for lack of another (RFC 2747 section 5.3).
+    /// The last key that we share has expired, and stays in use for lack of another (RFC 2747 section 5.3).
     KeyOverdue {
-        /// Which.
+        /// The key's identifier.
         key_id: u64,
     },
-    /// It has started anew (its epoch or its Hello instance is another one), and is told everything again.
+    /// It has started anew (its epoch or its Hello instance has changed), and gets all our state again.
     Restarted,
     /// It has not answered a Hello for three and a half intervals.
     Silent,
 }
 
-/// What a message that we send keeps up.
+/// The state that a message of ours refreshes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum About {
     /// A path state, downstream.
     Path(BlockId<Psb>),
-    /// What is asked of a path state's previous hop.
+    /// The request to a path state's previous hop.
     Resv(BlockId<Psb>),
 }
 
 /// All neighbours.
 pub(crate) struct Neighbours {
-    /// Whether refresh reduction is done at all.
+    /// True if refresh reduction is enabled.
     enabled: bool,
-    /// Our epoch, 24 bits, and our Hello instance: of this life alone.
+    /// Our epoch, 24 bits, and our Hello instance; both are new in each life.
     epoch: u32,
     instance: u32,
     /// The last name given to a message of ours.
@@ -83,9 +85,10 @@ pub(crate) struct Neighbours {
     key: u64,
     all: Vec<Neighbour>,
     index: BTreeMap<(IfIndex, IpAddr), u32>,
-    /// Those with something to say at the end of this input.
+    /// Neighbours that get messages at the end of this input.
     ready: Vec<u32>,
-    /// What the message that is being taken in spoke of, and whether it must be read again when it comes again.
+    /// The states that the present message has made or refreshed; true if it must be read when it comes
+    /// again.
     spoken: Vec<State>,
     again: bool,
 }
@@ -94,57 +97,57 @@ pub(crate) struct Neighbours {
 pub(crate) struct Neighbour {
     at: IfIndex,
     addr: IpAddr,
-    /// Our own address in what we say to it.
+    /// Our own address in messages to it.
     own: IpAddr,
-    /// Whether its last message had the Refresh-Reduction-Capable flag.
+    /// True if its last message had the Refresh-Reduction-Capable flag.
     capable: bool,
-    /// Whether it has acknowledged anything. The flag alone is also set by some who know none of it: until then nothing
-    /// is bundled for them, and a tear goes once and unnamed, as RFC 2205 has it.
+    /// True if it has acknowledged any message. Some nodes set the flag without support: until an
+    /// acknowledgement nothing is bundled for them, and a tear goes once and unnamed, as RFC 2205 has it.
     acknowledges: bool,
     /// Its epoch, and the largest name in it.
     epoch: Option<u32>,
     newest: u32,
-    /// What its names stand for.
+    /// The state that each of its names stands for.
     names: Flat<State>,
     /// Names that stand for more than one state.
     more: BTreeMap<u32, Vec<State>>,
-    /// Its Hello instance, when it last said one, and when we ask again.
+    /// Its Hello instance, the time of its last Hello, and the time of our next request.
     instance: Option<u32>,
     hello_heard: Time,
     hello_at: Time,
-    /// What we keep up at it, by what it is about; and what our names are about.
+    /// Our last message about each state that we refresh at it; and the state behind each of our names.
     said: Flat<Saying>,
     ours: Flat<u32>,
-    /// The name of its last error about something that we said.
+    /// The name of its last error about each of our states.
     errors: Flat<u32>,
-    /// What it has not acknowledged.
+    /// Messages that it has not acknowledged.
     waiting: Waiting,
-    /// What goes out at the end of this input.
+    /// Acknowledgements and messages that go out at the end of this input.
     acks: Vec<MessageIdAck>,
     batch: Vec<(MessageType, Datagram)>,
     is_ready: bool,
-    /// Names of the next summary, and when it goes.
+    /// Names of the next summary, and the time at which it goes.
     summary: Vec<u32>,
     summary_at: Time,
-    /// When in a period its states are refreshed.
+    /// The phase of its refreshes within a period.
     phase: u64,
-    /// Acknowledgements of what came to a group, by when they go.
+    /// Acknowledgements of messages to a group, by the time at which they go.
     late: BTreeMap<(Time, u32), MessageIdAck>,
     alarm: Alarm,
 }
 
-/// What was last said of something.
+/// Our last full message about a state.
 #[derive(Clone, Copy)]
 struct Saying {
     name: u32,
     content: u64,
     acked: bool,
-    /// How often it was refreshed by its name alone since it was last said in full.
+    /// The number of refreshes by name alone since it was last sent in full.
     rounds: u8,
 }
 
 impl About {
-    /// As a number that tables can be keyed by.
+    /// The state as a number, which keys tables.
     fn number(self) -> u32 {
         match self {
             About::Path(id) => id.number() << 1,
@@ -157,7 +160,7 @@ impl About {
         if number & 1 == 0 { About::Path(id) } else { About::Resv(id) }
     }
 
-    /// Whether there is anything left to keep up.
+    /// True if the state still exists.
     fn lives(self, psbs: &BlockTable<PsbKey, Psb>) -> bool {
         let (About::Path(id) | About::Resv(id)) = self;
         psbs.get(id).is_some()
@@ -198,14 +201,14 @@ impl Neighbours {
         }
     }
 
-    /// The message that is being taken in has made or refreshed this state.
+    /// Notes that the present message has made or refreshed this state.
     pub fn spoke_of(&mut self, state: State) {
         if self.enabled && !self.spoken.contains(&state) && self.spoken.len() < wire::object::MAX_OBJECTS {
             self.spoken.push(state);
         }
     }
 
-    /// It has done something that it must do again when it comes again.
+    /// Notes that the present message has an effect that it must have again when it comes again.
     pub fn not_a_refresh(&mut self) {
         self.again = true;
     }
@@ -279,7 +282,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// An interface is gone, and with it all who were there.
+    /// Forgets the state of the neighbours on an interface that is gone.
     pub(crate) fn forget_neighbours(&mut self, at: IfIndex) {
         for neighbour in self.neighbours.all.iter_mut().filter(|n| n.at == at) {
             neighbour.forget_names();
@@ -300,7 +303,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Something of a neighbour's is due.
+    /// Handles a neighbour's alarm.
     pub(crate) fn neighbour_alarm(&mut self, now: Time, n: u32) {
         let n = n as usize;
         let neighbour = &mut self.neighbours.all[n];
@@ -327,7 +330,7 @@ impl Neighbour {
         self.late.first_key_value().map_or(Time::FOREVER, |((at, _), _)| *at)
     }
 
-    /// Nothing that we named counts any more: all will be said in full.
+    /// Forgets our names for this neighbour: all state will be sent in full.
     fn forget_names(&mut self) {
         self.said.clear();
         self.ours.clear();
@@ -336,7 +339,7 @@ impl Neighbour {
         self.summary_at = Time::FOREVER;
     }
 
-    /// Nothing that it named counts any more.
+    /// Forgets the neighbour's names.
     fn forget_its_names(&mut self) {
         self.names.clear();
         self.more.clear();
@@ -346,7 +349,7 @@ impl Neighbour {
     }
 }
 
-/// How long names may wait for others to share a summary: a small part of the refresh period.
+/// The longest wait of a name for others to share its summary: a small part of the refresh period.
 fn gathering(refresh: Span) -> Span {
     Span::from_nanos(refresh.as_nanos() / 64)
 }

@@ -14,14 +14,14 @@ use wire::object::MAX_OBJECTS;
 use wire::objects::{ACK_DESIRED, MessageId, MessageIdAck};
 use wire::{Builder, MessageType};
 
-/// Most acknowledgements that one message carries on its back.
+/// Most acknowledgements that are added to one message.
 const MOST_CARRIED: usize = 8;
 
-/// What IP, a common header, INTEGRITY and a list's own header may take of a packet.
+/// Bytes of a packet that IP, a common header, INTEGRITY and a list's own header may take.
 const OVERHEAD: usize = 40 + COMMON_HEADER + 56 + 8;
 
 impl<P: ProbeObserver> Rsvp<P> {
-    /// Sends a message; `about`: what it keeps up, if it keeps anything up.
+    /// Sends a message; `about`: the state that it refreshes or tears, if there is one.
     pub(crate) fn send_about(&mut self, kind: MessageType, datagram: Datagram, about: Option<About>) {
         if !self.neighbours.enabled {
             return self.send_signed(kind, datagram);
@@ -50,7 +50,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// A Path or Resv: in full if it says something new or was never acknowledged, by its name otherwise.
+    /// Sends a Path or Resv: in full if it is new or was never acknowledged, by its name otherwise.
     fn keep_up(&mut self, n: usize, kind: MessageType, datagram: Datagram, about: About) {
         let content = content(&datagram, self.neighbours.key);
         let most = self.config.names_per_full;
@@ -90,7 +90,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// What was kept up at a neighbour is torn down.
+    /// Forgets the names of a state that is torn down at a neighbour.
     fn let_go(&mut self, n: usize, about: About) {
         let neighbour = &mut self.neighbours.all[n];
         if let Some(said) = neighbour.said.take(about.number()) {
@@ -99,7 +99,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Sends a message with a name, and wants an acknowledgement.
+    /// Sends a message with a name, and asks for an acknowledgement.
     fn send_named(&mut self, n: usize, kind: MessageType, datagram: Datagram, name: Option<u32>) {
         let name = name.unwrap_or_else(|| self.neighbours.name());
         let (now, epoch) = (self.now, self.neighbours.epoch);
@@ -113,7 +113,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.put_in_batch(n, kind, kept, Some(name));
     }
 
-    /// Sends at the end of this input, together with what else goes to the neighbour.
+    /// Sends at the end of this input, together with the other messages to the neighbour.
     fn put_in_batch(&mut self, n: usize, kind: MessageType, datagram: Datagram, name: Option<u32>) {
         let datagram = match name {
             Some(_) => datagram,
@@ -137,9 +137,10 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// What goes by its name is refreshed next together with what else does: states of a neighbour share as many points
-    /// of the refresh period as their names fill packets (RFC 2961 section 5.3: as many as possible in one Srefresh).
-    /// The point is within half a period of one period from now, like any refresh (RFC 2205 section 3.7).
+    /// Aligns the next refresh of a state that goes by its name with the others: states of a neighbour share
+    /// as many points of the refresh period as their names fill packets (RFC 2961 section 5.3: as many as
+    /// possible in one Srefresh). The point is within half a period of one period from now, like any refresh
+    /// (RFC 2205 section 3.7).
     fn join_round(&mut self, n: usize, about: About) {
         let packets = (self.neighbours.all[n].said.len() * 4 / self.room(n)).saturating_add(1).next_power_of_two();
         let refresh = self.config.refresh.as_nanos();
@@ -189,7 +190,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// The end of an input: acknowledgements and batches leave.
+    /// Sends acknowledgements and batches at the end of an input.
     pub(crate) fn settle_neighbours(&mut self) {
         while let Some(n) = self.neighbours.ready.pop() {
             let n = n as usize;
@@ -211,7 +212,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Puts acknowledgements on the backs of messages that go to the neighbour itself, the rest into Acks.
+    /// Adds acknowledgements to messages that go to the neighbour itself, and puts the rest into Acks.
     fn load(&mut self, acks: &mut Vec<MessageIdAck>, batch: &mut Vec<(MessageType, Datagram)>, n: usize) {
         for (_, datagram) in batch.iter_mut().filter(|(_, d)| !d.router_alert) {
             if acks.is_empty() {
@@ -232,7 +233,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Several messages in as few datagrams as hold them.
+    /// Sends several messages in as few datagrams as hold them.
     fn send_bundled(&mut self, n: usize, batch: &mut Vec<(MessageType, Datagram)>) {
         let room = self.room(n) + OVERHEAD - 40 - COMMON_HEADER;
         let mut bundle: Vec<(MessageType, Datagram)> = Vec::new();
@@ -270,7 +271,7 @@ impl<P: ProbeObserver> Rsvp<P> {
     }
 }
 
-/// What a message says, without its checksum: equal for refreshes, and for hardly anything else.
+/// A hash of a message without its checksum: equal for refreshes, and for hardly any other message.
 fn content(datagram: &Datagram, key: u64) -> u64 {
     let Datagram { ttl, bytes, .. } = datagram;
     let mut state = key ^ u64::from(*ttl);
@@ -282,7 +283,7 @@ fn content(datagram: &Datagram, key: u64) -> u64 {
     state ^ bytes.len() as u64
 }
 
-/// The message with the capable flag; one that we made with it goes as it is.
+/// The message with the capable flag; one that has the flag already is unchanged.
 fn capable(datagram: Datagram) -> Datagram {
     if datagram.bytes.first().is_some_and(|first| first & flag::REFRESH_REDUCTION != 0) {
         return datagram;

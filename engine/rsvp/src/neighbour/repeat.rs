@@ -7,25 +7,26 @@ use terms::probe::ProbeObserver;
 use terms::{Span, Time};
 use wire::MessageType;
 
-/// Rf: until the first repetition. Delta is 1: each interval is twice the one before.
+/// Rf: the time until the first repetition. Delta is 1: each interval is twice the one before.
 pub(crate) const RAPID: Span = Span::from_millis(500);
 
-/// Rl: how often a message is sent at most without being acknowledged.
+/// Rl: the most times that a message is sent without being acknowledged.
 pub(crate) const RETRY_LIMIT: usize = 3;
 
-/// Most messages to one neighbour that wait. What comes after is sent once, and refreshed.
+/// Most messages to one neighbour that wait. Further ones are sent once, and refreshed.
 pub(super) const MOST_WAITING: usize = 16_384;
 
-/// What a neighbour has not acknowledged.
+/// The messages that a neighbour has not acknowledged.
 #[derive(Default)]
 pub(super) struct Waiting {
     messages: BTreeMap<u32, (MessageType, Datagram)>,
-    /// Those sent once, twice, ..., each in the order of when they are due: the intervals of a stage are equal.
+    /// Names of messages sent once, twice, and so on; each list is in the order of due times, as the
+    /// intervals of a stage are equal.
     stages: [VecDeque<(Time, u32)>; RETRY_LIMIT],
 }
 
 impl Waiting {
-    /// Keeps a message that was sent once. False: too many wait already.
+    /// Keeps a message that was sent once. False if too many wait already.
     pub fn keep(&mut self, now: Time, name: u32, kind: MessageType, datagram: Datagram) -> bool {
         if self.messages.len() >= MOST_WAITING || self.stages[0].len() >= 2 * MOST_WAITING {
             return false;
@@ -35,7 +36,7 @@ impl Waiting {
         true
     }
 
-    /// It was acknowledged, or means nothing any more.
+    /// Forgets a message that was acknowledged, or has no meaning any more.
     pub fn done(&mut self, name: u32) {
         self.messages.remove(&name);
     }
@@ -44,7 +45,7 @@ impl Waiting {
         self.messages.contains_key(&name)
     }
 
-    /// When the next is due. What was acknowledged meanwhile counts too; it costs a look.
+    /// The time at which the next message is due. Messages acknowledged meanwhile still count.
     pub fn next(&self) -> Time {
         let dues = self.stages.iter().filter_map(|stage| stage.front().map(|(t, _)| *t));
         dues.min().unwrap_or(Time::FOREVER)
@@ -71,7 +72,7 @@ impl Waiting {
 }
 
 impl<P: ProbeObserver> Rsvp<P> {
-    /// Says again what is due.
+    /// Sends the messages again that are due.
     pub(super) fn repeat_unacknowledged(&mut self, now: Time, n: usize) {
         while let Some(due) = self.neighbours.all[n].waiting.due(now) {
             let Some((kind, datagram)) = due else {

@@ -1,4 +1,4 @@
-//! The class of a message: a look at the header and at most three look-ups.
+//! The class of a message: it takes a look at the header and at most three table look-ups.
 
 use super::Incoming;
 use crate::Rsvp;
@@ -7,29 +7,29 @@ use core::net::IpAddr;
 use terms::probe::ProbeObserver;
 use wire::{MessageType, Salvage};
 
-/// What is served first comes first.
+/// The class of a message that waits, in the order of service.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum IntakeClass {
-    /// Whether a neighbour lives, and what it has got: Hello, Ack, the answer to a challenge.
+    /// A neighbour's signs of life and acknowledgements: Hello, Ack, the answer to a challenge.
     Liveness,
-    /// What gives a reservation back: PathTear, ResvTear.
+    /// Tears, which give a reservation back: PathTear, ResvTear.
     Tear,
-    /// What a state said last, once more.
+    /// A refresh: the last message of a state once more.
     Refresh,
-    /// What else is about a session with a reservation: changes, errors, confirmations.
+    /// Other messages about a session with a reservation: changes, errors, confirmations.
     Known,
-    /// What names states instead of sessions: summaries, bundles.
+    /// Messages that name states instead of sessions: summaries, bundles.
     Summary,
-    /// Somebody who does not know us asks us to prove ourselves; it cannot sign that.
+    /// An Integrity Challenge by a node that does not know us yet; it cannot be signed.
     Challenge,
     /// A reservation for a sender that has none.
     NewResv,
-    /// All else: it is about a session without a reservation, or says nothing of itself.
+    /// All other messages: about a session without a reservation, or about no session that can be read.
     NewPath,
 }
 
 impl IntakeClass {
-    /// In the order of service.
+    /// All classes, in the order of service.
     pub const ALL: [IntakeClass; 8] = [
         IntakeClass::Liveness,
         IntakeClass::Tear,
@@ -41,7 +41,7 @@ impl IntakeClass {
         IntakeClass::NewPath,
     ];
 
-    /// What it holds, for people.
+    /// The name of the class, for people.
     pub fn name(self) -> &'static str {
         match self {
             IntakeClass::Liveness => "liveness",
@@ -61,8 +61,8 @@ impl IntakeClass {
 }
 
 impl<P: ProbeObserver> Rsvp<P> {
-    /// The class of a message, the neighbour on whose account it waits (its RSVP_HOP, or else its IP source), and its
-    /// hash if it is the last message of a state once more.
+    /// The class of a message, the neighbour whose quota it counts against (its RSVP_HOP, or else its IP
+    /// source), and its hash if it repeats the last message of a state.
     pub(super) fn class_of(&self, message: &Incoming<'_>) -> (IntakeClass, IpAddr, u64) {
         let (src, bytes) = (message.src, message.bytes);
         let kind = bytes.get(1).copied().and_then(MessageType::from_number);
@@ -88,8 +88,8 @@ impl<P: ProbeObserver> Rsvp<P> {
         (class, src, UNHEARD)
     }
 
-    /// By whether its session has a reservation. A type alone says nothing: anybody can send errors about nothing, and
-    /// what they are about is the one thing that a stranger has to know.
+    /// The class by the message's session: `reserved` if that has a reservation, else `new`. The type alone
+    /// does not suffice: any node can send errors about nothing, but a stranger does not know the sessions.
     fn class_of_session(
         &self,
         message: &Incoming<'_>,

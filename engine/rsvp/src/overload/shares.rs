@@ -1,20 +1,20 @@
-//! Whose turn it is: the order of the classes, and for each a least share of the time that is spent on messages.
+//! The schedule of the classes: their order, and for each a least share of the time for messages.
 //!
-//! While a class has something to do it earns its share of what the others take, and its own work is charged against
-//! that. One that has less than its share goes before all; if none has, the order decides. A class that has nothing to do
-//! earns nothing, and none saves up more than a moment's worth: it has had what it needed.
+//! While messages of a class wait, the class earns its share of the time that all messages take, and its own
+//! work is charged against that. A class with credit goes before all others; if none has any, the order
+//! decides. A class without messages earns nothing, and none saves up more than a moment's worth.
 
 use super::{CLASSES, IntakeClass};
 use terms::Span;
 
-/// The least share of each class, in 128ths; the rest goes by order. New set-ups get hardly any: they are what is shed.
+/// The least share of each class, in 128ths; the rest goes by order. New set-ups are shed first.
 const LEAST: [i64; CLASSES] = [10, 10, 60, 16, 8, 2, 2, 2];
 const WHOLE: i64 = 128;
 
-/// Most that a class may be short of, or beyond, its share, nanoseconds: one long message is not repaid for ever.
+/// Most nanoseconds that a class may be below or above its share: one long message is not repaid for ever.
 const MOST: i64 = 10_000_000;
 
-/// What each class has earned and not used, nanoseconds times [`WHOLE`].
+/// The credit of each class: time earned and not used, in nanoseconds times [`WHOLE`].
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     credit: [i64; CLASSES],
@@ -22,7 +22,7 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// The class whose turn it is, of those that have something to do.
+    /// The next class to serve, of those with `some` messages.
     pub fn next(&mut self, some: [bool; CLASSES]) -> Option<IntakeClass> {
         for (credit, _) in self.credit.iter_mut().zip(some).filter(|(_, some)| !some) {
             *credit = 0;
@@ -35,7 +35,7 @@ impl Shares {
         shortest.or_else(|| ready().next())
     }
 
-    /// A message of a class took so long.
+    /// Charges a class for the time that its message took.
     pub fn charge(&mut self, class: IntakeClass, took: Span) {
         let took = i64::try_from(took.as_nanos()).unwrap_or(MOST).min(MOST);
         for (c, credit) in self.credit.iter_mut().enumerate().filter(|(c, _)| self.waiting[*c]) {
