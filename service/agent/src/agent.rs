@@ -94,7 +94,7 @@ pub(crate) struct Agent {
     pub(crate) intake: Intake,
     pub(crate) signals: SignalFd,
     pub(crate) local: Local,
-    /// The door for callers from other machines.
+    /// Access for callers from other machines.
     pub(crate) remote: Option<Remote>,
     pub(crate) poll: Poll,
     /// Time limits for the work of a turn, and statistics of its duration.
@@ -118,7 +118,8 @@ pub fn run(config: AgentConfig) -> Result<(), StartError> {
     run_supervised(config, Supervisor::default())
 }
 
-/// The same, and tells this supervisor that it serves, that it is alive, and that it is about to end.
+/// The same with a supervisor, which learns that the agent serves, that it is alive, and that it is about to
+/// end.
 ///
 /// # Errors
 /// As [`run`].
@@ -278,13 +279,13 @@ impl Agent {
         log.line(clock.now(), Level::Info, "stopped", &[("interfaces_left", &left)]);
     }
 
-    /// Tells the node one thing and carries out what it says, including what follows from that.
+    /// Tells the node one thing and carries out its outputs, and theirs in turn.
     pub(crate) fn tell(&mut self, input: Input<'_>) {
         self.node.handle(self.clock.now(), input);
         self.after();
     }
 
-    /// Carries out what the node says, and what follows from that.
+    /// Carries out the node's outputs, and theirs in turn.
     pub(crate) fn after(&mut self) {
         self.drain();
         self.settle();
@@ -304,7 +305,7 @@ impl Agent {
         }
     }
 
-    /// One thing that the node says.
+    /// Carries out one output of the node.
     pub(crate) fn output(&mut self, output: Output) {
         match output {
             Output::Send(datagram) => self.send(&datagram),
@@ -352,7 +353,7 @@ impl Agent {
         });
     }
 
-    /// Gives what waits to be sent to the kernel.
+    /// Hands the waiting packets to the kernel.
     pub(crate) fn flush(&mut self) {
         let Some(sender) = &mut self.sender else { return };
         let (unsent, log, clock) = (&mut self.unsent, &mut self.log, &self.clock);

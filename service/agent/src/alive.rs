@@ -11,7 +11,7 @@ use linux::notify::Supervisor;
 use std::time::Duration;
 use terms::{Span, Time};
 
-/// The signs that are given, and what is known of the threads.
+/// The supervisor, and the last known progress of each thread.
 #[derive(Debug, Default)]
 pub(crate) struct Alive {
     supervisor: Supervisor,
@@ -32,7 +32,7 @@ pub(crate) struct Done {
     pub all: bool,
 }
 
-/// A thread's work, from look to look.
+/// The progress of a thread at the last check.
 #[derive(Debug, Default)]
 struct Work {
     count: u64,
@@ -50,7 +50,7 @@ impl Work {
 }
 
 impl Alive {
-    /// For this supervisor.
+    /// Starts the signs of life for a supervisor.
     pub(crate) fn new(supervisor: Supervisor, now: Time) -> Alive {
         let work = || Work { count: 0, since: now };
         let (journal, sequences, front) = (work(), work(), work());
@@ -62,12 +62,12 @@ impl Alive {
         self.supervisor.watchdog().map(|_| self.next)
     }
 
-    /// The agent serves.
+    /// Tells the supervisor that the agent serves.
     pub(crate) fn ready(&self) {
         self.supervisor.ready();
     }
 
-    /// The agent ends in good order.
+    /// Tells the supervisor that the agent ends in good order.
     pub(crate) fn stopping(&self) {
         self.supervisor.stopping();
     }

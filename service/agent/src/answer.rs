@@ -36,8 +36,8 @@ fn page<T>(rows: impl Iterator<Item = T>, at: &Skip) -> Vec<T> {
 }
 
 impl Agent {
-    /// A client's turn: what it has room for is written, what it sent is read, and its calls are carried out while there
-    /// is time for calls.
+    /// Runs a client's turn: writes as much as it has room for, reads its input, and carries out its calls
+    /// while there is time for calls.
     pub(crate) fn serve(&mut self, client: u64, readable: bool) {
         let alive = self.local.open_turn(client, readable);
         for _ in 0..CALLS_PER_TURN {
@@ -60,7 +60,7 @@ impl Agent {
         }
     }
 
-    /// Carries out one call. `false`: it has to wait, and what its client says after it too.
+    /// Carries out one call. `false`: the call has to wait, and the client's later calls too.
     fn one_call(&mut self, client: u64, line: &[u8]) -> bool {
         let cpu = linux::clock::thread_cpu();
         let call = calls::read(line);

@@ -19,7 +19,7 @@ use toml::Spanned;
 pub enum AuthConfig {
     /// All messages, signed or not.
     None,
-    /// Those of neighbours that sign with one of these keys.
+    /// Messages of neighbours that sign with one of these keys.
     Keys {
         /// The file of keys.
         file: PathBuf,
@@ -42,7 +42,7 @@ pub enum Handshake {
     None,
 }
 
-/// Widest window of sequence numbers, and the default.
+/// The widest window of sequence numbers, and the default.
 pub const MOST_REORDERING: u32 = 64;
 
 /// The complaint about an interface without `auth`.
@@ -133,7 +133,7 @@ fn read(auth: &AuthConfig) -> Result<AuthMode, Mistake> {
     }
 }
 
-/// For people: `none`, or how the first key signs.
+/// The authentication for people: `none`, one key's algorithm and number, or the number of keys.
 pub(crate) fn words(auth: Option<&AuthMode>) -> String {
     match auth {
         Some(AuthMode::Keys(table)) => match table.keys() {
@@ -145,7 +145,7 @@ pub(crate) fn words(auth: Option<&AuthMode>) -> String {
 }
 
 impl Agent {
-    /// Tells the node whose messages an interface takes; before anything else of the interface.
+    /// Tells the node the authentication of an interface, before anything else about the interface.
     pub(crate) fn tell_auth(&mut self, interface: IfIndex, name: &str) {
         if let Some(auth) = self.auth.get(name) {
             let auth = auth.by_clock(self.book.clock.ahead_ns);
@@ -154,7 +154,7 @@ impl Agent {
         }
     }
 
-    /// Calendar time has moved: keys begin and end at other times of ours. What neighbours have shown stays.
+    /// Dates the keys anew after a step of the calendar. The state of the neighbours stays.
     pub(crate) fn date_keys(&mut self) {
         let there: Vec<(IfIndex, String)> =
             self.interfaces.iter().map(|(&index, state)| (index, state.name.clone())).collect();

@@ -1,14 +1,14 @@
-//! Calls of local applications: read, checked, and turned into what the node is told.
+//! Calls of local applications: read, checked, and turned into inputs of the node.
 
 use rpc::agent::{Call, FlowSpecDoc, PriorityDoc, Problem, Request, SenderId, SessionId, TspecDoc};
 use std::net::IpAddr;
 use terms::ports::Preemption;
 use terms::{FilterSpec, FlowSpec, SenderTemplate, Session, Style, Tspec};
 
-/// Most senders in one reservation.
+/// The most senders in one reservation.
 const MAX_SENDERS: usize = 64;
 
-/// Reads a line. On a mistake, the call's number if that much could be read.
+/// Reads a line. A mistake comes with the call's number, if that could be read.
 pub fn read(line: &[u8]) -> Result<Call, (u64, Problem)> {
     serde_json::from_slice(line).map_err(|error| {
         let id = serde_json::from_slice::<Numbered>(line).map_or(0, |numbered| numbered.id);
@@ -34,7 +34,7 @@ pub enum AppRequest {
     Reserve {
         /// The session.
         session: Session,
-        /// Style.
+        /// The style.
         style: Style,
         /// The senders.
         filters: Vec<FilterSpec>,
@@ -43,16 +43,16 @@ pub enum AppRequest {
         /// True if the receiver wants a confirmation.
         confirm: bool,
     },
-    /// At which priority it asks from now on.
+    /// Sets the priority of later requests.
     Priority(Option<Preemption>),
     /// RELEASE.
     Release(Option<Session>),
 }
 
-/// The application's part of what may be asked; `None`: the rest, which asks about the agent itself.
+/// The application's request in a call; `None`: the call is about the agent itself.
 ///
 /// # Errors
-/// `misuse`: the call means nothing; what is wrong with it.
+/// `misuse`: the call is invalid; the text says why.
 pub fn app_request(request: &Request) -> Result<Option<AppRequest>, Problem> {
     Ok(Some(match request {
         Request::Sender { session, sender, tspec, ttl } => {
@@ -145,7 +145,7 @@ fn checked_flowspec(flowspec: &FlowSpecDoc) -> Result<FlowSpec, Problem> {
     }
 }
 
-/// An answer that says no.
+/// An answer that reports a problem.
 pub fn problem(kind: &str, message: impl Into<String>) -> Problem {
     Problem { kind: kind.to_owned(), message: message.into(), refusal: None }
 }

@@ -1,4 +1,5 @@
-//! `sluice agent --check`: what is wrong with everything that the agent's file names, before an agent is started. Nothing is changed.
+//! `sluice agent --check`: the mistakes in all files that the agent's file names, found before an agent
+//! starts. Nothing is changed.
 
 use crate::book::policy_file;
 use crate::{AgentConfig, auth};
@@ -6,7 +7,7 @@ use linux::clock::Clock;
 use std::sync::Arc;
 use trust::Speaks;
 
-/// Every mistake in keys, policy and certificates that a start would end at, each as a sentence with its file.
+/// Every mistake in keys, policy and certificates that would stop a start, each as a sentence with its file.
 pub fn mistakes(config: &AgentConfig) -> Vec<String> {
     let keys = auth::load(config).err().map(|mistake| mistake.to_string());
     let policy = config.policy.as_ref().and_then(|file| policy_file::load(file).err());

@@ -114,7 +114,7 @@ pub struct AgentConfig {
     pub policy: Option<PathBuf>,
     /// The journal of bookings.
     pub store: StoreConfig,
-    /// Boomerang, where it is spoken.
+    /// Boomerang, if the file has it.
     pub boomerang: Option<BoomerangConfig>,
     /// Access for callers from other machines; `None`: there is none.
     pub listen: Option<ListenConfig>,
@@ -125,7 +125,7 @@ pub struct AgentConfig {
 pub struct InterfaceConfig {
     /// Name.
     pub name: String,
-    /// Rate of the link, link headers included; `None`: what the driver reports.
+    /// The rate of the link, link headers included; `None`: the rate that the driver reports.
     pub rate: Option<Rate>,
     /// The link's overhead for each IP packet, bytes.
     pub overhead: u32,
@@ -139,7 +139,7 @@ pub struct InterfaceConfig {
     pub auth: AuthConfig,
     /// The most that bookings may have together; `None`: all that is reservable.
     pub premium: Option<RateShare>,
-    /// Of that, what foreground and background have together while there is background, thousandths.
+    /// The part of it for foreground and background together while there is background, thousandths.
     pub background: u32,
     /// The rates of the classes of code points, independent of bookings.
     pub core: CoreConfig,
@@ -150,7 +150,7 @@ pub struct InterfaceConfig {
 /// A part of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RateShare {
-    /// So many thousandths of its rate.
+    /// Thousandths of the link's rate.
     PerMille(u32),
     /// A rate.
     Rate(Rate),
@@ -194,7 +194,7 @@ impl std::str::FromStr for Level {
 }
 
 impl Level {
-    /// As it is written.
+    /// The name in a file.
     pub fn name(self) -> &'static str {
         match self {
             Level::Error => "error",
@@ -207,9 +207,10 @@ impl Level {
 
 /// The default share of best effort and signalling: 2 %.
 pub const DEFAULT_KEPT_BACK: RateShare = RateShare::PerMille(20);
-/// Ethernet, as the kernel counts it: addresses and type, without preamble and check sequence.
+/// The overhead of Ethernet as the kernel counts it: addresses and type, without preamble and check sequence,
+/// bytes.
 pub const DEFAULT_OVERHEAD: u32 = 14;
-/// Most interfaces in a file.
+/// The most interfaces in a file.
 const MAX_INTERFACES: usize = 1024;
 
 #[derive(Deserialize)]
@@ -313,7 +314,7 @@ impl AgentConfig {
     }
 }
 
-/// A path in a file is from where the file is.
+/// A path in a file is relative to the file's folder.
 fn beside(file: &Path, path: &Path) -> PathBuf {
     file.parent().map_or_else(|| path.to_owned(), |directory| directory.join(path))
 }
@@ -329,7 +330,7 @@ fn operators(document: &Document<'_>, found: Option<&Spanned<String>>) -> Result
     Ok(text.clone())
 }
 
-/// A name that can be part of a file name, a namespace name and a refusal.
+/// A node's name, which can be part of a file name, a namespace name and a refusal.
 pub(crate) fn node_name(document: &Document<'_>, name: &Spanned<String>) -> Result<String, Mistake> {
     let text = name.get_ref();
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -411,7 +412,7 @@ fn interface(
     Ok(config)
 }
 
-/// A link's rate: not zero, and what a kernel can shape.
+/// A link's rate: not zero, and within the limits of the kernel's shapers.
 pub(crate) fn link_rate(document: &Document<'_>, text: &Spanned<String>) -> Result<Rate, Mistake> {
     let rate = unit(document, text, units::parse_rate)?;
     if rate < Rate::from_kbps(8) || rate > Rate::from_mbps(1_000_000) {

@@ -1,5 +1,5 @@
-//! `core = { premium = "45mbit", background = "30%" }` of an `[[interface]]`: what the classes of code points get on an
-//! interface in the middle of a domain, where nothing is booked (see `node::core`).
+//! `core = { premium = "45mbit", background = "30%" }` of an `[[interface]]`: the rates of the classes of
+//! code points on an interface in the middle of a domain, where nothing is booked (see `node::core`).
 
 use crate::config::{RateShare, share};
 use crate::document::{Document, Mistake};
@@ -10,14 +10,14 @@ use toml::Spanned;
 /// The rates of a link that are set apart for each class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoreConfig {
-    /// For EF.
+    /// The rate of the class EF.
     pub premium: RateShare,
-    /// For AF1x.
+    /// The rate of the classes AF1x.
     pub background: RateShare,
 }
 
 impl Default for CoreConfig {
-    /// Nothing: the classes get what is booked.
+    /// No rates: the classes get what is booked.
     fn default() -> CoreConfig {
         CoreConfig { premium: RateShare::Rate(Rate::ZERO), background: RateShare::Rate(Rate::ZERO) }
     }

@@ -1,5 +1,5 @@
-//! A thread of its own for a file that is written durably, so that a slow disk stops nothing else. One thing is asked at a
-//! time; the notifier says so when it has been written, or could not be.
+//! A thread for a file that is written durably, so that a slow disk stops nothing else. It writes one request
+//! at a time; the notifier fires when it has succeeded or failed.
 
 use linux::error::SystemError;
 use linux::notifier::Notifier;
@@ -14,7 +14,7 @@ pub(crate) struct Clerk<Ask> {
     mailbox: Arc<Tray>,
 }
 
-/// It is on the disk, or what the disk said.
+/// The result of a write, or the error of the disk.
 pub(crate) type Written = Result<(), String>;
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl<Ask: Send + 'static> Clerk<Ask> {
     /// Starts the thread.
     ///
     /// # Errors
-    /// Out of descriptors or threads.
+    /// No more descriptors or threads.
     pub fn start(
         name: &str,
         mut write: impl FnMut(Ask) -> Written + Send + 'static,
@@ -61,7 +61,7 @@ impl<Ask: Send + 'static> Clerk<Ask> {
         &self.mailbox.notifier
     }
 
-    /// Has it written.
+    /// Starts a write.
     pub fn ask(&self, ask: Ask) {
         if self.asks.send(ask).is_err() {
             self.mailbox.put(Err("the thread that writes it is gone".to_owned()));

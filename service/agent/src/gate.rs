@@ -11,7 +11,8 @@ use rsvp::io::Event as Rsvp;
 use terms::{FlowKey, IfIndex, Session};
 
 impl Agent {
-    /// Puts the filter before the sockets. A kernel that cannot have it still serves, and chooses behind the queue alone.
+    /// Puts the filter in front of the sockets. On a kernel without support the agent still serves, and
+    /// selects behind the queue alone.
     pub(crate) fn open_gate(&mut self) {
         let (Some(receiver), Ok(first), Ok(second)) = (&self.receiver, seed(), seed()) else { return };
         match IntakeFilter::before(receiver, [first, second]) {
@@ -24,14 +25,14 @@ impl Agent {
         }
     }
 
-    /// After something happened to a reservation: whether its session is kept.
+    /// Tells the filter whether a session is reserved, after an event of a reservation.
     pub(crate) fn keep_reserved(&mut self, event: &Event) {
         if let Event::Rsvp(Rsvp::ResvCreated { session, .. } | Rsvp::ResvRemoved { session, .. }) = event {
             self.keep_session(session);
         }
     }
 
-    /// After a flow of an earlier life was adopted.
+    /// Tells the filter about an adopted flow of an earlier life.
     pub(crate) fn keep_adopted(&mut self, flow: &FlowKey) {
         let FlowKey { dst, protocol, dst_port, .. } = *flow;
         self.keep_session(&Session { dst, protocol, dst_port });

@@ -31,7 +31,7 @@ use toml::Spanned;
 pub struct GroupsConfig {
     /// If true, unreserved processes may be moved to a group of ours and held back.
     pub hold_back: bool,
-    /// The group that stands for the host, below the hierarchies' roots.
+    /// The group that stands for the host, below the roots of the hierarchies.
     pub parent: PathBuf,
 }
 
@@ -44,7 +44,7 @@ impl Default for GroupsConfig {
 /// The processors as a resource.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CpuConfig {
-    /// Millionths of a core; `None`: what the kernel admits.
+    /// Millionths of a core; `None`: as much as the kernel admits.
     pub capacity: Option<u64>,
     /// The share that is never reserved.
     pub kept_back: HostShare,
@@ -53,7 +53,7 @@ pub struct CpuConfig {
 /// A disk as a resource.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DiskConfig {
-    /// Its name as a resource is `disk/NAME`.
+    /// The name; the resource is `disk/NAME`.
     pub name: String,
     /// The device, or a file or folder on it.
     pub device: String,
@@ -61,14 +61,14 @@ pub struct DiskConfig {
     pub capacity: u64,
     /// The rate that is never reserved, bytes a second.
     pub kept_back: u64,
-    /// Bytes of the requests with which the capacity was measured.
+    /// The size of the requests with which the capacity was measured, bytes.
     pub request: Option<u64>,
 }
 
 /// A part of the processors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostShare {
-    /// So many thousandths.
+    /// Thousandths of all processors.
     PerMille(u32),
     /// Millionths of a core.
     Cores(u64),
@@ -78,7 +78,7 @@ impl HostShare {
     /// The default: a tenth.
     pub const USUAL: HostShare = HostShare::PerMille(100);
 
-    /// Of a capacity in millionths of a core, rounded up.
+    /// This share of a capacity in millionths of a core, rounded up.
     pub fn of(self, capacity: u64) -> u64 {
         match self {
             HostShare::PerMille(n) => (u128::from(capacity) * u128::from(n)).div_ceil(1000) as u64,
@@ -87,9 +87,9 @@ impl HostShare {
     }
 }
 
-/// Most disks in a file.
+/// The most disks in a file.
 const MAX_DISKS: usize = 64;
-/// Most cores that one may say to have.
+/// The most cores in a file.
 const MAX_CORES: u64 = 4096;
 
 #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! Interfaces: the configuration's and the kernel's put together.
+//! Interfaces: the configuration combined with the kernel's state.
 
 use crate::config::{AgentConfig, InterfaceConfig};
 use linux::ethtool;

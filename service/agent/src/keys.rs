@@ -11,7 +11,7 @@
 //! until = 2027-11-21T00:00:00Z
 //! ```
 //!
-//! A file that others can read is refused: who has read a key can say anything in its name.
+//! A file that others can read is refused: a person who has read a key can sign anything with it.
 
 use crate::document::{Document, Mistake};
 use rsvp::integrity::{Algorithm, IntegrityKey, KeyTable};
@@ -25,9 +25,9 @@ use terms::{Span, Time};
 use toml::Spanned;
 use toml::value::{Datetime, Offset};
 
-/// Largest key file.
+/// The largest key file, bytes.
 const MOST_BYTES: u64 = 1 << 20;
-/// Shortest secret, bytes, of the algorithm that is not for old peers alone.
+/// The shortest secret for the algorithm that is not only for old peers, bytes.
 const SHORTEST: usize = 16;
 
 #[derive(Deserialize)]
@@ -52,7 +52,8 @@ struct KeyFile {
 /// Reads a key file.
 ///
 /// # Errors
-/// It cannot be read, others can read it, or the first [`Mistake`] in it. No mistake tells of a secret.
+/// The file cannot be read, others can read it, or it has a [`Mistake`]: the first one. No mistake reveals a
+/// secret.
 pub fn load(file: &Path) -> Result<KeyTable, Mistake> {
     let whole = |message: String| Mistake { file: file.to_owned(), line: 0, message };
     let opened = OpenFile::open(file).map_err(|error| whole(format!("the keys cannot be read: {error}")))?;
@@ -143,7 +144,7 @@ fn algorithm(name: &str) -> Option<Algorithm> {
     }
 }
 
-/// As it is written in a file of keys.
+/// The name in a file of keys.
 pub fn name(algorithm: Algorithm) -> &'static str {
     match algorithm {
         Algorithm::HmacSha256 => "hmac-sha-256",
@@ -159,7 +160,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     whole.then(|| digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
-/// The instant that a date, a time and a zone name.
+/// The instant that a date, a time and a zone define.
 fn unix_time(at: &Datetime) -> Option<Time> {
     let (date, time, offset) = (at.date?, at.time?, at.offset?);
     let minutes = match offset {

@@ -14,13 +14,13 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Most connections at once.
+/// The most connections at once.
 pub const MAX_CLIENTS: usize = 256;
-/// Most that came through another door, whatever that door counts.
+/// The most connections from other machines, whatever limit the front has.
 const MAX_ADOPTED: usize = 192;
-/// Above this much unread, a client's calls are not answered and its events not kept, bytes.
+/// The most unread output, bytes: above it a client's calls are not answered and its events not kept.
 const MAX_UNREAD: usize = 1 << 20;
-/// Most calls of one client whose answers wait for the disk; it is read again when there are fewer.
+/// The most calls of one client that wait for the disk; the client is read again when there are fewer.
 const MOST_OWED: usize = 1024;
 /// The capacity that a connection's empty buffers keep, and that the common answer buffer keeps, bytes.
 /// Without a limit, each of many connections would keep the memory of its largest answer.
@@ -29,7 +29,7 @@ const KEPT_ANSWER: usize = 1 << 18;
 /// The group that may connect, besides root.
 const GROUP: &str = "sluice";
 
-/// The socket and everyone who is connected.
+/// The socket and all its connections.
 #[derive(Debug)]
 pub struct Local {
     listener: UnixListener,
@@ -46,19 +46,19 @@ pub struct Local {
 struct Client {
     stream: UnixStream,
     read: Vec<u8>,
-    /// So many bytes of it have been taken, and so many looked through for the end of a line.
+    /// The number of its bytes that have been taken, and that have been searched for the end of a line.
     taken: usize,
     scanned: usize,
-    /// Its next call has to wait, though it is there.
+    /// True if its next call has to wait although it is complete.
     held: bool,
     write: Vec<u8>,
     lost_events: u64,
-    /// It came through another door.
+    /// True if it came through the front.
     adopted: bool,
     watches: bool,
-    /// Answers that come later.
+    /// The number of answers that come later.
     owed: usize,
-    /// It sent its last byte, or something unreadable: it goes when all is written.
+    /// True after its last byte, or unreadable input: the connection ends when everything is written.
     closing: bool,
     want: PollInterest,
 }
@@ -77,7 +77,8 @@ impl Local {
         Ok(Local { listener, path: path.to_owned(), clients: BTreeMap::new(), next: first, answer: Vec::new() })
     }
 
-    /// Takes new connections; for each its number and who it is. Those beyond the limit are told so and closed.
+    /// Takes new connections, and returns the number and the peer of each. Those beyond the limit get a
+    /// refusal.
     pub fn accept(&mut self, poll: &mut Poll) -> Vec<(u64, PeerProcess)> {
         let mut new = Vec::new();
         while let Ok((stream, _)) = self.listener.accept() {
@@ -91,7 +92,7 @@ impl Local {
         new
     }
 
-    /// Takes a connection that came through another door, if that door has not too many already; its number.
+    /// Takes a connection from another machine, if there are not too many already, and returns its number.
     pub fn adopt(&mut self, stream: UnixStream, poll: &mut Poll) -> Option<u64> {
         if self.clients.values().filter(|client| client.adopted).count() >= MAX_ADOPTED {
             refuse(&stream);
@@ -124,7 +125,7 @@ impl Local {
         })
     }
 
-    /// Writes what a client has room for, and reads what it sent. Whether it is still there.
+    /// Writes as much as a client takes, and reads its input. True if the client is still there.
     pub fn open_turn(&mut self, id: u64, readable: bool) -> bool {
         let Some(client) = self.clients.get_mut(&id) else { return false };
         let alive = client.flush();
@@ -134,13 +135,13 @@ impl Local {
         alive
     }
 
-    /// Its next call, if it may have one carried out: a whole line, without its end.
+    /// The next call of a client, if one may be carried out: a whole line, without its end.
     pub fn next_line(&mut self, id: u64) -> Option<Vec<u8>> {
         let client = self.clients.get_mut(&id)?;
         if client.takes_calls() { client.line() } else { None }
     }
 
-    /// The call that was taken last waits, until [`Local::go_on`].
+    /// Puts the last call back, to wait until [`Local::go_on`].
     pub fn hold(&mut self, id: u64, line: &[u8]) {
         if let Some(client) = self.clients.get_mut(&id) {
             client.taken = client.taken.saturating_sub(line.len() + 1);
@@ -193,14 +194,14 @@ impl Local {
         self.settle(id, poll);
     }
 
-    /// The answer to a call of this client comes later.
+    /// Records that the answer to a call of this client comes later.
     pub fn owe(&mut self, id: u64) {
         if let Some(client) = self.clients.get_mut(&id) {
             client.owed += 1;
         }
     }
 
-    /// Here is one that was owed.
+    /// Sends an answer that came later.
     pub fn pay(&mut self, id: u64, line: &ReplyLine, poll: &mut Poll) {
         if let Some(client) = self.clients.get_mut(&id) {
             client.owed = client.owed.saturating_sub(1);
@@ -220,7 +221,7 @@ impl Local {
         }
     }
 
-    /// Those who watch.
+    /// The clients that watch events.
     pub fn watchers(&self) -> Vec<u64> {
         self.clients.iter().filter(|(_, client)| client.watches).map(|(&id, _)| id).collect()
     }

@@ -11,10 +11,10 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::Duration;
 use terms::{Span, Time};
 
-/// Most lines a second below the level of errors.
+/// The most lines per second below the level of errors.
 const MAX_LINES_PER_SECOND: u32 = 500;
 
-/// Most lines that wait to be written, and how long the end of the agent waits for them.
+/// The most lines that wait to be written, and the time that the end of the agent waits for them.
 const MOST_WAITING: usize = 4096;
 const AT_END: Duration = Duration::from_secs(1);
 
@@ -33,12 +33,12 @@ pub struct Log {
 #[derive(Debug)]
 struct Writer {
     lines: SyncSender<String>,
-    /// Says nothing, and closes when all is written.
+    /// Carries no data; closes when all is written.
     done: Receiver<()>,
 }
 
 impl Writer {
-    /// Starts one; `None`: there is no thread to be had, and lines are written where they are made.
+    /// Starts the thread; `None`: there is none to be had, and lines are written where they are made.
     fn start(mut to: impl std::io::Write + Send + 'static) -> Option<Writer> {
         let (lines, written) = mpsc::sync_channel::<String>(MOST_WAITING);
         let (closes, done) = mpsc::channel::<()>();
@@ -65,7 +65,7 @@ impl Drop for Log {
 }
 
 impl Log {
-    /// The log of a node; what is less important than `level` is left out.
+    /// The log of a node; events below `level` are left out.
     pub fn new(node: &str, level: Level) -> Log {
         Log::to(Writer::start(std::io::stderr()), node, level)
     }
@@ -122,13 +122,13 @@ impl Log {
     }
 }
 
-/// As it is, or in quotes where it holds spaces, quotes or control characters.
+/// The value, in quotes if it holds spaces, quotes or control characters.
 fn quoted(value: &str) -> String {
     let plain = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, '"' | '=');
     if !value.is_empty() && value.chars().all(plain) { value.to_owned() } else { format!("{value:?}") }
 }
 
-/// RFC 3339, UTC, microseconds.
+/// The time as RFC 3339, UTC, microseconds.
 pub fn stamp(at: Time) -> String {
     let (seconds, nanos) = (at.as_secs(), at.as_nanos() % Span::NANOS_PER_SEC);
     let (year, month, day) = date((seconds / 86_400) as i64);

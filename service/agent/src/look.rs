@@ -10,7 +10,7 @@ use terms::{IfIndex, Span};
 pub(crate) const LOOK_EVERY: Span = Span::from_secs(5);
 
 impl Agent {
-    /// Compares what is installed with what was told, and mends what others changed.
+    /// Compares the kernel's state with the plan, and repairs what others changed.
     pub(crate) fn look(&mut self) {
         self.look_at = self.clock.now() + LOOK_EVERY;
         self.retry_statics();

@@ -1,11 +1,11 @@
-//! The fourth word: *measured*. Rates from two readings of a flow's counters.
+//! *Measured*, the last of the four words: rates from two readings of a flow's counters.
 
 use rpc::agent::FlowMeasured;
 use std::collections::BTreeMap;
 use terms::{FlowKey, IfIndex, Span, Time};
 use traffic::plan::Counters;
 
-/// Readings closer together than this say nothing new: the last rate is told again.
+/// The least time between readings; within it the last rate is returned again.
 const LEAST: Span = Span::from_millis(200);
 
 /// The last reading of each flow, and the rate that it gave.
@@ -18,14 +18,14 @@ pub struct FlowMeter {
 struct Reading {
     at: Time,
     counters: Counters,
-    /// Between the reading before and this one.
+    /// The time between the reading before and this one.
     over: Span,
     bytes: u64,
     excess_bytes: u64,
 }
 
 impl FlowMeter {
-    /// Takes a reading, and says what it and the one before it tell.
+    /// Takes a reading, and returns the rate since the one before.
     pub fn read(&mut self, now: Time, oif: IfIndex, flow: &FlowKey, counters: Counters) -> FlowMeasured {
         let last = self.flows.get(&(oif, *flow)).copied();
         let fresh = Reading { at: now, counters, over: Span::ZERO, bytes: 0, excess_bytes: 0 };

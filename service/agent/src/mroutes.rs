@@ -8,7 +8,7 @@
 //! to = ["eth1", "eth2"]          # and where they go out
 //! ```
 //!
-//! They are the kernel's while the agent runs. An interface that is not there yet is waited for.
+//! The routes are in the kernel while the agent runs. A route waits for interfaces that do not exist yet.
 
 use crate::config::AgentConfig;
 use crate::document::{Document, Mistake};
@@ -25,7 +25,7 @@ use toml::Spanned;
 /// A route in the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MulticastRouteConfig {
-    /// The group.
+    /// The multicast group.
     pub group: IpAddr,
     /// The sender; unspecified: any.
     pub sender: IpAddr,
@@ -44,7 +44,7 @@ pub(crate) struct RouteFile {
     to: Vec<String>,
 }
 
-/// Reads them.
+/// Reads the routes of a file.
 pub(crate) fn read(document: &Document<'_>, found: &[RouteFile]) -> Result<Vec<MulticastRouteConfig>, Mistake> {
     let mut seen = BTreeSet::new();
     let mut all = Vec::new();
@@ -85,7 +85,7 @@ fn one(document: &Document<'_>, entry: &RouteFile) -> Result<MulticastRouteConfi
     Ok(MulticastRouteConfig { group, sender, from, to: entry.to.clone() })
 }
 
-/// Those that are in the kernel.
+/// The routes in the kernel.
 #[derive(Default)]
 pub(crate) struct MulticastRoutes {
     router: MulticastRouter,
@@ -93,7 +93,7 @@ pub(crate) struct MulticastRoutes {
 }
 
 impl MulticastRoutes {
-    /// Brings the kernel in line with the file, as far as there are interfaces. Returns what went wrong.
+    /// Brings the kernel in line with the file, as far as the interfaces exist. Returns the errors.
     pub(crate) fn renew(&mut self, config: &AgentConfig, interfaces: &Interfaces) -> Vec<SystemError> {
         let index = |name: &String| interfaces.values().find(|state| state.name == *name).map(|state| state.index);
         let mut wrong = Vec::new();

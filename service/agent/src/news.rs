@@ -18,14 +18,14 @@ pub type Names = BTreeMap<IfIndex, String>;
 pub struct EventLine {
     /// The importance to an operator.
     pub level: Level,
-    /// A stable name.
+    /// A stable name for programs.
     pub name: &'static str,
     /// The sentence, for people.
     pub text: String,
 }
 
 impl Agent {
-    /// To the log, and to everyone who watches.
+    /// Writes to the log, and to all clients that watch.
     pub(crate) fn announce(&mut self, level: Level, name: &str, text: &str) {
         let now = self.clock.now();
         self.log.line(now, level, name, &[("text", &text)]);
@@ -40,7 +40,7 @@ impl Agent {
         }
     }
 
-    /// The flow map must outlive the agent, and it does not where mounts are private: a start under `ip netns exec`.
+    /// Warns if the flow map's mount is private (a start under `ip netns exec`): the map ends with the agent.
     pub(crate) fn warn_of_private_mounts(&mut self) {
         let pins = self.config.state.join("bpf");
         if linux::bpf::sys::outlives_us(&pins) == Some(false) {

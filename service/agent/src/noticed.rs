@@ -18,16 +18,16 @@ use terms::{Span, Time};
 const LOOK_SOON: Span = Span::from_millis(100);
 /// The least time between two checks of changes.
 const REST: Span = Span::from_millis(100);
-/// Most networks that are told apart.
+/// The most networks that are kept apart.
 const MOST_NETWORKS: usize = 16;
 
 /// Changes that are not yet handled.
 #[derive(Debug, Default)]
 pub(crate) struct Noticed {
-    /// Links or addresses; multicast routes; more than is told apart.
+    /// Changes of links, addresses or multicast routes, or of too many networks to keep apart.
     anything: bool,
     networks: BTreeSet<(IpAddr, u8)>,
-    /// Not before then.
+    /// The earliest time of the next check.
     rests_until: Option<Time>,
 }
 
@@ -49,7 +49,7 @@ impl Noticed {
 }
 
 impl Agent {
-    /// Something changed in the kernel.
+    /// Takes the kernel's notices of changes.
     pub(crate) fn notice(&mut self) {
         let notices = match self.notices.take() {
             Ok(notices) => notices,
@@ -65,7 +65,7 @@ impl Agent {
         self.look_at_changes();
     }
 
-    /// Looks again, if it is time, and tells what is different.
+    /// Handles the changes, if it is time.
     pub(crate) fn look_at_changes(&mut self) {
         if self.noticed.wake_at().is_none_or(|at| at > self.clock.now()) {
             return;

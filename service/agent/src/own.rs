@@ -16,10 +16,10 @@ use std::path::Path;
 /// The command by which a broker starts an agent of it.
 pub const COMMAND: &str = "own-agent";
 
-/// Makes it; its key is made once and kept in the state folder.
+/// Makes the configuration. Its key is made once and kept in the state folder.
 ///
 /// # Errors
-/// The kernel does not say what links there are, or the key cannot be kept: a sentence.
+/// The kernel does not list its links, or the key cannot be kept: a sentence.
 pub fn config() -> Result<AgentConfig, String> {
     let state = Path::new(rpc::places::AGENT_STATE);
     let key = state.join("own.keys");
@@ -30,7 +30,7 @@ pub fn config() -> Result<AgentConfig, String> {
     AgentConfig::parse(Path::new("(no configuration file)"), &text(&names, &key)).map_err(|mistake| mistake.to_string())
 }
 
-/// Hardware that is up and says how fast it is.
+/// The hardware interfaces that are up and report a rate.
 fn interfaces() -> Result<Vec<String>, linux::netlink::Error> {
     let links = Socket::open()?.links()?;
     let there = links.iter().filter(|link| link.up && !link.loopback && link.kind.is_empty());

@@ -6,7 +6,7 @@ use crate::speakers::NAMED_BROKERS;
 use booking::policy::rights::Call;
 use rpc::agent::{Problem, Request};
 
-/// The row of a request. No wildcard: a new request does not compile without a call of the table.
+/// The row of a request. No wildcard: a new request does not compile without a row of the table.
 pub(crate) fn call(request: &Request) -> Call {
     match request {
         Request::Hello => Call::Hello,

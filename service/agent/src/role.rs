@@ -32,7 +32,7 @@ pub enum InterfaceRole {
 }
 
 impl InterfaceRole {
-    /// As a file says it.
+    /// The name in a file.
     pub fn name(self) -> &'static str {
         match self {
             InterfaceRole::Edge => "edge",
@@ -56,12 +56,12 @@ pub(crate) fn read(document: &Document<'_>, text: Option<&Spanned<String>>) -> R
 pub struct Standing {
     /// The sides at which premium marks without a booking are wiped.
     pub edges: BTreeSet<EdgeAt>,
-    /// The interfaces whose marks are believed.
+    /// The interfaces with trusted marks.
     pub believed: BTreeSet<IfIndex>,
 }
 
 impl Standing {
-    /// By the roles of the interfaces that there are.
+    /// Derives them from the roles of the interfaces that exist.
     pub fn of(config: &AgentConfig, interfaces: &Interfaces) -> Standing {
         let mut standing = Standing::default();
         for state in interfaces.values() {

@@ -7,9 +7,10 @@ use serde::Deserialize;
 use terms::Span;
 use toml::Spanned;
 
-/// Most that a table of states may be allowed to hold.
+/// The largest limit of a table of states.
 const MAX_STATES: usize = 1 << 24;
-/// Senders without a reservation, for each second of the refresh period: so many Paths a second are refreshed for them.
+/// The default limit of senders without a reservation, for each second of the refresh period: the rate of
+/// Paths per second for them.
 const UNRESERVED_PER_S: usize = 2_048;
 
 #[derive(Default, Deserialize)]
@@ -35,7 +36,7 @@ fn unreserved(refresh: Span) -> usize {
     (ms.saturating_mul(UNRESERVED_PER_S) / 1_000).clamp(UNRESERVED_PER_S, MAX_STATES)
 }
 
-/// Another refresh period, and as many senders without a reservation as go with it.
+/// Sets another refresh period, and the limit of senders without a reservation that goes with it.
 pub(crate) fn set_refresh(config: &mut rsvp::io::Config, refresh: Span) {
     config.refresh = refresh;
     config.max_unreserved = unreserved(refresh);

@@ -25,7 +25,7 @@ const AT_START: Duration = Duration::from_secs(5);
 /// The result of one reservation: the first number and the one after the last, or the error of the disk.
 type Reserved = std::result::Result<(u64, u64), String>;
 
-/// Asks a thread of its own to write, so that a slow disk stops nothing else.
+/// A handle of the thread that writes, so that a slow disk stops nothing else.
 #[derive(Debug)]
 pub struct Sequences {
     asks: Sender<u64>,

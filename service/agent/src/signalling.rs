@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use terms::{IfIndex, Time};
 
-/// A rate is over so many whole seconds.
+/// The number of whole seconds in a rate.
 pub const OVER: u64 = 10;
-/// Most neighbours that are counted one by one; the address of a sender that is no neighbour is one too.
+/// The most addresses that are counted one by one; a sender that is no neighbour counts as one too.
 const MOST_PEERS: usize = 4096;
 
-/// All that was counted.
+/// All counters.
 #[derive(Debug, Default)]
 pub struct Signalling {
     types: BTreeMap<(Option<IfIndex>, u8), Both>,
@@ -30,7 +30,7 @@ pub struct Both {
 /// A counter that remembers the last seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RateCounter {
-    /// All.
+    /// All events.
     pub total: u64,
     /// The most in one second.
     pub peak: u64,
@@ -42,9 +42,9 @@ pub struct RateCounter {
 /// Messages whose IP header names one address.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PeerMessages {
-    /// As their source.
+    /// Messages with this source.
     pub received: u64,
-    /// As their destination.
+    /// Messages with this destination.
     pub sent: u64,
     /// The time of the last message from it.
     pub heard: Option<Time>,
@@ -59,7 +59,7 @@ impl RateCounter {
         self.peak = self.peak.max(u64::from(*slot));
     }
 
-    /// Forgets the seconds that are over.
+    /// Clears the counters of seconds that are over.
     fn turn(&mut self, now: Time) {
         let second = now.as_secs();
         let passed = second.saturating_sub(self.second).min(OVER + 1);
@@ -69,7 +69,7 @@ impl RateCounter {
         self.second = self.second.max(second);
     }
 
-    /// A second, over the last whole ones.
+    /// The rate per second, over the last whole seconds.
     pub fn rate(mut self, now: Time) -> f64 {
         self.turn(now);
         let current = (self.second % (OVER + 1)) as usize;
@@ -79,7 +79,7 @@ impl RateCounter {
 }
 
 impl Signalling {
-    /// A message of type `kind` came.
+    /// Counts a message of type `kind` that came.
     pub fn came(&mut self, now: Time, iif: IfIndex, src: IpAddr, kind: u8) {
         self.types.entry((Some(iif), kind)).or_default().received.add(now);
         if let Some(peer) = self.peer(iif, src) {
@@ -88,7 +88,7 @@ impl Signalling {
         }
     }
 
-    /// A message of type `kind` went.
+    /// Counts a message of type `kind` that went.
     pub fn went(&mut self, now: Time, oif: Option<IfIndex>, dst: IpAddr, kind: u8) {
         self.types.entry((oif, kind)).or_default().sent.add(now);
         if let Some(peer) = oif.and_then(|oif| self.peer(oif, dst)) {
@@ -114,7 +114,7 @@ impl Signalling {
         self.types.iter().map(|(&(interface, kind), both)| (interface, kind, both))
     }
 
-    /// All messages in and out of an interface.
+    /// The number of messages in and out of an interface.
     pub fn total(&self, interface: IfIndex) -> (u64, u64) {
         let on = self.types.range((Some(interface), 0)..=(Some(interface), u8::MAX));
         on.fold((0, 0), |(came, went), (_, both)| (came + both.received.total, went + both.sent.total))

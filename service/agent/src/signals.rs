@@ -118,7 +118,7 @@ impl Agent {
         })
     }
 
-    /// The interface by which packets leave for there, and by which those from there come in; empty: none is known.
+    /// The resource of the interface by which packets go to an address and come from it; empty: no route.
     fn towards(&mut self, there: IpAddr) -> String {
         match self.node.route_mut().route(there, None, None) {
             RouteDecision::Out { oif, .. } => {
@@ -217,7 +217,7 @@ fn host(addr: IpAddr) -> EndPoint {
     EndPoint::Of(AddressPrefix::host(addr))
 }
 
-/// From where and to where the forward packets of a session go.
+/// The source and the destination of a session's forward packets.
 fn ends(flow: &Selector, mask: &Selector) -> (EndPoint, EndPoint) {
     let end = |addr, mask| {
         let length = match mask {

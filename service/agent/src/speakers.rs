@@ -25,13 +25,13 @@ use trust::Identity;
 
 /// The longest name of a caller or group, bytes.
 const MAX_NAME: usize = 128;
-/// Most groups of a caller.
+/// The most groups of a caller.
 const MAX_GROUPS: usize = 64;
 
-/// To brokers that the policy does not name.
+/// The refusal to brokers that the policy does not name.
 pub(crate) const NAMED_BROKERS: &str = "only for brokers that this agent's policy names: brokers = [\"NAME\"]";
 
-/// The speakers of all connections.
+/// The callers of all connections.
 #[derive(Debug, Default)]
 pub struct Speakers {
     all: BTreeMap<u64, Speaker>,
@@ -54,12 +54,12 @@ struct Speaker {
 }
 
 impl Speakers {
-    /// Members of this group are operators, beside root and our own user.
+    /// Starts empty; members of this group are operators, beside root and our own user.
     pub fn new(operators: Option<u32>) -> Speakers {
         Speakers { operators, ..Speakers::default() }
     }
 
-    /// A connection came.
+    /// Adds a connection of this machine.
     pub fn came(&mut self, client: u64, peer: &PeerProcess) {
         let in_group = |group: u32| peer.gid == group || peer.groups.contains(&group);
         let seat = match peer.uid {
@@ -77,7 +77,7 @@ impl Speakers {
         self.all.insert(client, Speaker { peer: caller, seat, identity: None, instead: None, urgency: None });
     }
 
-    /// A connection came from another machine.
+    /// Adds a connection from another machine.
     pub fn came_from_afar(&mut self, client: u64, identity: Identity) {
         let (seat, role) = match identity.role {
             trust::CertificateRole::Operator => (Seat::FarOperator, CallerRole::Operator),
@@ -114,7 +114,8 @@ impl Speakers {
         }
     }
 
-    /// Other brokers are taken at their word from now on; the connections that are so no longer, and speak for themselves again.
+    /// Sets the brokers that may speak for others. Returns the connections that lose this right and speak for
+    /// themselves again.
     pub fn renew(&mut self, brokers: &[String]) -> Vec<u64> {
         let mut silenced = Vec::new();
         for (client, speaker) in &mut self.all {
@@ -136,7 +137,7 @@ impl Speakers {
         }
     }
 
-    /// A session of Boomerang that policy let a connection have counts from now on.
+    /// Counts a session of Boomerang that policy allowed to a connection.
     pub(crate) fn count_echo(&mut self, client: u64, number: u64, claims: Vec<SignalClaim>) {
         let owner = self.of(client).name;
         self.signalled.count(SignalKey::Boomerang(number), owner, claims);
@@ -147,13 +148,13 @@ impl Speakers {
         self.all.get(&client).and_then(|speaker| speaker.urgency)
     }
 
-    /// It signals at this one from now on; the one before.
+    /// Sets the priority of later requests, and returns the one before.
     pub(crate) fn urgency(&mut self, client: u64, urgency: Option<u16>) -> Option<u16> {
         let speaker = self.all.get_mut(&client)?;
         std::mem::replace(&mut speaker.urgency, urgency)
     }
 
-    /// It went.
+    /// Removes a connection.
     pub fn went(&mut self, client: u64) {
         self.all.remove(&client);
         self.signalled.released(client, None);
@@ -236,7 +237,7 @@ pub(crate) fn read(doc: &CallerDoc) -> Result<Caller, Problem> {
     Ok(Caller { name: doc.name.clone(), groups: doc.groups.clone(), role })
 }
 
-/// Ours, as the kernel shows it.
+/// Our own user, as the kernel shows it.
 pub(crate) fn own_uid() -> Option<u32> {
     std::fs::metadata("/proc/self").ok().map(|meta| meta.uid())
 }

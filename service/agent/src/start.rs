@@ -1,5 +1,5 @@
-//! Starting an agent: everything that can be wrong is looked for before anything is changed, and told so that the
-//! reader knows what to do.
+//! The start of an agent: it looks for every possible mistake before it changes anything, and reports each so
+//! that the reader knows what to do.
 
 use crate::config::AgentConfig;
 use crate::document::Mistake;
@@ -36,9 +36,9 @@ pub enum StartError {
     Policy(Mistake),
     /// The journal of reservations cannot be used.
     Store(store::Error),
-    /// The data plane is not to be had.
+    /// The data plane is not available.
     Plane(terms::Fault),
-    /// The system would not do it.
+    /// A system call failed.
     Failed(SystemError),
 }
 
@@ -101,10 +101,10 @@ pub struct Sole {
     _namespace: Lock,
 }
 
-/// Looks at everything that an agent needs, and takes the locks.
+/// Checks everything that an agent needs, and takes the locks.
 ///
 /// # Errors
-/// [`StartError`]; nothing but the state directory and its lock file has been made.
+/// [`StartError`]; only the state directory and its lock file have been made.
 pub fn check(config: &AgentConfig) -> Result<Sole, StartError> {
     let mut needed = NEEDED.to_vec();
     if config.listen.as_ref().is_some_and(|listen| listen.user != User::own()) {
@@ -151,7 +151,7 @@ pub(crate) fn make_state(state: &Path) -> Result<(), SystemError> {
     Ok(())
 }
 
-/// The bit by which a directory is for everybody, as /tmp is.
+/// The sticky bit of a directory in which all users may write, such as /tmp.
 const STICKY: u32 = 0o1000;
 
 /// Interfaces on which another program has set traffic control up: refused, not fought. The kernel's own default has
@@ -199,13 +199,13 @@ fn claim_namespace(locks: &Path) -> Result<Lock, StartError> {
     })
 }
 
-/// Root's, or of the user that this agent runs as.
+/// True if the user is root or the one that this agent runs as.
 fn is_ours(uid: u32) -> bool {
     let own = fs::metadata("/proc/self").map(|found| found.uid());
     uid == 0 || own.is_ok_and(|own| own == uid)
 }
 
-/// Chance for refresh jitter, from the kernel.
+/// Random bits for refresh jitter, from the kernel.
 pub(crate) fn seed() -> Result<u64, SystemError> {
     use std::io::Read;
     let mut bytes = [0; 8];

@@ -18,21 +18,21 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use terms::{Span, Time};
 
-/// Most of them.
+/// The most statics.
 pub const MOST: usize = 4096;
-/// Most calls that wait for the disk.
+/// The most calls that wait for the disk.
 const MOST_WAITING: usize = 256;
-/// Their numbers as applications begin here, above any connection's.
+/// The first application number of a static, above any connection's.
 const FIRST_APP: u64 = 1 << 48;
 /// The time after a refusal until the next attempt.
 const TRY_AGAIN: Span = Span::from_secs(30);
 
-/// The number of the static that an application is; `None`: it is a connection.
+/// The static's number, if the application is a static; `None`: it is a connection.
 pub fn number(app: AppId) -> Option<u64> {
     app.0.checked_sub(FIRST_APP)
 }
 
-/// All of them.
+/// All statics.
 #[derive(Debug)]
 pub struct Statics {
     file: PathBuf,
@@ -62,7 +62,7 @@ enum State {
     Refused,
 }
 
-/// The file in the state directory: those that are not the configuration's.
+/// The file in the state directory: the statics that are not the configuration's.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
@@ -70,7 +70,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Beside, synchronised, then renamed, so that at any instant the file is whole.
+    /// Writes a second file, synchronises it and renames it, so that at any instant the file is whole.
     fn write(&self, file: &Path) -> io::Result<()> {
         replace(file, &serde_json::to_vec_pretty(self)?)
     }
@@ -169,12 +169,12 @@ impl Statics {
         Ok(())
     }
 
-    /// All of them, as they are told.
+    /// All statics as rows.
     pub fn rows(&self) -> impl Iterator<Item = StaticRow> + '_ {
         self.all.iter().map(|(&number, one)| one.row(number))
     }
 
-    /// The one that says what `what` says: the same sender, or a reservation of the same session.
+    /// The static for the same sender, or for a reservation of the same session.
     fn same(&self, what: &StaticDoc) -> Option<u64> {
         self.all.iter().find(|(_, one)| one.what.is_of_same(what)).map(|(&number, _)| number)
     }
@@ -252,7 +252,7 @@ struct Asked {
 
 #[derive(Debug)]
 enum Change {
-    /// One that says the same of the same takes its place; a number once it is known.
+    /// Adds a static, or replaces the one for the same sender or session; the number is set once it is known.
     Put(Option<u64>, StaticDoc),
     Remove(u64),
 }
@@ -261,7 +261,7 @@ impl Agent {
     /// Takes a call that changes them, if it is one; its answer comes when the change is on the disk.
     ///
     /// # Errors
-    /// It means nothing, or too many wait.
+    /// The call is invalid, or too many wait.
     pub(crate) fn call_static(&mut self, client: u64, id: u64, asked: &Request) -> Result<bool, Problem> {
         let change = match asked {
             Request::AddStatic { what } => {
@@ -280,7 +280,7 @@ impl Agent {
         Ok(true)
     }
 
-    /// Has written what waits, all of it at once, unless something is being written.
+    /// Writes all waiting changes at once, unless a write is under way.
     fn keep_statics(&mut self) {
         if self.statics.under_way.is_empty() {
             for (asked, refused) in self.statics.keep() {
@@ -289,7 +289,7 @@ impl Agent {
         }
     }
 
-    /// The disk has answered: what is there is done, and told.
+    /// Takes the disk's answer: carries out the written changes, and answers their calls.
     pub(crate) fn take_statics(&mut self) {
         for written in self.statics.clerk.answers() {
             for asked in std::mem::take(&mut self.statics.under_way) {
@@ -311,7 +311,7 @@ impl Agent {
         self.local.pay(asked.client, &line, &mut self.poll);
     }
 
-    /// Does what is on the disk already.
+    /// Carries out a change that is on the disk.
     fn change_static(&mut self, change: &Change) -> Result<StaticRow, Problem> {
         let gone = || problem("fault", "it went while it came");
         match change {
@@ -335,18 +335,18 @@ impl Agent {
         problem("fault", message)
     }
 
-    /// Tells the engine of all, at start.
+    /// Tells the engine all statics, at the start.
     pub(crate) fn tell_statics(&mut self) {
         let all: Vec<u64> = self.statics.all.keys().copied().collect();
         all.into_iter().for_each(|number| self.tell_static(number));
     }
 
-    /// Tells the engine again of those that were refused: an address or a route may have come.
+    /// Tells the engine the refused ones again: an address or a route may have come.
     pub(crate) fn tell_refused_statics(&mut self) {
         self.tell_again(|_| true);
     }
 
-    /// The same for those whose refusal is a while ago: there may be room now.
+    /// The same for those refused some time ago: there may be room now.
     pub(crate) fn retry_statics(&mut self) {
         let now = self.clock.now();
         self.tell_again(|one| now.since(one.told) >= TRY_AGAIN);

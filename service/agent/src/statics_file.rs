@@ -62,7 +62,7 @@ pub(crate) struct ReservationFile {
     max_packet: Option<Text>,
 }
 
-/// The token bucket of either.
+/// The token bucket of a sender or a reservation.
 struct Traffic<'a> {
     rate: &'a Text,
     burst: &'a Option<Text>,
@@ -71,7 +71,7 @@ struct Traffic<'a> {
     max_packet: &'a Option<Text>,
 }
 
-/// All of a file, senders first, checked like an application's calls.
+/// Reads all statics of a file, senders first, with the checks of an application's calls.
 pub(crate) fn read(
     document: &Document<'_>,
     senders: &[SenderFile],

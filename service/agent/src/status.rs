@@ -21,7 +21,7 @@ pub(crate) struct ReadBack {
 }
 
 impl ReadBack {
-    /// Reads both.
+    /// Reads the plan and the counters.
     pub(crate) fn of(agent: &mut Agent) -> Result<ReadBack, Fault> {
         Ok(ReadBack { plan: agent.plane.read()?, counters: agent.plane.counters()? })
     }
@@ -42,7 +42,7 @@ impl ReadBack {
     }
 }
 
-/// Everything.
+/// The whole status.
 pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
     let read = ReadBack::of(agent)?;
     let links: BTreeMap<IfIndex, LinkView> = agent.node.links().map(|link| (link.oif, link)).collect();
@@ -80,7 +80,7 @@ pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
     Ok(Status { agent: agent.hello(), interfaces, reservations, notes, turns: agent.turns.doc() })
 }
 
-/// Reservations alone.
+/// Only the reservations.
 pub fn reservations(agent: &mut Agent) -> Result<Vec<ReservationRow>, Fault> {
     let read = ReadBack::of(agent)?;
     rows(agent, &read)
@@ -175,7 +175,7 @@ fn rows(agent: &mut Agent, read: &ReadBack) -> Result<Vec<ReservationRow>, Fault
     Ok(rows)
 }
 
-/// The senders of a request; for a wildcard one, which is for all, the address that stands for any.
+/// The senders of a request; for a wildcard request the wildcard address.
 fn named(view: &ResvView) -> Vec<SenderTemplate> {
     if view.style != Style::Wf {
         return view.filters.clone();
@@ -223,7 +223,7 @@ fn held_row(held: &ReservationView, now: Time) -> ReservationRow {
     }
 }
 
-/// Adds what the ledger, the kernel and its counters say of a flow on an interface.
+/// Adds the state of a flow on an interface from the ledger, the kernel and its counters.
 fn fill(
     agent: &mut Agent,
     row: &mut ReservationRow,
@@ -291,7 +291,7 @@ pub(crate) fn is_shared(class: ClassId) -> bool {
     class < ClassId::FIRST_OWN
 }
 
-/// As tc writes it.
+/// The class's name in the notation of tc.
 pub(crate) fn class_name(class: ClassId) -> String {
     format!("{:x}:{:x}", linux::bpf::entry::MAJOR, class.0)
 }

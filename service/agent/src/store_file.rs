@@ -5,12 +5,12 @@ use crate::document::{Document, Mistake};
 use serde::Deserialize;
 use toml::Spanned;
 
-/// Fewest entries that may be kept: a start proves the last 10,000.
+/// The least `audit_keep`: a start verifies the last 10,000 entries.
 const FEWEST: u64 = 10_000;
 /// The default number of entries that are kept.
 const USUAL: u64 = 1_000_000;
 
-/// As it is written.
+/// The section as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StoreFile {

@@ -30,14 +30,14 @@ const NEEDED: [Capability; 4] = [Capability::SysAdmin, Capability::NetAdmin, Cap
 /// Options for bringing a testbed up.
 #[derive(Clone, Debug)]
 pub struct UpOptions {
-    /// The program of the agents: `PROGRAM agent --config FILE` is run.
+    /// The agents' program: `PROGRAM agent --config FILE` is run.
     pub program: PathBuf,
     /// The directory of testbeds; [`rpc::places::TESTBEDS`] except in tests.
     pub testbeds: PathBuf,
 }
 
 impl UpOptions {
-    /// With the running program as the agents', in the usual place.
+    /// Options with the running program and the usual folder.
     ///
     /// # Errors
     /// The running program cannot be found.
@@ -67,13 +67,13 @@ pub struct NodeUp {
 /// The reason why a testbed did not come up. Nothing of it is left.
 #[derive(Debug)]
 pub enum UpError {
-    /// There is one of that name already.
+    /// There is already a testbed of that name.
     AlreadyUp(String),
     /// Capabilities are missing.
     NotAllowed(Vec<Capability>),
-    /// The system would not do it.
+    /// A system call failed.
     Failed(SystemError),
-    /// An agent did not start; its last words.
+    /// An agent did not start; with the end of its log.
     Agent {
         /// The node.
         node: String,
@@ -114,7 +114,7 @@ impl From<SystemError> for UpError {
 /// Builds the testbed and starts an agent on every node; returns when each of them answers.
 ///
 /// # Errors
-/// [`UpError`]; whatever was made until then has been removed.
+/// [`UpError`]; everything made until then has been removed.
 pub fn up(file: &TestbedFile, options: &UpOptions) -> Result<Vec<NodeUp>, UpError> {
     let missing = missing_capabilities(&NEEDED);
     if !missing.is_empty() {
@@ -155,7 +155,7 @@ fn start_all(file: &TestbedFile, options: &UpOptions, dir: &Path) -> Result<Vec<
 /// A secret.
 type Secret = [u8; 32];
 
-/// A key for each link, from the kernel's chance.
+/// A key for each link, from the kernel's random source.
 fn link_keys(links: usize) -> Result<Vec<Secret>, SystemError> {
     let mut random = fs::File::open("/dev/urandom").map_err(SystemError::doing("open /dev/urandom"))?;
     let mut keys = vec![[0; 32]; links];
@@ -165,7 +165,7 @@ fn link_keys(links: usize) -> Result<Vec<Secret>, SystemError> {
     Ok(keys)
 }
 
-/// A node's folder, with the keys that it shares with its neighbours.
+/// Makes a node's folder, with the keys that it shares with its neighbours.
 fn furnish(file: &TestbedFile, node: usize, keys: Option<&[Secret]>, dir: &Path) -> Result<(), SystemError> {
     let home = dir.join(&file.topology.nodes[node].name);
     fs::create_dir(&home).map_err(SystemError::doing(format!("make {}", home.display())))?;
@@ -331,7 +331,7 @@ pub struct Down {
 /// Stops the agents of a testbed and removes all that was made for it. `None`: there is none of that name.
 ///
 /// # Errors
-/// Something would not go; calling again tries again.
+/// Some part cannot be removed; calling again tries again.
 pub fn down(testbeds: &Path, name: &str) -> Result<Option<Down>, SystemError> {
     let dir = testbeds.join(name);
     if name.is_empty() || name.contains('/') || name.starts_with('.') || !dir.is_dir() {

@@ -76,7 +76,7 @@ struct File {
     link: Vec<LinkFile>,
 }
 
-/// Nothing can be said in it: every node goes by the defaults.
+/// An empty section: every node uses the defaults.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BoomerangFile {

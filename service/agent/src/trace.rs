@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use terms::{IfIndex, Time};
 
-/// Most messages shown in one second, to all readers together. One costs some microseconds.
+/// The most messages that are shown in one second, to all clients together. One costs some microseconds.
 const MOST_PER_SECOND: u32 = 5_000;
 
 /// The clients that trace, by connection.
@@ -22,11 +22,11 @@ pub struct Tracers {
 #[derive(Debug)]
 struct Tracer {
     filter: TraceFilter,
-    /// Left out since the last that was shown.
+    /// Messages left out since the last that was shown.
     lost: u64,
 }
 
-/// A message's way.
+/// A message's way in or out.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// The direction, in or out.
@@ -54,7 +54,8 @@ impl Tracers {
         self.all.remove(&client);
     }
 
-    /// Those whose filter takes a message, as far as there is room. `has_room`: whether a connection reads what it gets.
+    /// The clients whose filter accepts a message, as far as there is room. `has_room`: true if a connection
+    /// reads its output.
     fn takers(
         &mut self,
         now: Time,

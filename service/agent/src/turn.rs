@@ -14,19 +14,19 @@ use rsvp::overload::Incoming;
 use std::collections::BTreeMap;
 use terms::{Span, Time};
 
-/// For reading what came on the RSVP sockets: the most, because what is not read is dropped by the kernel without a look.
+/// Time for reading the RSVP sockets: the most, because the kernel drops unread messages blindly.
 const READING: Span = Span::from_millis(3);
-/// For telling the node of it; less while more waits in the kernel.
+/// Time for telling the node those messages; less while more waits in the kernel.
 const TELLING: Span = Span::from_millis(2);
 const TELLING_BEHIND: Span = Span::from_micros(700);
-/// For the calls of all clients together.
+/// Time for the calls of all clients together.
 const CALLS: Span = Span::from_millis(2);
 
-/// A call that looks at everything may take longer than its turn has. One that took more processor time than this is followed
-/// by nine times as long without another, so that all of them together have a tenth of the loop.
+/// A call that lists all state may exceed its turn. After one that took more processor time than this, none
+/// follows for nine times as long, so that all of them together have a tenth of the loop.
 const SHORT_LOOK: Span = Span::from_millis(2);
 const REST: u64 = 9;
-/// The longest rest.
+/// The longest pause after such a call.
 const LONGEST_REST: Span = Span::from_secs(10);
 
 /// Time limits for the work of a turn, and statistics of its duration.
@@ -52,14 +52,14 @@ impl Turns {
         now >= self.looks_from
     }
 
-    /// One was carried out.
+    /// Records such a call and its time.
     pub fn looked(&mut self, took: Span, now: Time) {
         if took > SHORT_LOOK {
             self.looks_from = now + Span::from_nanos(took.as_nanos().saturating_mul(REST)).min(LONGEST_REST);
         }
     }
 
-    /// For a status.
+    /// The statistics for a status.
     pub fn doc(&self) -> TurnsDoc {
         TurnsDoc { turns: self.count, cpu: self.cpu.doc(), wall: self.wall.doc() }
     }
@@ -99,7 +99,7 @@ fn place(us: u64) -> u32 {
     }
 }
 
-/// The longest time that is counted there, microseconds.
+/// The upper bound of a bucket, microseconds.
 fn upto(place: u32) -> u64 {
     if place < 16 {
         return u64::from(place);
@@ -109,7 +109,7 @@ fn upto(place: u32) -> u64 {
 }
 
 impl Agent {
-    /// One round: wait, then whatever is ready.
+    /// One round: waits, then does whatever is ready.
     pub(crate) fn turn(&mut self) -> Result<(), SystemError> {
         self.send_batches();
         let ready = self.wait()?;
@@ -156,7 +156,7 @@ impl Agent {
         }
     }
 
-    /// Waits until something is to be done.
+    /// Waits until there is work.
     fn wait(&mut self) -> Result<Vec<Ready>, SystemError> {
         if self.local.holds() && self.turns.may_look(self.clock.now()) {
             self.local.go_on();
@@ -170,7 +170,7 @@ impl Agent {
         Ok(self.poll.wait(Some(if idle { next } else { Time::ZERO }))?.to_vec())
     }
 
-    /// Serves clients in turn while there is time for calls, beginning behind the one that was served last.
+    /// Serves clients in turn while there is time for calls, beginning after the one that was served last.
     fn serve_all(&mut self, clients: &BTreeMap<u64, bool>) {
         self.turns.calls_until = self.clock.now() + CALLS;
         let last = self.turns.last;
@@ -184,8 +184,8 @@ impl Agent {
         }
     }
 
-    /// Reads what has come, so that it is chosen here what waits and what is shed, and not by the kernel's queue. Whether
-    /// more may be there.
+    /// Reads the received messages, so that the agent and not the kernel's queue chooses those that wait and
+    /// those that are shed. True if there may be more.
     fn receive(&mut self) -> Result<bool, SystemError> {
         let Some(mut receiver) = self.receiver.take() else { return Ok(false) };
         let begun = self.clock.now();
@@ -212,7 +212,8 @@ impl Agent {
         filled
     }
 
-    /// Tells the node some of the messages that wait; the rest comes next time round, after another look at the sockets.
+    /// Tells the node some of the waiting messages; the rest comes in the next round, after another look at
+    /// the sockets.
     fn take_in(&mut self, length: Span) {
         let mut now = self.clock.now();
         let until = now + length;

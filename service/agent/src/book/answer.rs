@@ -11,7 +11,7 @@ use rpc::book::pages;
 use rpc::book::shown::amount;
 use rpc::book::{MeasuredDoc, ReservationDoc};
 
-/// Most calls whose answers are to come, of all connections.
+/// The most calls that wait for an answer, over all connections.
 const MOST_CALLS: usize = 1 << 16;
 
 /// A client that waits for an answer.
@@ -28,11 +28,11 @@ pub(super) struct Waiting {
 /// The page of an answer that the client asks for.
 #[derive(Clone, Default, Debug)]
 struct Page {
-    /// Steps to leave out.
+    /// The number of steps to leave out.
     skip: u64,
-    /// This resource alone.
+    /// Only this resource.
     resource: Option<String>,
-    /// Resources behind this one.
+    /// Only resources after this name.
     after: Option<String>,
 }
 
@@ -49,10 +49,10 @@ impl Page {
 }
 
 impl Book {
-    /// A call whose answer comes later gets a number of ours.
+    /// Gives a number to a call whose answer comes later.
     ///
     /// # Errors
-    /// Too many wait.
+    /// Too many calls wait.
     pub(super) fn wait_for(&mut self, client: u64, id: u64) -> Result<u64, Problem> {
         if self.calls.len() >= MOST_CALLS {
             return Err(problem("refused", "too many calls wait for the disk: try again"));

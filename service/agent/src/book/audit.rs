@@ -9,9 +9,9 @@ use rpc::book::{AuditAsk, AuditPage, AuditRow, Instant, convert};
 use store::{ChainLink, Damage, Error, Store};
 use terms::book::Handle;
 
-/// Most entries that one call looks at: creations wait meanwhile, some milliseconds.
+/// The most entries that one call looks at: new bookings wait meanwhile, some milliseconds.
 const LOOKED_AT: u64 = 1_024;
-/// Most entries in an answer, and about so many bytes.
+/// The most entries in an answer, and its size in bytes, roughly.
 const MOST_ENTRIES: usize = 1_000;
 const MOST_BYTES: usize = 1 << 18;
 
@@ -25,17 +25,17 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// From a document.
+    /// Reads a query from a document.
     ///
     /// # Errors
-    /// `misuse`: the handle is none.
+    /// `misuse`: the handle is invalid.
     pub fn of(ask: &AuditAsk) -> Result<Wanted, Problem> {
         let handle = ask.handle.as_deref().map(convert::handled).transpose()?;
         let most = ask.limit.unwrap_or(MOST_ENTRIES).min(MOST_ENTRIES);
         Ok(Wanted { from: ask.from, most, handle, who: ask.who.clone() })
     }
 
-    /// Reads it. An entry that is not what its hash says ends it.
+    /// Reads the page. An entry that does not match its hash ends it.
     pub(super) fn read(&self, store: &mut dyn Store) -> Result<AuditPage, Error> {
         let last = store.head().number;
         let from = self.from.unwrap_or_else(|| (last + 1).saturating_sub(self.most as u64)).max(1);

@@ -8,13 +8,13 @@ use booking::{Call, Event, Input};
 use rpc::agent::{EventDoc, ReplyLine};
 use std::collections::BTreeMap;
 
-/// Events that are fetched at once for one who catches up.
+/// The number of events that are fetched at once for a client that is behind.
 const AT_ONCE: usize = 256;
 
 /// The connections that follow, each with its position.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
-    /// The number of the last event that each has seen, or need not see.
+    /// The number of the last event that each client has seen, or need not see.
     seen: BTreeMap<u64, u64>,
 }
 
@@ -25,12 +25,12 @@ impl Followers {
 }
 
 impl Agent {
-    /// A connection has ended.
+    /// Removes a connection that has ended.
     pub(crate) fn forget_follower(&mut self, client: u64) {
         self.book.followers.seen.remove(&client);
     }
 
-    /// Something happened: to all who follow and have seen everything before it.
+    /// Sends an event to all clients that follow; those that are behind get the earlier events first.
     pub(super) fn tell_followers(&mut self, event: Event) {
         let last = event.seq;
         let clients: Vec<u64> = self.book.followers.seen.keys().copied().collect();

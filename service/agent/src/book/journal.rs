@@ -16,12 +16,12 @@ use std::sync::{Arc, Mutex};
 use store::sqlite::{Sqlite, SqliteOptions};
 use store::{Completion, Error, Journal, PendingBatch, Store, Ticket};
 
-/// So many batches are handed in at once even though more may come: the disk need not wait for them.
+/// The number of gathered batches that are handed in without waiting for more.
 const MOST_GATHERED: usize = 32;
 
 /// The journal's folder in the state directory.
 pub const FOLDER: &str = "book";
-/// Tables of the journal. The numbers stay as they are for ever.
+/// Tables of the journal. These numbers never change.
 const RESERVATIONS: store::TableId = store::TableId(1);
 const EVENTS: store::TableId = store::TableId(2);
 
@@ -126,10 +126,10 @@ impl JournalHandle {
         refused.into_iter().map(failed).collect()
     }
 
-    /// Has a stretch of the audit read for the call of this number, after what was handed in before.
+    /// Starts a read of the audit for the call of this number, after the batches handed in before.
     ///
     /// # Errors
-    /// Too much waits for the disk.
+    /// Too much work waits for the disk.
     pub fn read_audit(&self, call: u64, wanted: Wanted) -> Result<(), Error> {
         let mailbox = self.mailbox.clone();
         self.journal.look(move |store| {
@@ -221,7 +221,7 @@ mod tests {
     use store::ChainLink;
     use terms::Span;
 
-    /// A store whose disk is fine, and which panics at its n-th commit or when it is tidied.
+    /// A store with a good disk that panics at its n-th commit or when it is tidied.
     struct Panics {
         commits: AtomicU32,
         at: u32,
@@ -254,7 +254,8 @@ mod tests {
         }
     }
 
-    /// Rings until the journal is dead; the batches that were answered with a failure, and why it is dead.
+    /// Waits until the journal is dead. Returns the batches that were answered with a failure, and its
+    /// reason.
     fn until_dead(desk: &JournalHandle) -> (Vec<BatchId>, String) {
         let clock = Clock::start();
         let mut poll = Poll::new(clock).unwrap();
@@ -273,7 +274,7 @@ mod tests {
         }
     }
 
-    /// A store whose every commit waits until it is let go.
+    /// A store in which each commit waits until the test lets it go.
     struct Waits(std::sync::mpsc::Receiver<()>);
 
     impl Store for Waits {
@@ -301,7 +302,8 @@ mod tests {
         }
     }
 
-    /// The watchdog's question: a thread that waits for its disk has something to do and does nothing; one that goes on says so.
+    /// The watchdog: a thread that waits for its disk has work and makes no progress; one that goes on
+    /// reports it.
     #[test]
     fn a_thread_that_stands_still_does_nothing_and_one_that_goes_on_says_so() {
         let (go, waits) = std::sync::mpsc::channel();

@@ -39,7 +39,7 @@ impl Agent {
     }
 }
 
-/// About whom a caller asks.
+/// The person about whom a caller asks.
 fn about(agent: &Agent, client: u64, who: Option<&CallerDoc>) -> Result<Caller, Problem> {
     let nobody = || problem("refused", "nobody speaks here");
     let (seat, asker) = agent.speakers.seat(client, Call::May).ok_or_else(nobody)?;

@@ -34,13 +34,13 @@ use terms::Time;
 pub(crate) struct Book {
     pub(crate) broker: Bookings,
     pub(crate) policy: Policy,
-    /// Brokers on other machines that are taken at their word.
+    /// Brokers on other machines that may speak for others.
     pub(crate) brokers: Vec<String>,
     pub(crate) enforcers: Enforcers,
     pub(crate) desk: JournalHandle,
     /// Inputs that the engine is still to be told, in order.
     due: VecDeque<Input>,
-    /// Calls whose answers are to come.
+    /// Calls that wait for an answer.
     calls: BTreeMap<u64, answer::Waiting>,
     next_call: u64,
     followers: Followers,

@@ -1,5 +1,5 @@
-//! The file of policy: who may reserve what. Without one, only operators may: root, the agent's own user,
-//! and the group that `operators` of the agent's file names.
+//! The file of policy: the rules about who may reserve what. Without a file only operators may: root, the
+//! agent's own user, and the group that `operators` of the agent's file names.
 //!
 //! ```toml
 //! brokers = ["main"]                   # certificates of the role broker that say for whom they ask; default: none does;
@@ -53,7 +53,7 @@ use terms::Time;
 use terms::book::ResourceKind;
 use toml::Spanned;
 
-/// Most names, resources or labels in a rule.
+/// The most names, resources or labels in a rule.
 pub(super) const MOST_NAMES: usize = 256;
 /// The longest name of a rule.
 const MAX_TEXT: usize = 128;
@@ -108,7 +108,7 @@ pub(super) struct RuleFile {
 pub struct PolicyFile {
     /// The rules.
     pub policy: Policy,
-    /// The names of brokers on other machines that are taken at their word for whom they ask.
+    /// The names of brokers on other machines that may speak for others.
     pub brokers: Vec<String>,
 }
 
@@ -265,7 +265,7 @@ fn limits(document: &Document<'_>, entry: &RuleFile) -> Result<Limits, Mistake> 
     })
 }
 
-/// An amount in the unit of the resources' kind, which their names must tell.
+/// An amount in the unit of the resources' kind, which follows from their names.
 fn amount(resources: &[Spanned<String>], text: &str) -> Result<u64, units::BadUnit> {
     let kinds = resources.iter().map(|name| {
         let name = name.get_ref();
@@ -307,7 +307,7 @@ fn day(document: &Document<'_>, text: &Spanned<String>) -> Result<u8, Mistake> {
         .ok_or_else(|| document.at(text.span(), format!("{:?} is no day: {}", text.get_ref(), DAYS.join(", "))))
 }
 
-/// From and until, seconds after midnight.
+/// Reads a window of hours: its start and end, seconds after midnight.
 fn stretch(text: &str) -> Option<(u64, u64)> {
     let clock = |text: &str| -> Option<u64> {
         let (hour, minute) = text.trim().split_once(':')?;

@@ -1,5 +1,5 @@
-//! `[[resource]]`: what is counted, such as licences, and how many there are. Interfaces, processors and disks have tables of
-//! their own.
+//! `[[resource]]`: countable resources, such as licences, with their capacity. Interfaces, processors and
+//! disks have tables of their own.
 
 use crate::document::{Document, Mistake};
 use rpc::units;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use terms::book::ResourceKind;
 use toml::Spanned;
 
-/// Most resources in a file.
+/// The most resources in a file.
 const MAX_RESOURCES: usize = 1024;
 const MAX_NAME: usize = 64;
 

@@ -29,7 +29,8 @@ impl terms::ports::PolicyPort for Sight<'_> {
     }
 }
 
-/// Writes down when the processes that a call names started, so that later ones of their numbers are not taken for them.
+/// Records the start times of the processes that a call names, so that later processes with the same numbers
+/// do not count.
 pub(super) fn identify(call: &mut Call) {
     let one = |binding: &mut Binding| match binding {
         Binding::Process(task) | Binding::Thread(task) => task.start = owner::started(task.number).unwrap_or(0),

@@ -68,7 +68,7 @@ impl Agent {
         self.tell_roles();
     }
 
-    /// Calendar time, if it has moved against our own.
+    /// Tells the engine the calendar time, if it has moved against our own clock.
     fn tell_clock(&mut self) {
         let (ahead_ns, uncertainty) = self.clock.calendar();
         let told = self.book.clock;
@@ -88,12 +88,12 @@ impl Agent {
         self.work_book();
     }
 
-    /// A resource has come, gone or changed.
+    /// Tells the engine that a resource has come, gone or changed.
     pub(crate) fn note_resource(&mut self, resource: terms::book::ResourceId) {
         self.book.due.push_back(Input::Resource(resource));
     }
 
-    /// The journal has answered.
+    /// Takes the answers of the journal.
     pub(crate) fn pick_up(&mut self) {
         let (inputs, dead) = self.book.desk.pick_up();
         self.book.due.extend(inputs);
@@ -114,7 +114,7 @@ impl Agent {
         }
     }
 
-    /// Once in each round of the loop.
+    /// The work of the bookings in each round of the loop.
     pub(crate) fn turn_book(&mut self) {
         self.tell_clock();
         let now = self.clock.now();
@@ -129,7 +129,7 @@ impl Agent {
         }
     }
 
-    /// Rules of policy are read again; with a mistake the old ones stay.
+    /// Reads the rules of policy again; after a mistake the old ones stay.
     pub(crate) fn reload_policy(&mut self) {
         let Some(file) = self.config.policy.clone() else { return };
         match super::policy_file::load(&file) {
@@ -145,12 +145,12 @@ impl Agent {
         }
     }
 
-    /// Everything that is enforced is given back: the agent stops in good order.
+    /// Gives back everything that is enforced, because the agent stops in good order.
     pub(crate) fn end_book(&mut self) {
         self.on_ground(|enforcers, ground| enforcers.end(ground));
     }
 
-    /// Lets those who enforce do something, and carries out what the node says meanwhile.
+    /// Runs `deed` with the enforcers' context, and carries out the node's outputs.
     pub(crate) fn on_ground<T>(&mut self, deed: impl FnOnce(&mut Enforcers, &mut EnforcerContext<'_>) -> T) -> T {
         let mut said = Vec::new();
         let Agent { clock, plane, names, node, book, .. } = self;

@@ -1,4 +1,4 @@
-//! Calls about Boomerang, checked and turned into what the node is told.
+//! Calls about Boomerang, checked and turned into inputs of the node.
 
 use super::{Owner, show};
 use crate::agent::Agent;
@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use terms::ports::{Route, RouteDecision};
 use wire::boomerang::{Family, Rates, Selector, Uid};
 
-/// Most pairs in a vector that an application may ask for.
+/// The most pairs of rates in a request.
 const MOST_RATES: usize = 64;
 
 fn misuse(message: impl Into<String>) -> Problem {
@@ -21,7 +21,7 @@ fn misuse(message: impl Into<String>) -> Problem {
 }
 
 impl Agent {
-    /// Boomerang is not in the configuration.
+    /// Refuses the call if Boomerang is not in the configuration.
     fn speaks_boomerang(&self) -> Result<(), Problem> {
         match self.echo {
             Some(_) => Ok(()),

@@ -46,17 +46,17 @@ pub struct BoomerangConfig {
     pub lock: bool,
     /// The longest refresh interval, s.
     pub most_refresh: u8,
-    /// Most session blocks.
+    /// The most session blocks.
     pub max_sessions: usize,
-    /// Most masks.
+    /// The most masks.
     pub max_masks: usize,
-    /// Messages a second of one source.
+    /// The most messages of one source, per second.
     pub per_source: u32,
     /// The depth of a bucket, as time at its rate.
     pub burst: Span,
     /// The smallest depth of a bucket, bytes.
     pub least_burst: u32,
-    /// Sessions that go on as a part of one.
+    /// Groups of sessions that continue as a part of one.
     pub gather: Vec<GatherConfig>,
     /// Admission by the kernel itself.
     pub fast_path: FastPathUse,
@@ -70,20 +70,20 @@ pub enum FastPathUse {
     /// Every message comes to the agent.
     #[default]
     No,
-    /// It must, and it is an error where it cannot.
+    /// The kernel must admit; it is an error if it cannot.
     Yes,
     /// The kernel admits if it can.
     Auto,
 }
 
-/// Sessions that go on as a part of one.
+/// A group of sessions that continue as a part of one session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GatherConfig {
-    /// That leave by this interface.
+    /// The interface by which they leave.
     pub interface: String,
-    /// For this address.
+    /// The destination.
     pub to: IpAddr,
-    /// So much for all of them, bit/s.
+    /// The rate of all of them together, bit/s.
     pub rate: u32,
 }
 
@@ -142,11 +142,11 @@ struct GatherFile {
     rate: Spanned<String>,
 }
 
-/// Most sessions that the file may allow.
+/// The largest `max_sessions` in a file.
 const MOST_SESSIONS: usize = 1 << 24;
-/// Sessions that the kernel's table has room for where nothing is said,
+/// The default size of the kernel's table, sessions.
 const FAST_SESSIONS: u32 = 48_000;
-/// and at most.
+/// The largest size of the kernel's table, sessions.
 const MOST_FAST_SESSIONS: usize = 12_000_000;
 
 /// The use of the fast path that the file asks for.

@@ -1,9 +1,10 @@
 //! The kernel's fast path in the agent: the program at ingress admits by itself, out of a grant per interface that the
 //! node's ledger has booked as one slot.
 //!
-//! The slot grows before the program's share does and shrinks after it. A message that wants more than the grant has
-//! free comes here; the grant grows, if the ledger has so much, and the message is run through the program again. What
-//! expired is swept out here. An agent that was killed finds table and grants, and books them before it reads.
+//! The slot grows before the program's share does and shrinks after it. A message that needs more than the
+//! grant has free comes here; the grant grows, if the ledger has room, and the program gets the message
+//! again. Expired sessions are swept out here. After a kill, the next agent finds the table and the grants,
+//! and books them before it reads.
 
 use super::BoomerangHost;
 use super::config::{BoomerangConfig, FastPathUse};
@@ -33,7 +34,7 @@ pub(crate) struct Fast {
     /// Interfaces that admit, with the rates of their links.
     links: BTreeMap<IfIndex, Rate>,
     sweep_at: Option<Time>,
-    /// Sessions of which the program's table says that they are the engine's.
+    /// Sessions that the program's table marks as the engine's.
     pub(super) theirs: BTreeSet<(IfIndex, FlowKey)>,
 }
 
@@ -66,7 +67,8 @@ impl BoomerangHost {
         self.fast.sweep_at
     }
 
-    /// Hangs the program where it is fastest; traffic control's ingress where the device has no XDP.
+    /// Attaches the program to XDP, if `fast` and the device has it, or else to the ingress of traffic
+    /// control.
     pub(super) fn attach(&self, interface: IfIndex, fast: bool) -> Result<(), Fault> {
         if fast && self.path.attach(interface, Hanging::Native).is_ok() {
             return Ok(());
@@ -81,8 +83,8 @@ impl BoomerangHost {
 }
 
 impl Agent {
-    /// Opens the fast path on every interface that takes reservations and closes it where that is over; what an earlier
-    /// agent's program still has there is booked first.
+    /// Opens the fast path on every interface that takes reservations, and closes it on others; grants of an
+    /// earlier agent's program are booked first.
     pub(super) fn renew_fast(&mut self) {
         let Some(config) = self.config.boomerang.clone() else { return };
         let links: BTreeMap<IfIndex, Rate> = match against(&config) {
@@ -141,7 +143,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Says to the program what the ledger could still add.
+    /// Tells the program how much the ledger could still add.
     pub(crate) fn tell_room(&mut self) {
         let (now, least) = (self.clock.now(), boomerang::Config::default().min_packet);
         let Some(echo) = &self.echo else { return };
@@ -150,7 +152,7 @@ impl Agent {
         }
     }
 
-    /// Grows a grant by a step, at least by `least`: the ledger first. Whether it has grown enough.
+    /// Grows a grant by a step, at least by `least`: the ledger first. True if it has grown enough.
     fn grow_grant(&mut self, oif: IfIndex, least: Rate) -> bool {
         let Some(config) = self.config.boomerang.clone() else { return false };
         let (now, packet) = (self.clock.now(), boomerang::Config::default().min_packet);
@@ -169,7 +171,7 @@ impl Agent {
         echo.path.grow(oif, by, CLASS).is_ok()
     }
 
-    /// A message that wants more than the grant has free: whether it went through the program after all.
+    /// Handles a message that needs more than the grant has free. True if the program took it after all.
     pub(super) fn again(&mut self, told: &UserMessage) -> bool {
         if told.reason != Reason::Exhausted {
             return false;
@@ -237,7 +239,7 @@ impl Agent {
         }
     }
 
-    /// Gives back what the fast path has; for an agent that ends by itself.
+    /// Gives the grants back, because the agent ends in good order.
     pub(super) fn end_fast(&mut self) {
         let now = self.clock.now();
         let Some(echo) = &mut self.echo else { return };

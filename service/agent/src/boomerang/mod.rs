@@ -1,7 +1,8 @@
-//! Boomerang in the agent: messages are caught by the eBPF programs at ingress (`linux::boomerang`), which hand over what
-//! they do not decide themselves; the node says what becomes of them, and they go out as whole packets.
+//! Boomerang in the agent: eBPF programs at ingress (`linux::boomerang`) catch messages and hand over those
+//! that they do not decide themselves. The node decides, and the messages go out as whole packets.
 //!
-//! A session that an application reserves is the agent's: it outlives the connection unless it was asked to end with it.
+//! A session that an application reserves belongs to the agent: it outlives the connection unless the
+//! application asked otherwise.
 
 pub mod calls;
 pub mod config;
@@ -25,11 +26,11 @@ use std::fmt::Write as _;
 use terms::{Bytes, Fault, IfIndex};
 use wire::boomerang::{Family, Selector};
 
-/// At most so many messages are taken before something else has its turn.
+/// The most messages that are taken before other work has its turn.
 const MOST_TAKEN: usize = 256;
-/// Messages are read at the latest after this: the agent looks around every 5 s.
+/// The longest time until messages are read: the agent looks around every 5 s.
 const READ_WITHIN: terms::Span = terms::Span::from_secs(6);
-/// At most so many sessions of applications.
+/// The most sessions of applications.
 const MOST_SESSIONS: usize = 65_536;
 
 /// Boomerang's part of the agent.
@@ -37,7 +38,7 @@ pub(crate) struct BoomerangHost {
     path: FastPath,
     /// Sessions that the program admits by itself.
     fast: fast::Fast,
-    /// Interfaces where the programs hang.
+    /// Interfaces with the programs attached.
     hanging: BTreeSet<IfIndex>,
     /// The application behind each session.
     owners: BTreeMap<AppId, Owner>,
@@ -45,7 +46,7 @@ pub(crate) struct BoomerangHost {
     last: u64,
     /// Connections that see every message.
     pub(crate) tracers: BTreeSet<u64>,
-    /// The message that the node was told, as the node has left it.
+    /// The message that the node was told, with the node's changes.
     told: Vec<u8>,
     /// The counters of the kernel table's sessions at the last query.
     meter: crate::measure::FlowMeter,
@@ -59,7 +60,7 @@ struct Owner {
 }
 
 impl BoomerangHost {
-    /// Loads the programs, or takes those over that an earlier agent left.
+    /// Loads the programs, or adopts those of an earlier agent.
     pub(crate) fn open(
         config: &config::BoomerangConfig,
         state: &std::path::Path,
@@ -97,7 +98,7 @@ impl BoomerangHost {
         self.path.reads_until(clock.boot_nanos(clock.now() + READ_WITHIN));
     }
 
-    /// Hangs the programs at an interface, or takes them from it.
+    /// Attaches the programs to an interface, or detaches them.
     fn hang(&mut self, interface: IfIndex, on: bool, fast: bool) -> Result<(), Fault> {
         if on == self.hanging.contains(&interface) {
             return Ok(());
@@ -147,13 +148,13 @@ pub(crate) fn engine(config: &config::BoomerangConfig, names: &crate::news::Name
     }
 }
 
-/// The address that stands for any of the family.
+/// The wildcard address of the same family.
 fn boomerang_any(like: std::net::IpAddr) -> std::net::IpAddr {
     if like.is_ipv4() { std::net::Ipv4Addr::UNSPECIFIED.into() } else { std::net::Ipv6Addr::UNSPECIFIED.into() }
 }
 
 impl Agent {
-    /// Boomerang's programs are loaded and hung after everything that was found in the plane is known.
+    /// Loads and attaches Boomerang's programs, after everything in the plane is known.
     pub(crate) fn begin_echo(&mut self) -> Result<(), StartError> {
         let Some(config) = &self.config.boomerang else { return Ok(()) };
         let mut echo =
@@ -172,14 +173,14 @@ impl Agent {
         Ok(())
     }
 
-    /// A whole packet waits for the next [`Agent::flush`].
+    /// Keeps a whole packet for the next [`Agent::flush`].
     fn give_packet(&mut self, oif: IfIndex, dst: std::net::IpAddr, packet: &[u8]) {
         let Some(sender) = &mut self.sender else { return };
         let (unsent, log, clock) = (&mut self.unsent, &mut self.log, &self.clock);
         sender.push_packet(oif, dst, packet, |failed| not_sent(unsent, log, clock, &failed));
     }
 
-    /// Hangs the programs where Boomerang is spoken: at every interface of the configuration.
+    /// Attaches the programs to every interface of the configuration.
     pub(crate) fn renew_echo(&mut self) {
         let Some(config) = self.config.boomerang.clone() else { return };
         self.node.configure_boomerang(engine(&config, &self.names));
@@ -199,7 +200,7 @@ impl Agent {
         self.renew_fast();
     }
 
-    /// Takes what the programs have handed over.
+    /// Handles the messages that the programs have handed over.
     pub(crate) fn take_echoes(&mut self) {
         for _ in 0..MOST_TAKEN {
             let Some(told) = self.echo.as_mut().and_then(|echo| echo.path.next_told()) else { return };
@@ -245,7 +246,7 @@ impl Agent {
         became
     }
 
-    /// Carries out what Boomerang says.
+    /// Carries out an output of Boomerang's engine.
     pub(crate) fn echo_said(&mut self, said: Output) {
         match said {
             Output::Pass { oif, .. } => {
@@ -279,7 +280,7 @@ impl Agent {
         }
     }
 
-    /// A connection ended: what is bound to it is given back.
+    /// Gives back the sessions that end with a connection.
     pub(crate) fn echo_client_gone(&mut self, client: u64) {
         let Some(echo) = &mut self.echo else { return };
         echo.tracers.remove(&client);
@@ -295,7 +296,7 @@ impl Agent {
         }
     }
 
-    /// Gives back what this node's applications have, and takes the programs from all interfaces.
+    /// Gives back the sessions of this node's applications, and detaches the programs from all interfaces.
     pub(crate) fn end_echo(&mut self) {
         self.end_fast();
         let apps: Vec<AppId> = self.node.boomerang().sessions().map(|session| session.app).collect();

@@ -13,7 +13,7 @@ use terms::{Bytes, Fault, FlowKey, FlowSpec, Rate, Span, Time, Tspec};
 use traffic::plan::ClassId;
 use wire::boomerang::Selector;
 
-/// Sessions that this node keeps up.
+/// The sessions that this node refreshes.
 pub(super) fn sessions(agent: &Agent) -> impl Iterator<Item = BoomerangSession> + '_ {
     agent.node.boomerang().sessions().map(|session| BoomerangSession {
         number: session.app.0,
@@ -37,7 +37,7 @@ pub(super) fn sessions(agent: &Agent) -> impl Iterator<Item = BoomerangSession> 
 }
 
 impl Agent {
-    /// Sessions and session blocks, but for the first so many of each: a page.
+    /// A page of sessions and session blocks, without the first `skip` of each.
     pub(crate) fn boomerang(&mut self, skip: usize) -> Result<BoomerangDoc, Fault> {
         let read = ReadBack::of(self)?;
         let now = self.clock.now();
@@ -158,7 +158,7 @@ impl Agent {
     }
 }
 
-/// Of the kernel's table so many are shown among all other reservations.
+/// The most sessions of the kernel's table in the list of all reservations.
 const FEW_SHOWN: usize = 1_000;
 
 /// A session's meter is dropped after this time without a query.

@@ -13,17 +13,18 @@ use terms::ports::{Route, RouteDecision};
 use terms::{FlowKey, IfIndex, Rate};
 use wire::boomerang::{ProbePacket, TravelDirection};
 
-/// The half that a message is about, and what the program had of it.
+/// The half that a message is about, and the program's state of it.
 pub(super) struct Half {
     oif: IfIndex,
     flow: FlowKey,
-    /// The message asks for nothing in this direction.
+    /// True if the message asks for nothing in this direction.
     over: bool,
     taken: Option<Taken>,
 }
 
 impl Agent {
-    /// Before the engine hears a message: what the program has of its half goes back to the ledger, in the engine's favour.
+    /// Before the engine is told a message: returns the program's share of its half to the ledger, for the
+    /// engine.
     pub(super) fn take_over(&mut self, iif: IfIndex, packet: &[u8]) -> Option<Half> {
         let probe = ProbePacket::parse(packet).ok().filter(|probe| probe.message.mask.is_exact())?;
         let (message, asked) = (&probe.message, probe.message.qos.asked());
@@ -43,8 +44,8 @@ impl Agent {
         Some(Half { oif, flow, over, taken })
     }
 
-    /// After it: the program leaves the half to the engine as long as the engine has it. What the engine refused stays as it
-    /// was.
+    /// After the engine was told: keeps the half from the program as long as the engine holds it. A half that
+    /// the engine refused stays as it was.
     pub(super) fn keep_apart(&mut self, half: Half) {
         let Half { oif, flow, over, taken } = half;
         if self.engine_holds(oif, &flow) {

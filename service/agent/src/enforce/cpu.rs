@@ -25,7 +25,7 @@ pub struct Processors {
 }
 
 impl Processors {
-    /// Over what the driver opened, which offers `stocks`; `shared`: disks use the same groups.
+    /// Enforces over the opened driver, which offers `stocks`; `shared`: disks use the same groups.
     pub fn new(cpu: Cpu, shared: bool, stocks: Vec<Resource>) -> Processors {
         Processors { cpu, shared, wake: None, stocks }
     }

@@ -1,5 +1,5 @@
-//! This host's processors and disks as the configuration wants them: opened, with what an earlier agent left, and what
-//! each can promise.
+//! The processors and disks of this host as the configuration wants them: opened, with the state of an
+//! earlier agent and the capacity of each.
 
 use crate::config::AgentConfig;
 use crate::host_file::CpuConfig;
@@ -16,7 +16,7 @@ use terms::book::{Guarantee, Handle, Task};
 /// The number of the bound process, if it still runs. A later process with the same number does not count.
 ///
 /// # Errors
-/// It has ended.
+/// The process has ended.
 pub(super) fn number_of(task: &Task) -> Result<u32, String> {
     match (task.start, linux::owner::started(task.number)) {
         (0, _) => Ok(task.number), // bound by an agent that did not look yet
@@ -33,7 +33,7 @@ pub(crate) struct Host {
     pub(crate) storage: Option<Storage>,
     pub(crate) processors: Vec<Resource>,
     pub(crate) disks: Vec<Resource>,
-    /// Processors and disks share groups here: a process is in one group for both.
+    /// True if processors and disks share groups here: a process is in one group for both.
     pub(crate) shared: bool,
 }
 
@@ -111,7 +111,7 @@ impl Host {
     }
 }
 
-/// No background: what is not reserved of a processor or a disk is everybody's already.
+/// Without background: the unreserved part of a processor or disk is free for all already.
 fn stock(name: String, capacity: u64, kind: ShareKind) -> Resource {
     let guarantee = if kind == ShareKind::Guarantee { Guarantee::Reserved } else { Guarantee::Cap };
     Resource { name, guarantee, capacity, shared: 0 }

@@ -13,7 +13,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The directory of what is granted.
+/// The directory of granted parts.
 #[derive(Debug)]
 pub struct Licences {
     directory: PathBuf,
@@ -22,7 +22,7 @@ pub struct Licences {
 }
 
 impl Licences {
-    /// In the state directory `state`.
+    /// Opens the directory in the state directory `state`.
     ///
     /// # Errors
     /// It cannot be made.

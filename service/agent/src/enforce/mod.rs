@@ -34,13 +34,14 @@ pub struct EnforcerContext<'a> {
     pub plane: &'a mut KernelPlane,
     /// Interfaces, by number.
     pub names: &'a Names,
-    /// The node, which owns the classes of its interfaces and knows the ways; nothing is left to poll.
+    /// The node, which owns the classes of its interfaces and knows the routes. It has no outputs left to
+    /// poll.
     pub node: &'a mut Node<KernelRoutes>,
     /// Outputs of the node that are not for the plane; the agent carries them out afterwards.
     pub said: &'a mut Vec<Output>,
 }
 
-/// Something that an enforcer found or did unasked: for the log and for those who watch.
+/// An unasked finding or action of an enforcer, for the log and for those who watch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EnforcerNotice {
     /// The severity.
@@ -54,13 +55,13 @@ pub struct EnforcerNotice {
 /// The measured use of a part, in the unit of its kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// So much, as a mean over `interval`; rounded down.
+    /// The mean use over `interval`, rounded down.
     pub amount: u64,
     /// Use above the reservation that was refused; `None` if it is not counted.
     pub refused: Option<u64>,
     /// Use by everything that is not reserved; `None` if it is not counted.
     pub unreserved: Option<u64>,
-    /// The last whole interval.
+    /// The length of the last whole interval.
     pub interval: Span,
 }
 
@@ -73,7 +74,7 @@ pub trait Enforcer: std::fmt::Debug {
     /// The reason, for people; the order is tried again later.
     fn enforce(&mut self, ground: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String>;
 
-    /// The interfaces and their roles have changed, or are told for the first time.
+    /// Takes the interfaces and their roles, at the start and after each change.
     ///
     /// # Errors
     /// The reason; it is tried again.
@@ -120,13 +121,14 @@ pub trait Enforcer: std::fmt::Debug {
         None
     }
 
-    /// The agent stops in good order: everything is given back. Not called when it is killed; then what is in force stays.
+    /// Gives everything back, because the agent stops in good order. Not called when it is killed; what is in
+    /// force then stays.
     fn end(&mut self, ground: &mut EnforcerContext<'_>) {
         let _ = ground;
     }
 }
 
-/// All of them.
+/// All enforcers.
 #[derive(Debug, Default)]
 pub struct Enforcers {
     all: BTreeMap<ResourceKind, Box<dyn Enforcer>>,
@@ -176,12 +178,12 @@ impl Enforcers {
     /// See [`Enforcer::stand`].
     ///
     /// # Errors
-    /// The first that could not carry it out.
+    /// The first error of an enforcer.
     pub fn stand(&mut self, ground: &mut EnforcerContext<'_>, standing: &Standing) -> Result<(), String> {
         self.all.values_mut().try_for_each(|enforcer| enforcer.stand(ground, standing))
     }
 
-    /// See [`Enforcer::settle`]; what went wrong.
+    /// See [`Enforcer::settle`]; returns the errors.
     pub fn settle(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<String> {
         self.all.values_mut().filter_map(|enforcer| enforcer.settle(ground).err()).collect()
     }
@@ -196,7 +198,7 @@ impl Enforcers {
         self.all.values().filter_map(|enforcer| enforcer.wake_at()).min()
     }
 
-    /// Calls those whose time has come.
+    /// Calls the enforcers whose time has come.
     pub fn wake(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<EnforcerNotice> {
         let due = |enforcer: &&mut Box<dyn Enforcer>| enforcer.wake_at().is_some_and(|at| at <= ground.now);
         let due: Vec<_> = self.all.values_mut().filter(due).collect();

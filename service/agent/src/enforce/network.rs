@@ -53,7 +53,7 @@ struct Seen {
 #[derive(Debug, Default)]
 pub struct Networks {
     parts: BTreeMap<Place, Installed>,
-    /// The edges that stand whatever is booked, and whose marks are believed.
+    /// The edges that exist whatever is booked, and the interfaces with trusted marks.
     standing: Standing,
     /// True if the plane has them.
     stands: bool,

@@ -21,7 +21,7 @@ pub struct Disks {
 }
 
 impl Disks {
-    /// Over what the driver opened, which offers `stocks`; `shared`: the processors use the same groups.
+    /// Enforces over the opened driver, which offers `stocks`; `shared`: the processors use the same groups.
     pub fn new(storage: Storage, shared: bool, stocks: Vec<Resource>) -> Disks {
         Disks { storage, shared, wake: None, stocks }
     }

@@ -22,7 +22,7 @@ use trust::Files;
 
 /// The default user of the front, if the system has it.
 const USER: &str = "sluice-door";
-/// Most addresses.
+/// The most addresses.
 const MOST: usize = 16;
 
 /// The addresses at which an agent listens for other machines, and its credentials.
@@ -30,7 +30,7 @@ const MOST: usize = 16;
 pub struct ListenConfig {
     /// The addresses.
     pub addresses: Vec<SocketAddr>,
-    /// Authority, certificate, key, revocations.
+    /// The files of authority, certificate, key and revocations.
     pub files: Files,
     /// The user of the process that serves the callers.
     pub user: User,

@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use terms::Time;
 use trust::{CertificateRole, Domain, Files, Identity};
 
-/// Both sides are the same program, as long as this is the same.
+/// The version of the messages; both sides are the same program while it is equal.
 pub(super) const VERSION: u32 = 1;
-/// Most characters of a text of the front that are repeated.
+/// The most characters of the front's text that are repeated.
 const MAX_TEXT: usize = 300;
 
-/// The agent to the front.
+/// Messages from the agent to the front.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(tag = "order", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Order {
@@ -31,21 +31,21 @@ pub(super) enum Order {
     Seat { session: u64 },
     /// The caller gets no seat; `why` is the reason.
     NoSeat { session: u64, why: String },
-    /// Say good-bye and end.
+    /// End all connections in good order, and exit.
     Close {},
 }
 
-/// The front to the agent.
+/// Messages from the front to the agent.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(tag = "word", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Word {
-    /// It has given its rights up, and serves; whether system calls are restricted too.
+    /// The front has given its rights up, and serves; `restricted`: system calls are restricted too.
     Ready { restricted: bool },
     /// A caller with a good certificate asks for a seat.
     Enter { session: u64, from: IpAddr, who: Shown },
     /// A caller was refused, or its connection was ended.
     Refused { from: IpAddr, why: String },
-    /// A file that was handed over is not what it should be; the one before stays in force.
+    /// A file that was handed over is bad; the one before stays in force.
     Complaint { text: String },
 }
 
@@ -99,12 +99,12 @@ impl Shown {
     }
 }
 
-/// A text of the front as it may stand in a log.
+/// A text of the front, made safe for a log.
 pub(super) fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(MAX_TEXT).collect()
 }
 
-/// As a message.
+/// Encodes a message.
 pub(super) fn write(frame: &impl Serialize) -> Vec<u8> {
     // Our own frames have string keys and no maps: they can always be written.
     serde_json::to_vec(frame).unwrap_or_default()
@@ -113,7 +113,7 @@ pub(super) fn write(frame: &impl Serialize) -> Vec<u8> {
 /// Reads a message.
 ///
 /// # Errors
-/// It is none of ours: a sentence.
+/// The bytes are no message of ours: a sentence.
 pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| format!("a message that is none: {error}"))
 }

@@ -1,4 +1,4 @@
-//! The front: a process of its own that speaks TLS and reads JSON of callers from other machines, without any right.
+//! The front: a process without rights that speaks TLS and reads the JSON of callers from other machines.
 //!
 //! Its standard input is the channel to the agent that started it. The first message names the user to
 //! become. Before the front reads a byte from a caller, it has given up user, groups and every capability,
@@ -23,7 +23,7 @@ const PATIENCE: Span = Span::from_secs(10);
 /// Serves until the agent closes the channel.
 ///
 /// # Errors
-/// Standard input is no channel of an agent, privileges cannot be given up, or the kernel broke.
+/// Standard input is no channel of an agent, privileges cannot be given up, or the kernel failed.
 pub fn run() -> Result<(), SystemError> {
     let input = io::stdin().as_fd().try_clone_to_owned().map_err(SystemError::doing("use the inherited socket"))?;
     let channel = Channel::inherited(input)?;

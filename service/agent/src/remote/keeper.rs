@@ -1,8 +1,8 @@
-//! The agent's side of its front: a thread that starts the process, hands it what it may not open itself, gives seats, and
-//! starts it again when it dies.
+//! The agent's side of its front: a thread that starts the process, hands it the files that it may not open
+//! itself, gives seats, and replaces it when it dies.
 //!
-//! It reads only the front's own short messages, never a byte of a caller. A front that says more than it has to waits; one
-//! that says something wrong is ended.
+//! It reads only the front's own short messages, never a byte of a caller. Messages of the front above the
+//! limit wait; an invalid one ends the front.
 
 use super::config::ListenConfig;
 use super::frames::{self, Order, VERSION, Word};
@@ -37,7 +37,7 @@ const LAST_PAUSE: Span = Span::from_secs(10);
 const LONG_LIFE: Span = Span::from_secs(60);
 /// The interval between checks for changed files.
 const LOOK_EVERY: Span = Span::from_secs(1);
-/// Most messages of the front that are read in a second; the rest waits.
+/// The most messages of the front that are read in a second; the rest waits.
 const MOST_WORDS: u32 = 1000;
 /// The time that a front has to end its connections.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -54,18 +54,18 @@ pub(super) struct Keeper {
     pub(super) clock: Clock,
 }
 
-/// A front that runs; it ends with this.
+/// A front that runs; dropping this value ends it.
 struct Front {
     child: Child,
     channel: Channel,
     stamps: Vec<(PathBuf, Stamp)>,
-    /// The second in which messages are counted, and how many came.
+    /// The second in which messages are counted, and their number.
     second: Time,
     words: u32,
 }
 
 impl Keeper {
-    /// Until the agent stops.
+    /// Runs until the agent stops.
     pub(super) fn run(mut self) {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -87,7 +87,7 @@ impl Keeper {
         }
     }
 
-    /// One front, from its start to its end. `Ok`: the agent stops.
+    /// Runs one front, from its start to its end. `Ok`: the agent stops.
     fn live(&mut self) -> Result<(), SystemError> {
         let mut front = self.start()?;
         let mut poll = Poll::new(self.clock)?;
@@ -211,7 +211,7 @@ impl Keeper {
         self.shared.news.notify();
     }
 
-    /// Waits; whether the agent stops.
+    /// Waits. True if the agent stops.
     fn wait(&self, pause: Span) -> bool {
         let until = self.clock.now().saturating_add(pause);
         while self.clock.now() < until && !self.shared.ending.load(Ordering::Acquire) {
@@ -251,7 +251,7 @@ impl Front {
         }
     }
 
-    /// Those inside read the last words.
+    /// Ends the front; its callers get the last words.
     fn end(&mut self) {
         if self.order(&Order::Close {}, None).is_ok() {
             self.gone(PATIENCE);

@@ -33,7 +33,7 @@ use std::thread::JoinHandle;
 use terms::Span;
 use trust::{Identity, Speaks};
 
-/// Most news that wait for the agent.
+/// The most news that wait for the agent.
 const MAX_NEWS: usize = 512;
 
 /// News from the thread for the agent.
@@ -44,26 +44,26 @@ pub(crate) enum News {
     Came { stream: UnixStream, identity: Identity, from: IpAddr },
     /// A caller was refused, or its connection was ended.
     Refused { from: IpAddr, why: String },
-    /// A certificate or the list of revocations is not what it should be; what was before stays in force.
+    /// A certificate or the list of revocations is bad; the one before stays in force.
     Complaint(String),
-    /// The front has ended, and with it every conversation; another one starts after this time.
+    /// The front has ended, and every connection with it; another one starts after this time.
     Ended { why: String, again_in: Span },
 }
 
 /// State that the agent and the thread share.
 struct Shared {
-    /// Rung when there is news for the agent.
+    /// Fires when there is news for the agent.
     news: Notifier,
-    /// Rung when something below changes.
+    /// Fires when a flag below changes.
     end: Notifier,
     ending: AtomicBool,
-    /// Certificates are to be read again.
+    /// True if certificates are to be read again.
     renew: AtomicBool,
     /// The number of the thread's rounds.
     rounds: AtomicU64,
 }
 
-/// The door, while it is open.
+/// Access for other machines, while it is open.
 pub(crate) struct Remote {
     news: Receiver<News>,
     shared: Arc<Shared>,
@@ -71,10 +71,10 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Opens the door.
+    /// Opens access.
     ///
     /// # Errors
-    /// A certificate, a key or an address is not to be had.
+    /// A certificate, a key or an address cannot be used.
     pub(crate) fn open(config: &ListenConfig) -> Result<Remote, SystemError> {
         let clock = Clock::start();
         // Mistakes in our own files are told at once, before anybody comes.
@@ -101,7 +101,7 @@ impl Remote {
         Ok(Remote { news, shared, thread: Some(thread) })
     }
 
-    /// Rings when there is news.
+    /// The notifier of news.
     pub(crate) fn notifier(&self) -> &Notifier {
         &self.shared.news
     }
@@ -111,7 +111,7 @@ impl Remote {
         Done { count: self.shared.rounds.load(Ordering::Relaxed), all: false }
     }
 
-    /// Certificates, key and revocations are read again.
+    /// Has certificates, key and revocations read again.
     pub(crate) fn renew(&self) {
         self.shared.renew.store(true, Ordering::Release);
         self.shared.end.notify();
@@ -119,7 +119,7 @@ impl Remote {
 }
 
 impl Drop for Remote {
-    /// The door closes; those inside read the last words.
+    /// Closes access; the callers get the last words.
     fn drop(&mut self) {
         self.shared.ending.store(true, Ordering::Release);
         self.shared.end.notify();

@@ -25,15 +25,15 @@ use std::time::Duration;
 use terms::{Span, Time};
 use trust::{CertificateRole, Files, Handed, Identity, Speaks, TrustGate, displaced, source_of};
 
-/// Most callers.
+/// The most callers.
 pub(super) const MAX_GUESTS: usize = 128;
-/// Most from one source.
+/// The most callers from one source.
 pub(super) const MAX_OF_ONE: usize = 96;
-/// Most of one name, but for brokers, which speak for many.
+/// The most callers of one name, except brokers, which speak for many.
 pub(super) const MAX_OF_NAME: usize = 32;
-/// Most whose handshake is not done.
+/// The most callers in the handshake.
 pub(super) const MAX_GREETING: usize = 32;
-/// Most that are taken before those who are there have their turn.
+/// The most callers that are accepted before the present ones have their turn.
 const AT_ONCE: usize = 8;
 /// The interval between checks for expired deadlines.
 const LOOK_EVERY: Span = Span::from_millis(250);
@@ -41,12 +41,12 @@ const LOOK_EVERY: Span = Span::from_millis(250);
 const ADMIT_EVERY: Span = Span::from_secs(1);
 /// The pause in which no caller is accepted, after the system has run out of descriptors.
 const DEAF: Span = Span::from_millis(100);
-/// After so long a silence a caller's machine is asked whether it is still there.
+/// The silence after which TCP probes a caller's machine.
 const SILENCE: Duration = Duration::from_secs(30);
 /// The time that callers have to read the last messages.
 const FAREWELL: Span = Span::from_millis(500);
 
-/// Most refusals that the agent is told of in a second; the rest is counted in the next one.
+/// The most refusals that the agent is told of in a second; further ones are counted in the next.
 const MOST_TOLD: u64 = 100;
 
 const CHANNEL: Token = Token(0);
@@ -69,15 +69,15 @@ pub(super) struct Proxy {
     admit_at: Time,
     /// The problem with the list of revocations at the last check, if any.
     complaint: Option<String>,
-    /// Refusals since `admit_at`, and those of them that were not told.
+    /// Refusals since `admit_at`, and the number of them that were not reported.
     refusals: u64,
     untold: u64,
     closing: bool,
-    /// System calls are restricted: told when it serves.
+    /// True if system calls are restricted; reported when the front serves.
     restricted: bool,
 }
 
-/// A session and what is waited for on its two sockets.
+/// A session and the wanted events of its two sockets.
 struct Seat {
     session: RemoteSession,
     outside: Wants,

@@ -6,21 +6,21 @@
 use crate::calls::{self, problem};
 use rpc::agent::{MAX_LINE, Problem, ReplyLine};
 
-/// Most lines that are read before others have their turn.
+/// The most lines that are read before others have their turn.
 const MOST_LINES: usize = 64;
 
-/// The words of one caller on their way.
+/// The input of one caller on its way.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// Heard, not yet read; at most a line that is too long and what came with its last bytes.
+    /// Received and not yet parsed; at most one line that is too long and the bytes behind it.
     heard: Vec<u8>,
-    /// Up to here there is no end of a line in it.
+    /// Up to here the buffer has no end of a line.
     searched: usize,
-    /// For the agent.
+    /// Calls for the agent.
     inward: Vec<u8>,
-    /// For the caller.
+    /// Answers for the caller.
     answers: Vec<u8>,
-    /// It said too long a line.
+    /// True after a line that was too long.
     over: bool,
 }
 
@@ -45,7 +45,7 @@ impl Said {
         self.over
     }
 
-    /// These bytes came.
+    /// Takes bytes of the caller.
     pub(super) fn hear(&mut self, bytes: &[u8]) {
         self.heard.extend_from_slice(bytes);
         let fresh = &self.heard[self.searched..];
@@ -55,7 +55,7 @@ impl Said {
         }
     }
 
-    /// Reads whole lines, while nothing of earlier ones waits.
+    /// Parses whole lines, while no output of earlier ones waits.
     pub(super) fn read(&mut self) {
         let mut start = 0;
         for _ in 0..MOST_LINES {
@@ -86,7 +86,7 @@ impl Said {
         &self.inward
     }
 
-    /// It took so many bytes.
+    /// Removes bytes that the agent took.
     pub(super) fn taken(&mut self, bytes: usize) {
         self.inward.drain(..bytes);
     }
@@ -112,7 +112,7 @@ impl Said {
     }
 }
 
-/// The line that says why a caller is put out.
+/// The line with the reason of a refusal.
 pub(super) fn refusal(why: &str) -> Vec<u8> {
     line(0, problem("refused", why))
 }

@@ -1,7 +1,9 @@
-//! One caller from another machine: TLS on one side, a pair of local sockets into the agent's loop on the other, and a
-//! bounded amount of bytes between them. Nothing here waits; what one side does not take, the other is not asked for.
+//! One caller from another machine: TLS on one side, a pair of local sockets into the agent's loop on the
+//! other, and a bounded buffer between them. Nothing here blocks; while one side does not read, the other is
+//! not read.
 //!
-//! A caller's bytes end here. Each line is read as the call that it is and written anew for the agent; what is no call is answered at once.
+//! A caller's bytes end here. Each line is parsed as a call and written anew for the agent; a line that is no
+//! call is answered at once.
 
 use super::said::Said;
 use rustls::ServerConnection;
@@ -19,7 +21,7 @@ const SEATING: Span = Span::from_secs(10);
 const UNREAD: Span = Span::from_secs(30);
 /// The time that a refused caller has to read the reason.
 const LEAVING: Span = Span::from_secs(1);
-/// Most pieces of an answer that are encrypted before others have their turn, and the size of one, bytes.
+/// The most pieces of an answer that are encrypted before others have their turn, and the size of one, bytes.
 const PIECES: usize = 8;
 const PIECE: usize = 16 << 10;
 
@@ -29,39 +31,39 @@ pub(super) struct RemoteSession {
     pub(super) from: IpAddr,
     pub(super) stage: Stage,
     tls: ServerConnection,
-    /// Said by the caller, and what of it the agent has not yet taken.
+    /// The caller's input, as far as the agent has not yet taken it.
     said: Said,
-    /// The next byte of the agent's begins a line.
+    /// True if the agent's next byte begins a line.
     at_line: bool,
-    /// The caller has said its last.
+    /// True after the caller's last byte.
     heard_all: bool,
-    /// The agent has.
+    /// True after the agent's last byte.
     said_all: bool,
-    /// Since when the caller has taken nothing of what waits for it.
+    /// The time since which the caller has read none of its ready output.
     unread: Option<Time>,
 }
 
 /// The stage of a session.
 pub(super) enum Stage {
-    /// The handshake is not done.
+    /// The handshake is under way.
     Greeting { until: Time },
     /// The certificate is good; the agent was asked for a seat.
     Asked { identity: Identity, until: Time },
-    /// This is its way into the agent.
+    /// The caller has a seat: a connection into the agent.
     Inside { identity: Identity, inside: UnixStream },
-    /// It was refused, and is told so.
+    /// The caller was refused, and has time to read the reason.
     Leaving { until: Time },
 }
 
 /// The result of a turn.
 pub(super) enum Turn {
-    /// It stays.
+    /// The session goes on.
     Stays,
-    /// The handshake is done: this is who it is.
+    /// The handshake is done; the caller has this identity.
     Is(Identity),
-    /// It is to be told why, and goes.
+    /// The session is refused, for this reason.
     Refused(String),
-    /// It is gone.
+    /// The connection is gone.
     Gone,
 }
 
@@ -87,7 +89,7 @@ impl RemoteSession {
         }
     }
 
-    /// Moves what can be moved.
+    /// Moves bytes in both directions.
     pub(super) fn turn(&mut self, now: Time, gate: &TrustGate) -> Turn {
         match self.moved(now, gate) {
             Ok(turn) => turn,
@@ -135,19 +137,19 @@ impl RemoteSession {
         identity.map_or_else(|error| Turn::Refused(error.to_string()), Turn::Is)
     }
 
-    /// The agent is asked for a seat.
+    /// Notes that the agent was asked for a seat.
     pub(super) fn ask(&mut self, now: Time, identity: Identity) {
         self.stage = Stage::Asked { identity, until: now.saturating_add(SEATING) };
     }
 
-    /// From now on what it says goes in there; whether it was waited for.
+    /// Connects the caller to its seat. True if it was waiting for one.
     pub(super) fn enter(&mut self, inside: UnixStream) -> bool {
         let Stage::Asked { identity, .. } = &self.stage else { return false };
         self.stage = Stage::Inside { identity: identity.clone(), inside };
         true
     }
 
-    /// The reason is said where it can be, and the caller has a moment to read it.
+    /// Sends the reason if possible, and gives the caller a moment to read it.
     pub(super) fn refuse(&mut self, now: Time, why: &str) {
         if !self.tls.is_handshaking() {
             let _ = self.tls.writer().write_all(&super::said::refusal(why));
@@ -168,7 +170,7 @@ impl RemoteSession {
         }
     }
 
-    /// Reads once and decrypts; an error of the kind `InvalidData` is the caller's fault and is told.
+    /// Reads once and decrypts. The error kind `InvalidData` is the caller's fault, and is reported to it.
     fn hear(&mut self) -> io::Result<()> {
         let read = self.tls.read_tls(&mut self.tcp)?;
         let wrong = |error: rustls::Error| io::Error::new(ErrorKind::InvalidData, error);
@@ -226,7 +228,7 @@ impl RemoteSession {
         Ok(())
     }
 
-    /// Our own answers go between two lines of the agent's.
+    /// Writes the front's own answers between two lines of the agent's.
     fn interject(&mut self) -> io::Result<()> {
         if self.at_line && self.said.has_answers() {
             self.tls.writer().write_all(&self.said.answers())?;
