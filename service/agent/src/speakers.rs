@@ -2,13 +2,13 @@
 //! peer may speak.
 //!
 //! A broker knows people by their certificates and names the person for whom it asks. On this machine the
-//! agent believes only root and its own user; from another machine, brokers that the policy names (`brokers =
-//! ["main"]`). Every other caller is the one that the kernel or the certificate names. A name that the kernel
-//! of a broker's machine gave, such as `uid:0`, has no meaning here: it becomes `main/uid:0`.
+//! agent believes only root and its own user; from another machine, brokers that the policy names
+//! (`brokers = ["main"]`). Every other caller is the one that the kernel or the certificate names. A name
+//! that the kernel of a broker's machine gave, such as `uid:0`, has no meaning here: it becomes `main/uid:0`.
 //!
 //! Names belong to the authority that signed them. Our own domain's are plain, a partner's have its name in
-//! front: `anl/alice`. A partner's broker is believed only where the policy names it (`brokers =
-//! ["anl/main"]`), only for names of its own domain, and never for operators or auditors of ours.
+//! front: `anl/alice`. A partner's broker is believed only where the policy names it
+//! (`brokers = ["anl/main"]`), only for names of its own domain, and never for operators or auditors of ours.
 
 use crate::agent::Agent;
 use crate::calls::problem;

@@ -1,8 +1,8 @@
 //! Countable things, such as licences: the smallest kind of resource, and the example for a new one.
 //!
-//! Each granted part is a file under the state directory, `granted/HANDLE.PART`, with one line `RESOURCE
-//! COUNT`. The program that hands out the licences reads that directory. The agent cannot enforce the grant,
-//! so that the guarantee that `enquire` reports depends on that program.
+//! Each granted part is a file under the state directory, `granted/HANDLE.PART`, with one line
+//! `RESOURCE COUNT`. The program that hands out the licences reads that directory. The agent cannot enforce
+//! the grant, so that the guarantee that `enquire` reports depends on that program.
 
 use super::{Enforcer, EnforcerContext};
 use crate::statics::replace;
