@@ -37,8 +37,8 @@ pub fn front() -> Result<ExitCode, Complaint> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the agent that a broker starts on its own machine: by that file, or of what can be reserved on a machine without one.
-/// It ends when its standard input does, as it does with the broker, whatever way.
+/// Runs the agent that a broker starts on its own machine: by that file, or else with the resources that it
+/// finds. It ends when its standard input ends, as it does with the broker, however that ends.
 pub fn own(file: Option<&Path>) -> Result<ExitCode, Complaint> {
     let config = match file {
         Some(file) => AgentConfig::load(file).map_err(|mistake| Complaint::usage(mistake.to_string()))?,
@@ -49,7 +49,8 @@ pub fn own(file: Option<&Path>) -> Result<ExitCode, Complaint> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits for the end of the input, and ends this process as a crash would: what is in force stays so, and the next agent adopts it.
+/// Waits for the end of the input, and ends this process as a crash would: state in force stays, and the next
+/// agent adopts it.
 fn end_with_input() {
     let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
     let _ = ProcessId::of(std::process::id()).map(|own| own.signal(9));

@@ -47,10 +47,10 @@ pub enum Command {
     Down(DownArgs),
     /// A real video against a flood, without and with a reservation: table and figures
     Demo(DemoArgs),
-    /// The other experiments: held against published tables, and on the demonstration's testbed
+    /// The other experiments: compared with published tables, and on the demonstration's testbed
     #[command(subcommand)]
     Lab(LabCommand),
-    /// Long runs in which everything goes wrong, with laws that are checked all the time; needs no root
+    /// Long runs with faults of every kind, in which invariants are checked all the time; needs no root
     #[command(subcommand)]
     Torture(TortureCommand),
     /// Run this machine's agent, in the foreground
@@ -79,19 +79,19 @@ pub enum Command {
     May(Box<MayArgs>),
     /// Change a reservation, also while it runs
     Modify(ModifyArgs),
-    /// Say whose packets or processes a reservation is for
+    /// Bind a reservation to packets or processes
     Bind(BindArgs),
     /// Book a reservation that is held
     Commit(HandleArgs),
-    /// Give reservations back
+    /// Cancel reservations
     Cancel(HandleArgs),
-    /// Reservations, and the history of one
+    /// List reservations, or show one with its history
     List(ListArgs),
     /// Draw how full each resource is, in the terminal
     Calendar(CalendarArgs),
     /// Show the decisions: caller, request, outcome and rule
     Audit(AuditArgs),
-    /// Certificates for brokers, agents and those who reserve: make, list, revoke
+    /// Make, list and revoke certificates for brokers, agents and those who reserve
     Ca(CaArgs),
     /// Send a file to another machine over a reserved flow, at the rate that the bookings allow
     Copy(Box<CopyArgs>),
@@ -105,7 +105,7 @@ pub enum Command {
     Plane(PlaneCommand),
     /// Measure where a reservation spends its time: RSVP and Boomerang, by message and by step, under load
     Profile(ProfileArgs),
-    /// Reserve by RSVP, and look at its state
+    /// Reserve by RSVP, and show its state
     #[command(subcommand)]
     Rsvp(RsvpCommand),
     /// Boomerang: reservations inside ICMP echo, both directions in one round trip
@@ -113,18 +113,18 @@ pub enum Command {
     Boomerang(BoomerangCommand),
     /// Show which features this kernel has, and the substitutes for missing ones
     Doctor(DoctorArgs),
-    /// Every interface and reservation: asked / admitted / installed / measured
+    /// Show every interface and reservation: asked / admitted / installed / measured
     Status(StatusArgs),
     /// Show events as they happen
     Watch(WatchArgs),
     /// Print shell completion
     Completions {
-        /// For which shell.
+        /// The shell.
         shell: Shell,
     },
     /// Write man pages
     Man {
-        /// Into this folder.
+        /// The folder.
         dir: PathBuf,
     },
 }
@@ -148,7 +148,7 @@ pub struct UpArgs {
 pub struct DownArgs {
     /// The testbed's name [default: the only one that is up]
     pub name: Option<String>,
-    /// Every testbed
+    /// All testbeds
     #[arg(long, conflicts_with = "name")]
     pub all: bool,
 }
@@ -174,7 +174,7 @@ pub struct DemoArgs {
     /// The same nodes in simulated time: needs no root, takes seconds
     #[arg(long)]
     pub sim: bool,
-    /// By which protocol the video is reserved
+    /// The protocol that reserves for the video
     #[arg(long, value_enum, default_value = "rsvp", conflicts_with = "sim")]
     pub with: ProtocolName,
     /// Show no progress
@@ -254,9 +254,9 @@ pub enum LabCommand {
 /// `sluice lab run`.
 #[derive(Args, Debug)]
 pub struct LabRunArgs {
-    /// Its name, from `sluice lab list`
+    /// The experiment's name, from `sluice lab list`
     pub name: String,
-    /// Fewer points, fewer seeds: seconds
+    /// Fewer points, fewer seeds: takes seconds
     #[arg(long)]
     pub quick: bool,
     /// Independent runs for the mean in each cell [default: the experiment's own]
@@ -282,7 +282,7 @@ pub struct LabReportArgs {
     /// Folder of the results
     #[arg(long, value_name = "DIR", default_value = "out/lab")]
     pub out: PathBuf,
-    /// Run first what was never run, in its quick form
+    /// First run the experiments that were never run, in their quick form
     #[arg(long)]
     pub run: bool,
 }
@@ -290,13 +290,13 @@ pub struct LabReportArgs {
 /// `sluice sim ...`.
 #[derive(Subcommand, Debug)]
 pub enum SimCommand {
-    /// Play a scenario and print what came of it
+    /// Play a scenario and print its results
     #[command(after_help = "Examples:\n  sluice sim run examples/video.toml\n  \
                             sluice sim run examples/dumbbell.toml --out out/sim/dumbbell    tables, CSV, JSON, figures; goes on where it was interrupted\n  \
                             sluice sim run examples/dumbbell.toml --pcap left-right         what crosses a link, for Wireshark\n  \
                             sluice sim run examples/faults.toml --json")]
     Run(SimArgs),
-    /// Read a scenario and say what is wrong with it; plays nothing
+    /// Check a scenario for mistakes; plays nothing
     #[command(after_help = "Example:\n  sluice sim check examples/rfc2963.toml")]
     Check {
         /// The scenario
@@ -309,10 +309,10 @@ pub enum SimCommand {
 pub struct SimArgs {
     /// The scenario
     pub file: PathBuf,
-    /// Another first seed than the file's
+    /// The first seed, instead of the file's
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Independent runs of each point, instead of what the file says
+    /// Independent runs of each point, instead of the file's number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub seeds: Option<u64>,
     /// Print one JSON object
@@ -324,7 +324,7 @@ pub struct SimArgs {
     /// Write tables, CSV, JSON and figures (SVG, PNG) here, and keep finished runs
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Write what crosses this link, NODE-NODE, in the first point: LINK.pcap in the folder of --out, or here
+    /// Write the first point's packets of this link, NODE-NODE: LINK.pcap in the folder of --out, or here
     #[arg(long, value_name = "LINK")]
     pub pcap: Option<String>,
     /// Show no progress
@@ -339,19 +339,19 @@ pub struct SimArgs {
 agent's file\n  sluice doctor --disk /dev/sdb --span 10s --yes"
 )]
 pub struct DoctorArgs {
-    /// The agent's configuration file, if there is one: what is missing in it is named too
+    /// The agent's configuration file, if there is one: interfaces without a role are reported too
     #[arg(long, value_name = "FILE", default_value = "/etc/sluice/agent.toml")]
     pub config: PathBuf,
     /// Measure the disk of this folder (files are made there and removed again) or this device (which is only read)
     #[arg(long, value_name = "PATH")]
     pub disk: Option<PathBuf>,
-    /// For how long: reading, writing, and both at once take so long each
+    /// The time for each of reading, writing, and both at once
     #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "2s", requires = "disk")]
     pub span: terms::Span,
     /// The size of one request
     #[arg(long, value_name = "SIZE", value_parser = rpc::units::parse_bytes, default_value = "1mb", requires = "disk")]
     pub request: terms::Bytes,
-    /// Do not ask before it takes long
+    /// Do not ask before a long measurement
     #[arg(long, requires = "disk")]
     pub yes: bool,
     /// Print one JSON object
@@ -368,7 +368,7 @@ pub struct AgentRunArgs {
     /// The log level, instead of the file's: error, warn, info or debug
     #[arg(long, value_name = "LEVEL")]
     pub log: Option<agent_service::Level>,
-    /// Look for mistakes in the file, its keys, policy and certificates, and stop; nothing is changed
+    /// Check the file, its keys, policy and certificates for mistakes, and stop; nothing is changed
     #[arg(long)]
     pub check: bool,
 }
@@ -379,7 +379,7 @@ pub struct StatusArgs {
     /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// Measure over this long before answering
+    /// The measuring time before the answer
     #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "1s")]
     pub over: Span,
     /// Print one JSON object
@@ -401,7 +401,7 @@ pub struct WatchArgs {
     /// there; of a broker: after this place, such as maui:17,glenwood:5, which each event has
     #[arg(long, value_name = "N")]
     pub after: Option<String>,
-    /// Stop after this long
+    /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = rpc::units::parse_span)]
     pub patience: Option<Span>,
     /// Print one JSON object a line

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use trust::Files;
 
-/// Read where they are, if nothing else is said.
+/// The default configuration files.
 const BROKER_FILE: &str = "/etc/sluice/broker.toml";
 const AGENT_FILE: &str = "/etc/sluice/agent.toml";
 /// The limit for an inside agent to start or stop.
@@ -40,19 +40,19 @@ pub struct BrokerArgs {
     /// The configuration file [default: /etc/sluice/broker.toml, if it is there]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// An agent, instead of those that the file names: its socket, or tls://HOST:PORT; may be repeated
+    /// An agent, instead of the file's: its socket, or tls://HOST:PORT; may be repeated
     #[arg(long, value_name = "NAME=PLACE")]
     pub agent: Vec<String>,
-    /// Listen here with mutual TLS, instead of where the file says; may be repeated
+    /// Listen here with mutual TLS, instead of at the file's addresses; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Vec<SocketAddr>,
     /// Our certificates for callers and for agents on other machines, instead of the file's.
     #[command(flatten)]
     pub papers: PapersArgs,
-    /// Certificates that are good no more; read again whenever it changes
+    /// The list of revoked certificates; read again whenever it changes
     #[arg(long, value_name = "FILE")]
     pub revoked: Option<PathBuf>,
-    /// The broker's Unix socket, instead of what the file says
+    /// The broker's Unix socket, instead of the file's
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// The folder of webhooks, instead of the file's
@@ -61,13 +61,13 @@ pub struct BrokerArgs {
     /// Listen on the loopback without TLS
     #[arg(long, value_name = "ADDRESS:PORT", requires = "plain_as")]
     pub plain: Option<SocketAddr>,
-    /// Whom everybody there is taken for
+    /// The caller's name for all connections there
     #[arg(long, value_name = "NAME", requires = "plain")]
     pub plain_as: Option<String>,
-    /// Start no agent, although none runs
+    /// Start no agent, even if none runs
     #[arg(long)]
     pub no_agent: bool,
-    /// Look for mistakes in the file, and stop
+    /// Check the file for mistakes, and stop
     #[arg(long)]
     pub check: bool,
     /// Print the OpenAPI document, and stop
@@ -191,7 +191,7 @@ async fn serve(
     why.map_or(Ok(()), |why| Err(Complaint::world(why)))
 }
 
-/// Tells who supervises us, as often as it wants to hear it, that we go on; and not if we do not.
+/// Sends the supervisor signs of life at its interval, as long as the broker works.
 async fn signs_of_life(supervisor: &Supervisor, pulse: Pulse) -> Infallible {
     let Some((period, often)) = supervisor.watchdog() else { return std::future::pending().await };
     loop {
@@ -212,7 +212,8 @@ async fn death(inside: Option<Ended>) -> String {
     }
 }
 
-/// This machine's agent where this broker started it: a process of its own, so that the broker holds none of its rights.
+/// The agent of this machine that this broker started: a process of its own, so that the broker has none of
+/// its rights.
 struct Inside {
     socket: PathBuf,
     child: Child,
@@ -221,7 +222,7 @@ struct Inside {
 /// The exit status of the inside agent, once it has ended.
 type Ended = watch::Receiver<Option<ExitStatus>>;
 
-/// Starts this machine's own agent, if it is what the broker asks and none runs.
+/// Starts this machine's own agent, if the broker uses it and none runs.
 fn own_agent(args: &BrokerArgs, config: &BrokerConfig) -> Result<Option<Inside>, Complaint> {
     let At::Socket(at) = &config.agents[0].at else { return Ok(None) };
     if args.no_agent || !config.own_agent || UnixStream::connect(at).is_ok() {
@@ -271,7 +272,7 @@ impl Inside {
     }
 }
 
-/// Stops it, and tells how it went.
+/// Stops the agent, and reports a failure of it.
 fn end(socket: &Path, ended: &Ended) -> Result<ExitCode, Complaint> {
     if let Ok(mut client) = rpc::client::Client::connect(socket) {
         let _ = client.call(Request::Stop);
@@ -289,7 +290,7 @@ fn end(socket: &Path, ended: &Ended) -> Result<ExitCode, Complaint> {
     Err(Complaint::world("the agent that this broker started does not stop"))
 }
 
-/// Files that a program needs to find other hosts and to know users, beside its libraries.
+/// Files with which a program finds other hosts and users, beside its libraries.
 const SYSTEM: [&str; 18] = [
     "/usr",
     "/lib",
@@ -311,8 +312,8 @@ const SYSTEM: [&str; 18] = [
     "/etc/ld.so.cache",
 ];
 
-/// From here on this process reads what strangers send: it keeps no capability, and no way to any file but its own. Before the second
-/// thread starts.
+/// Gives up all capabilities, and access to other files, because this process reads input of strangers. Must
+/// run before the second thread starts.
 fn give_up(config: &BrokerConfig) -> Result<(), Complaint> {
     // One that cannot be made is complained about when something is to be kept there.
     let _ = std::fs::create_dir_all(&config.state);

@@ -1,4 +1,4 @@
-//! `sluice ca`: the authority of a site, its certificates, and which of them are good no more.
+//! `sluice ca`: the authority of a site, its certificates and their revocation.
 
 use crate::complain::Complaint;
 use clap::{Args, Subcommand};
@@ -64,16 +64,16 @@ pub struct CaArgs {
 /// `sluice ca ...`.
 #[derive(Subcommand, Debug)]
 pub enum CaCommand {
-    /// Every certificate: whose, until when, whether it was revoked
+    /// List every certificate: its name, its end, and its revocation
     List,
-    /// Take a certificate back
+    /// Revoke a certificate
     Revoke {
         /// ROLE/NAME, as `sluice ca list` prints it
         who: String,
     },
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(args: &CaArgs) -> Result<ExitCode, Complaint> {
     let now = linux::clock::Clock::start().now();
     match &args.command {
@@ -115,7 +115,7 @@ fn make(args: &CaArgs, now: Time) -> Result<ExitCode, Complaint> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A certificate that was there is left alone, so it must have the groups that are asked for.
+/// Checks that an existing certificate has the requested groups, because it is left alone.
 fn has_groups(authority: &Authority, request: &CertificateRequest) -> Result<(), Complaint> {
     let file = authority.files_of(request.role, &request.name).certificate;
     let all = authority.list().map_err(complaint)?;

@@ -1,4 +1,4 @@
-//! `sluice copy`: a file to another machine over a reserved flow.
+//! `sluice copy`: sends a file to another machine over a reserved flow.
 
 use crate::complain::Complaint;
 use crate::places::AgentArgs;
@@ -103,7 +103,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The time from one attempt to connect to the next.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Sends or receives.
+/// Runs the sender or the receiver.
 pub fn run(args: &CopyArgs) -> Result<ExitCode, Complaint> {
     if let Some(folder) = &args.receive {
         return receive(args, folder);
@@ -141,7 +141,7 @@ pub fn run(args: &CopyArgs) -> Result<ExitCode, Complaint> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Connects, binds, sends; and again where the connection broke.
+/// Connects, binds and sends; repeats all of it if the connection breaks.
 fn attempts(
     args: &CopyArgs,
     source: &mut FileSource,
@@ -201,7 +201,7 @@ fn wish(args: &CopyArgs, source: &FileSource) -> Result<TransferRequest, Complai
     })
 }
 
-/// A time of day, or a while from now.
+/// A time of day, or a duration from now.
 fn when(text: &str) -> Result<Stamp, Complaint> {
     match text.strip_prefix("now+") {
         Some(span) => {
@@ -301,7 +301,7 @@ impl Meter {
     }
 }
 
-/// A size for people.
+/// A size as text for people.
 fn size(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} bytes"),

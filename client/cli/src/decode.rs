@@ -1,8 +1,8 @@
-//! `sluice rsvp decode`: what RSVP messages say, one JSON object a line, by the very decoder of the agent.
+//! `sluice rsvp decode`: the contents of RSVP messages, one JSON object a line, by the agent's own decoder.
 //!
-//! A message that is refused gives `{"error":..,"offset":..}`: what is wrong, and where, in bytes from the start of what
-//! was given (the message; the IP packet with `--ip` and `--pcap`). Where RFC 2205 wants a PathErr or ResvErr sent
-//! back, `answer` says its code and value.
+//! A refused message gives `{"error":..,"offset":..}`: the error and its place, in bytes from the start of
+//! the input (the message; the IP packet with `--ip` and `--pcap`). If RFC 2205 asks for a PathErr or ResvErr
+//! in return, `answer` has its code and value.
 
 pub mod json;
 

@@ -1,4 +1,4 @@
-//! `sluice doctor`: what this kernel can and cannot do, and what is used instead.
+//! `sluice doctor`: the features of this kernel, and the substitutes for missing ones.
 
 mod disk;
 
@@ -25,7 +25,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Complaint> {
     Ok(if report.can_reserve() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Interfaces that the agent's file manages without saying who is behind them. A file that cannot be read is a warning too.
+/// Interfaces of the agent's file without a role. A file that cannot be read is a warning too.
 fn undeclared(file: &Path) -> Vec<Warning> {
     if !file.exists() {
         return Vec::new();

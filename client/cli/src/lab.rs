@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use terms::Span;
 
-/// Runs the demonstration. Exit status 1: it ran, and did not show what it must.
+/// Runs the demonstration. Exit status 1: it ran, and did not show the effect that it must show.
 pub fn demo(args: &DemoArgs) -> Result<ExitCode, Complaint> {
     let out = (!args.quick).then_some(args.out.as_path());
     if args.sim {
@@ -199,7 +199,7 @@ fn experiment(command: &LabCommand, patience: &Patience) -> Result<ExitCode, Err
 /// The time that a busy machine may add to a measurement, ms.
 const MACHINE_SLACK_MS: f64 = 500.0;
 
-/// Prints what was found. Exit status 1: something that must hold did not.
+/// Prints the findings. Exit status 1: a required result is missing.
 fn tell(found: &impl Serialize, text: &str, shortfalls: &[String], json: bool) -> ExitCode {
     match serde_json::to_string(found) {
         Ok(line) if json => println!("{line}"),

@@ -1,4 +1,4 @@
-//! `sluice`: the command line. It speaks; the agent, the laboratory and the drivers do the work.
+//! `sluice`: the command line. It parses and prints; the agent, the laboratory and the drivers do the work.
 #![forbid(unsafe_code)]
 
 mod agent;
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Commands that leave nothing to clean up when they are cut off.
+/// True for commands that leave nothing to clean up when they are interrupted.
 fn only_reads(command: &Command) -> bool {
     !matches!(
         command,

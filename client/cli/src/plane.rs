@@ -10,13 +10,13 @@ use std::process::ExitCode;
 /// `sluice plane ...`.
 #[derive(Subcommand, Debug)]
 pub enum PlaneCommand {
-    /// Read a tree and say what is wrong with it; runs nothing
+    /// Check a tree for mistakes; runs nothing
     #[command(after_help = "Example:\n  sluice plane check examples/tree.toml")]
     Check {
         /// The tree
         file: PathBuf,
     },
-    /// Send a capture's packets through a tree, and write what leaves it as a capture
+    /// Send a capture's packets through a tree, and write the departing packets as a capture
     #[command(after_help = "Examples:\n  sluice plane run examples/tree.toml --in a.pcap --out b.pcap\n  \
                       sluice plane run tree.toml --in a.pcap --out b.pcap --figures out/plane    arrivals, departures, delay as SVG and PNG\n  \
                       sluice plane run tree.toml --in a.pcap --out b.pcap --json                 the counters for a script\n\n\
@@ -29,16 +29,16 @@ pub enum PlaneCommand {
 pub struct PlaneArgs {
     /// The tree
     pub file: PathBuf,
-    /// The capture whose packets arrive (pcap, pcapng)
+    /// The capture of arriving packets (pcap, pcapng)
     #[arg(long = "in", value_name = "FILE")]
     pub input: PathBuf,
-    /// The capture of what leaves (pcap, nanoseconds)
+    /// The capture of departing packets (pcap, nanoseconds)
     #[arg(long = "out", value_name = "FILE")]
     pub output: PathBuf,
     /// Write pictures (SVG, PNG) into this folder
     #[arg(long, value_name = "DIR")]
     pub figures: Option<PathBuf>,
-    /// Another seed than the file's
+    /// The seed, instead of the file's
     #[arg(long)]
     pub seed: Option<u64>,
     /// Print one JSON object

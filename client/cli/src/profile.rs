@@ -17,7 +17,7 @@ use std::process::ExitCode;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct ProfileArgs {
-    /// Another node instead
+    /// Measure another node instead
     #[command(subcommand)]
     pub command: Option<ProfileCommand>,
     /// Few samples, few sessions
@@ -54,7 +54,7 @@ pub enum ProfileCommand {
 #[derive(Args, Debug)]
 #[command(after_help = BENCH_EXAMPLES)]
 pub struct BenchArgs {
-    /// The node's address on the link that messages come to it by
+    /// The node's address on the link by which messages reach it
     #[arg(long, value_name = "ADDRESS")]
     pub target: Ipv4Addr,
     /// Our interface on that link; by default the one that the address is reached by
@@ -63,14 +63,14 @@ pub struct BenchArgs {
     /// Our interface on the link that they leave by; by default the only other one beside --from
     #[arg(long, value_name = "[NETNS:]INTERFACE")]
     pub to: Option<String>,
-    /// RSVP: where sessions go, a /24 that the node routes by way of --to; by default they go to --to itself, 16,383 at
-    /// the most
+    /// RSVP: the network of the sessions, a /24 that the node routes by way of --to; by default they go to
+    /// --to itself, 16,383 at the most
     #[arg(long, value_name = "NETWORK")]
     pub behind: Option<Ipv4Addr>,
     /// The protocol
     #[arg(long, value_enum, default_value = "rsvp")]
     pub protocol: Spoken,
-    /// The most sessions that are tried
+    /// The most sessions to try
     #[arg(long, value_name = "COUNT", default_value = "10000")]
     pub sessions: u64,
     /// Few samples, low limits

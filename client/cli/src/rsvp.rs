@@ -1,4 +1,5 @@
-//! `sluice rsvp ...`: what applications do (`send`, `receive`), and what operators do (the shows, `static`, `trace`).
+//! `sluice rsvp ...`: the commands of applications (`send`, `receive`) and of operators (the tables,
+//! `static`, `trace`).
 
 pub mod args;
 mod receive;
@@ -53,13 +54,13 @@ fn sender_of(args: &SenderArgs) -> Result<(SessionId, SenderId, TspecDoc), Compl
     Ok((session_id(&args.to, args.protocol), args.from.into(), tspec(args.rate, &args.traffic)?))
 }
 
-/// The same as a static.
+/// The same request as a static sender.
 fn static_sender(args: &SenderArgs) -> Result<StaticDoc, Complaint> {
     let (session, sender, tspec) = sender_of(args)?;
     Ok(StaticDoc::Sender { session, sender, tspec, ttl: args.ttl })
 }
 
-/// Prints events until the patience is over or `react` says with which status to end.
+/// Prints events until the time is over or `react` returns the exit status.
 fn follow(
     client: &mut Client,
     patience: Option<Span>,

@@ -1,8 +1,8 @@
-//! `sluice run`: a command with a share of the processors or a disk, reserved before it starts and given back when it ends.
+//! `sluice run`: a command with a share of the processors or a disk, reserved from its start to its end.
 //!
-//! The command is started and stopped at once, bound to its reservation, and then let go: not one instruction of it
-//! runs unreserved. The reservation is a lease of a few minutes that is made longer as long as the command runs, so that
-//! one whose `sluice run` was killed ends by itself.
+//! The command is started and stopped at once, bound to its reservation, and then continued: none of its
+//! instructions runs unreserved. The reservation is a lease of a few minutes that is renewed as long as the
+//! command runs, so that the lease of a killed `sluice run` ends by itself.
 
 use crate::complain::{Complaint, INTERRUPTED};
 use crate::places::AgentArgs;
@@ -27,16 +27,16 @@ Examples:
   sluice run --cpu 30% --label video -n viewer -- ffplay rtp.sdp
 Exit status: that of the command (128 and the signal's number if one ended it); 1 refused, 2 usage, 3 the world.")]
 pub struct RunArgs {
-    /// Of the processors: 50% of a core, or 1.5 cores
+    /// A share of the processors: 50% of a core, or 1.5 cores
     #[arg(long, value_name = "CORES", value_parser = agent_service::host_file::parse_cores, required_unless_present = "disk")]
     pub cpu: Option<u64>,
-    /// Of a disk: NAME=RATE, such as data=40mbps (bytes a second); can be given several times
+    /// A rate of a disk: NAME=RATE, such as data=40mbps (bytes a second); can be given several times
     #[arg(long, value_name = "NAME=RATE", value_parser = disk)]
     pub disk: Vec<(String, u64)>,
     /// A label for the reservation
     #[arg(long, default_value = "")]
     pub label: String,
-    /// Say what is reserved, and what was got in the end
+    /// Print the reservation, and the measured use at the end
     #[arg(long, short)]
     pub verbose: bool,
     #[command(flatten)]
@@ -117,7 +117,7 @@ fn reservation(answer: Answer) -> Result<ReservationDoc, Complaint> {
     }
 }
 
-/// A command that is killed unless it was let go: it has not begun.
+/// A stopped command. Dropping it kills the command, which has not begun.
 struct Stopped(Child);
 
 impl Drop for Stopped {
@@ -171,7 +171,7 @@ fn bind(client: &mut Client, mut found: ReservationDoc, pid: u32) -> Result<(), 
     }
 }
 
-/// Lets the command go, waits for its end, and keeps its reservation alive meanwhile.
+/// Continues the command, waits for its end, and renews its reservation meanwhile.
 fn attend(args: &RunArgs, client: &mut Client, handle: &str, child: &mut Child) -> Result<ExitStatus, Complaint> {
     // The terminal tells the command too; who ends only us is passed on. The command has the signals that it was
     // started with.
@@ -200,7 +200,8 @@ fn attend(args: &RunArgs, client: &mut Client, handle: &str, child: &mut Child) 
     }
 }
 
-/// Says what the command got, beside what was reserved. What cannot be found out any more is left out.
+/// Prints the measured use of the command, beside its reservation. Values that are no longer known are left
+/// out.
 fn got(client: &mut Client, handle: &str, took: f64) {
     let show = Request::BookShow { handle: Some(handle.to_owned()), filter: Default::default() };
     let Ok(Answer::Book(BookAnswer::Reservation(doc))) = client.call(show) else { return };

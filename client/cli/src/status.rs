@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Asks twice, so that what is measured is measured over a known time, and prints.
+/// Asks twice, so that the measurement covers a known time, and prints.
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Complaint> {
     let mut client = args.agent.connect()?;
     let mut status = fetch(&mut client)?;

@@ -1,4 +1,4 @@
-//! `sluice torture ...`: long runs in which everything goes wrong, with laws that are checked all the time.
+//! `sluice torture ...`: long runs with faults of every kind, in which invariants are checked all the time.
 
 use crate::complain::{Complaint, INTERRUPTED};
 use ::lab::anomalies;
@@ -65,7 +65,7 @@ pub struct CrashArgs {
     /// The number of times that the agent is killed
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub cycles: u64,
-    /// The seed of chance
+    /// The seed of the random choices
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
     /// No progress on standard error
@@ -84,10 +84,10 @@ pub struct CrashArgs {
                         After each fault agent or broker are started twice, and all must be as it was acknowledged.\n\
                         Prints what was found, and exits with status 1 if anything was.")]
 pub struct AnomaliesArgs {
-    /// About 40 faults of all that there are
+    /// Only about 40 of all faults
     #[arg(long)]
     pub quick: bool,
-    /// About so many faults of all that there are
+    /// Only about this many of all faults
     #[arg(long, value_name = "N", conflicts_with = "quick", value_parser = clap::value_parser!(u64).range(1..))]
     pub faults: Option<u64>,
     /// The K-th of N runs that share the faults
@@ -99,7 +99,7 @@ pub struct AnomaliesArgs {
     /// End with one JSON object on a line of its own
     #[arg(long)]
     pub json: bool,
-    /// Take something away on purpose that was acknowledged, which has to be found: for the test of this test
+    /// Remove acknowledged state on purpose, which the check must find: a test of this test
     #[arg(long, hide = true)]
     pub plant: bool,
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// The pause before a lost broker is tried again.
 const AWAY: Duration = Duration::from_secs(1);
 
-/// Streams events until the time is over or the agent goes; a broker that goes is waited for.
+/// Streams events until the time is over or the agent is gone; waits for a broker that is gone.
 pub fn run(args: &WatchArgs) -> Result<ExitCode, Complaint> {
     match args.book.broker(false)? {
         Some(door) => of_broker(&broker::BrokerClient::new(door), args),

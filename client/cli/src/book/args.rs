@@ -158,13 +158,13 @@ pub struct MayArgs {
 /// The packets of a flow.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct PacketArgs {
-    /// Packets to here: ADDRESS or ADDRESS:PORT
+    /// The destination of the packets: ADDRESS or ADDRESS:PORT
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = end)]
     pub to: Option<End>,
-    /// Packets from here: ADDRESS or ADDRESS:PORT
+    /// The source of the packets: ADDRESS or ADDRESS:PORT
     #[arg(long = "source", value_name = "ADDR[:PORT]", value_parser = end)]
     pub source: Option<End>,
-    /// udp, tcp or a number
+    /// IP protocol: udp, tcp or a number
     #[arg(long, value_parser = rpc::units::parse_protocol)]
     pub protocol: Option<u8>,
 }
@@ -178,7 +178,7 @@ pub struct WhoseArgs {
     /// All threads of this process
     #[arg(long, conflicts_with_all = ["to", "source", "tid", "cgroup"])]
     pub pid: Option<u32>,
-    /// This thread
+    /// Only this thread
     #[arg(long, conflicts_with_all = ["to", "source", "cgroup"])]
     pub tid: Option<u32>,
     /// This control group
@@ -200,7 +200,7 @@ pub struct End {
 pub enum Lasting {
     /// This time.
     Span(Span),
-    /// Until it is given back.
+    /// Until it is cancelled.
     Ever,
 }
 

@@ -11,7 +11,7 @@ use rpc::units;
 use terms::Time;
 use terms::book::ResourceKind;
 
-/// The request that the arguments are; `packets`: between which hosts, where it is between two.
+/// The request of the arguments; `packets`: the two hosts of a request between hosts.
 pub fn asked(want: &WantArgs, packets: &PacketArgs, calendar: &Calendar) -> Result<BookingOrder, Complaint> {
     let (from, source) = begins(want, packets)?;
     let path = path(want, packets, source)?;
@@ -144,7 +144,7 @@ fn windows(want: &WantArgs, from: Option<&String>, calendar: &Calendar) -> Resul
     Ok(ask)
 }
 
-/// `net/eth1=30mbit:10mbit`: at most, at least.
+/// `net/eth1=30mbit:10mbit`: the highest and the least amount.
 fn part(text: &str, want: &WantArgs) -> Result<PartDoc, String> {
     let (resource, amount) = match text.split_once('=') {
         Some((resource, amount)) => (resource, Some(amount)),
@@ -175,7 +175,7 @@ fn part(text: &str, want: &WantArgs) -> Result<PartDoc, String> {
     Ok(part)
 }
 
-/// An amount in the unit that documents count the kind in.
+/// An amount in the unit that documents use for its kind.
 pub fn amount_of(kind: ResourceKind, text: &str) -> Result<f64, String> {
     match kind {
         ResourceKind::Network => units::parse_rate(text).map(|rate| rate.as_bps() as f64),
@@ -205,10 +205,10 @@ pub fn whose(args: &WhoseArgs) -> Option<BindingDoc> {
     (flow != FlowDoc::default()).then_some(BindingDoc::Flow(flow))
 }
 
-/// Gives the part that a binding fits to this binding.
+/// Gives this binding to the one part that fits it.
 ///
 /// # Errors
-/// There is none, or there are several.
+/// No part fits, or several do.
 pub fn bind(ask: &mut AskDoc, binding: BindingDoc) -> Result<(), Complaint> {
     let packets = matches!(binding, BindingDoc::Flow(_));
     let fits = |part: &&mut PartDoc| match kind_of(&part.resource) {

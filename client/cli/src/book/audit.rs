@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Without a question, so many.
+/// The default number of entries.
 const USUAL: usize = 50;
 /// The interval between queries for new decisions.
 const FOLLOW: Duration = Duration::from_millis(500);
@@ -64,7 +64,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, Complaint> {
     }
 }
 
-/// A time that has passed: of a time of day alone the last one, where elsewhere it is the next.
+/// A time in the past: a time of day alone is its last occurrence here, and its next elsewhere.
 fn past(calendar: &Calendar, text: &str) -> Result<Instant, Complaint> {
     let at = calendar.last(text).map_err(Complaint::usage)?;
     if at > calendar.now() {

@@ -12,12 +12,12 @@ use rpc::book::{AskDoc, BindingDoc, BookFilter, ChangeDoc, EnquiredDoc, Resource
 use rpc::client::{self, Client};
 use serde::Serialize;
 
-/// A request: of single resources, of network between two hosts, or of both.
+/// A request for single resources, for network between two hosts, or for both.
 #[derive(Clone, Debug, Default)]
 pub struct BookingOrder {
     /// The request to an agent.
     pub ask: AskDoc,
-    /// Between two hosts: a broker's.
+    /// The request between two hosts, for a broker.
     pub path: Option<PathWish>,
 }
 
@@ -36,18 +36,18 @@ impl BookingOrder {
 /// A change of a reservation.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Changed {
-    /// At an agent.
+    /// The change at an agent.
     pub doc: ChangeDoc,
-    /// Between two hosts.
+    /// The new rates between two hosts: forward, reverse.
     pub rates: (Option<u64>, Option<u64>),
 }
 
 /// The reason why there is no answer.
 #[derive(Debug)]
 pub enum BookingError {
-    /// It was refused.
+    /// The request was refused.
     Said(Problem),
-    /// Anything else.
+    /// Any other failure.
     World(Complaint),
 }
 
@@ -80,7 +80,7 @@ impl From<broker::Error> for BookingError {
 }
 
 impl BookingError {
-    /// For the person at the terminal.
+    /// The failure as the person at the terminal sees it.
     pub fn complaint(self, resources: &[String], calendar: &Calendar, json: bool) -> Complaint {
         match self {
             BookingError::Said(problem) => show::complaint(problem, resources, calendar, json),
@@ -92,13 +92,14 @@ impl BookingError {
 /// The answer to an enquiry.
 #[derive(Debug)]
 pub enum EnquiryReply {
-    /// By an agent.
+    /// The answer of an agent.
     Agent(EnquiredDoc),
-    /// By a broker.
+    /// The answer of a broker.
     Broker(Enquiry),
 }
 
-/// A broker's answer under the names of an agent's as well, so that a program need not know whom it asked.
+/// A broker's answer that also has an agent's field names, so that a program need not know which of them it
+/// asked.
 #[derive(Debug, Serialize)]
 pub struct NamedReply<'a> {
     granted: Vec<&'a [StepDoc]>,
@@ -109,7 +110,7 @@ pub struct NamedReply<'a> {
 }
 
 impl NamedReply<'_> {
-    /// Of all parts.
+    /// The answer for all parts.
     pub fn all(doc: &Enquiry) -> NamedReply<'_> {
         NamedReply {
             granted: doc.parts.iter().map(|part| part.granted.as_slice()).collect(),
@@ -120,10 +121,10 @@ impl NamedReply<'_> {
     }
 }
 
-/// An answer, or why there is none.
+/// An answer, or the reason why there is none.
 pub type Told<T> = Result<T, BookingError>;
 
-/// Whom we speak to.
+/// The agent or broker that is asked.
 #[derive(Debug)]
 pub enum BookingClient {
     /// An agent.
@@ -149,7 +150,7 @@ fn call(client: &mut Client, request: Request) -> Told<ListedReservation> {
 }
 
 impl BookingClient {
-    /// The one that the arguments name; `path`: what is asked is between two hosts.
+    /// Connects to the one that the arguments name; `path`: the request is between two hosts.
     pub fn open(args: &BookArgs, path: bool) -> Result<BookingClient, Complaint> {
         match args.broker(path)? {
             Some(door) => Ok(BookingClient::Broker(broker::BrokerClient::new(door))),
@@ -204,7 +205,7 @@ impl BookingClient {
         }
     }
 
-    /// The same of what they would signal; `agent`: of a broker's, at which.
+    /// The same for a signalled request; `agent`: the agent of a broker at which it is signalled.
     pub fn may_signal(
         &mut self,
         who: Option<(&str, &[String])>,
@@ -228,7 +229,7 @@ impl BookingClient {
         }
     }
 
-    /// Changes one.
+    /// Changes a reservation.
     pub fn modify(&mut self, handle: &str, changed: Changed) -> Told<ListedReservation> {
         let (forward, reverse) = changed.rates;
         match self {
@@ -246,7 +247,7 @@ impl BookingClient {
         }
     }
 
-    /// Says whose a part is; of what is between two hosts, whose all of it is, unless a part is named.
+    /// Binds a part; between two hosts, all parts unless one is named.
     pub fn bind(&mut self, handle: &str, part: Option<usize>, binding: Option<BindingDoc>) -> Told<ListedReservation> {
         let client = match self {
             BookingClient::Agent(client) => {
@@ -282,7 +283,7 @@ impl BookingClient {
         Ok(ListedReservation::Broker(Box::new(client.bind(handle, &wish)?)))
     }
 
-    /// Books what is held.
+    /// Books a held reservation.
     pub fn commit(&mut self, handle: &str) -> Told<ListedReservation> {
         match self {
             BookingClient::Agent(client) => {
@@ -292,7 +293,7 @@ impl BookingClient {
         }
     }
 
-    /// Gives one back.
+    /// Cancels a reservation.
     pub fn cancel(&mut self, handle: &str) -> Told<ListedReservation> {
         match self {
             BookingClient::Agent(client) => call(client, Request::BookCancel { handle: handle.to_owned() }),
@@ -300,7 +301,7 @@ impl BookingClient {
         }
     }
 
-    /// Everything that matches; what is missing is said on standard error.
+    /// All reservations that match; agents that do not answer are reported on standard error.
     pub fn list(&mut self, filter: BookFilter) -> Told<Vec<ListedReservation>> {
         match self {
             BookingClient::Agent(client) => {

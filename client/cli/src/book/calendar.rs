@@ -1,5 +1,5 @@
-//! `sluice calendar`: how full resources are, drawn in the terminal: one column for each stretch of time, its height the
-//! fullest instant in it.
+//! `sluice calendar`: the use of resources, drawn in the terminal: one column for each interval, as high as
+//! its fullest instant.
 
 use super::args::CalendarArgs;
 use super::booking_client::BookingClient;
@@ -10,13 +10,13 @@ use rpc::book::{Instant, ResourceRow, StepDoc, WindowDoc};
 use std::process::ExitCode;
 use terms::Time;
 
-/// Columns of a drawing, where there is no terminal or it has room for more.
+/// The default width of a drawing, and the largest, columns.
 const COLUMNS: usize = 64;
-/// With fewer a drawing says nothing: rather a line of its own for the words.
+/// The least width of a drawing beside its words, columns; with fewer the words get a line of their own.
 const LEAST: usize = 16;
 const BLOCKS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Asks and draws.
+/// Asks for the resources and draws them.
 pub fn run(args: &CalendarArgs) -> Result<ExitCode, Complaint> {
     let calendar = Calendar::here(args.zone.as_deref()).map_err(Complaint::usage)?;
     let window = calendar.window(&args.window).map_err(Complaint::usage)?;

@@ -1,5 +1,5 @@
-//! Reservations and events as agents and brokers give them, for people and for programs: a broker's have what an agent's
-//! have, and more.
+//! Reservations and events of agents and brokers, for people and for programs: a broker's have all fields of
+//! an agent's, and more.
 
 use super::show;
 use super::times::Calendar;
@@ -10,13 +10,13 @@ use serde::{Serialize, Serializer};
 /// A reservation.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ListedReservation {
-    /// An agent's.
+    /// A reservation of an agent.
     Agent(ReservationDoc),
-    /// A broker's.
+    /// A reservation of a broker.
     Broker(Box<Reservation>),
 }
 
-/// A broker's `id` is a `handle` as well, so that a program need not know whom it asked.
+/// A broker's `id` is a `handle` as well, so that a program need not know which of them it asked.
 #[derive(Serialize)]
 struct Named<'a> {
     handle: &'a str,
@@ -34,7 +34,7 @@ impl Serialize for ListedReservation {
 }
 
 impl ListedReservation {
-    /// Its name.
+    /// The handle.
     pub fn handle(&self) -> &str {
         match self {
             ListedReservation::Agent(doc) => &doc.handle,
@@ -78,7 +78,7 @@ impl ListedReservation {
         }
     }
 
-    /// For people.
+    /// The reservation as text for people.
     pub fn text(&self, calendar: &Calendar) -> String {
         let text = show::reservation(&self.doc(), calendar);
         let ListedReservation::Broker(doc) = self else { return text };
@@ -90,7 +90,7 @@ impl ListedReservation {
     }
 }
 
-/// Something that happened.
+/// An event of a reservation.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum EventView {
@@ -109,7 +109,7 @@ impl EventView {
         }
     }
 
-    /// In one line.
+    /// The event in one line.
     pub fn text(&self) -> String {
         match self {
             EventView::Agent(event) => show::event(event),

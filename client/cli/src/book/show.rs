@@ -10,7 +10,7 @@ use rpc::table::{Align, TextTable};
 use std::fmt::Write;
 use terms::book::ResourceKind;
 
-/// Steps that are written out; of more there is a number.
+/// The most steps that are written out; the others are counted.
 const MOST_STEPS: usize = 6;
 
 /// An amount with its unit.
@@ -166,7 +166,7 @@ pub fn in_force(rows: &[ReservationDoc]) -> TextTable {
     table
 }
 
-/// Many, as a table.
+/// Reservations as a table.
 pub fn table(rows: &[ReservationDoc], calendar: &Calendar) -> TextTable {
     let mut table = TextTable::new(&[
         ("handle", Align::Left),

@@ -32,7 +32,7 @@ pub fn command(typed: &[String], offered: &AlternativeDoc, path: bool, calendar:
 struct Word<'a> {
     name: &'a str,
     value: Option<&'a str>,
-    /// As typed.
+    /// The words as typed.
     all: &'a [String],
 }
 
@@ -55,7 +55,7 @@ fn words(typed: &[String]) -> Vec<Word<'_>> {
     found
 }
 
-/// With another window, in place of whatever said when.
+/// The command with another window, in place of the typed one.
 fn timed(typed: &[String], step: &StepDoc, calendar: &Calendar) -> Option<Vec<String>> {
     let mut all: Vec<String> = Vec::new();
     for word in words(typed) {
@@ -74,7 +74,7 @@ fn timed(typed: &[String], step: &StepDoc, calendar: &Calendar) -> Option<Vec<St
     Some(all)
 }
 
-/// With other amounts.
+/// The command with other amounts.
 fn slower(typed: &[String], steps: &[&StepDoc], path: bool) -> Option<Vec<String>> {
     let words = words(typed);
     let least = steps.iter().map(|step| step.amount).reduce(f64::min)?;
@@ -107,7 +107,7 @@ fn amount(kind: ResourceKind, amount: f64) -> String {
     }
 }
 
-/// As a shell reads it as one word.
+/// A word in the quoting of a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,@%+-".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

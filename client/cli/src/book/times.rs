@@ -6,13 +6,13 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use rpc::book::{Instant, WindowDoc};
 
-/// Most windows of a recurrence.
+/// The most windows of a recurrence.
 pub const MOST_WINDOWS: usize = 1024;
 
 /// The mistake in a time: a sentence for the person who wrote it.
 pub type BadTime = String;
 
-/// Here and now.
+/// The time zone and the present moment.
 #[derive(Clone, Debug)]
 pub struct Calendar {
     now: Zoned,

@@ -87,7 +87,7 @@ pub struct ReserveArgs {
     /// If a node refuses, take the rates that it has, if they are at least these
     #[arg(long, value_name = "FORWARD[:REVERSE]", value_parser = parse_pair)]
     pub at_least: Option<(u32, Option<u32>)>,
-    /// All packets between the two addresses, whatever their ports
+    /// All packets between the two addresses, with any ports
     #[arg(long)]
     pub any_port: bool,
     /// Time between refreshes, whole seconds
@@ -122,7 +122,7 @@ pub struct ReleaseArgs {
     /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// Its number, as `reserve` and `sessions` show it
+    /// The session's number, as `reserve` and `sessions` show it
     pub number: u64,
 }
 
@@ -149,10 +149,10 @@ pub struct TraceArgs {
     /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// Stop after so many messages
+    /// Stop after this many messages
     #[arg(long)]
     pub count: Option<u64>,
-    /// Stop after this long [default: until interrupted]
+    /// Stop after this time [default: until interrupted]
     #[arg(long = "for", value_name = "TIME", value_parser = rpc::units::parse_span)]
     pub patience: Option<Span>,
     /// Print all fields of a message, one JSON object a line
@@ -178,7 +178,7 @@ pub struct DecodeArgs {
 pub struct End {
     /// Address.
     pub at: SitePrefix,
-    /// Port, if one was said.
+    /// The port, if one was given.
     pub port: Option<u16>,
 }
 

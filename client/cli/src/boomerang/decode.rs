@@ -1,8 +1,8 @@
-//! `sluice boomerang decode`: what messages say, one JSON object a line, by the very decoder of the agent.
+//! `sluice boomerang decode`: the contents of messages, one JSON object a line, by the agent's own decoder.
 //!
-//! One ICMP message in hex a line, or with `--ip` one IP packet. What is no message gives `{"error":..,"offset":..}`: what
-//! is wrong, and where, in bytes from the start of what was given. An ICMPv6 checksum needs the addresses, so it is
-//! checked in packets alone.
+//! One ICMP message in hex a line, or with `--ip` one IP packet. Bytes that are no message give
+//! `{"error":..,"offset":..}`: the error and its place, in bytes from the start of the input. An ICMPv6
+//! checksum needs the addresses, so it is checked in packets alone.
 
 use super::args::DecodeArgs;
 use crate::complain::Complaint;

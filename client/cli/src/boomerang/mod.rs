@@ -200,7 +200,7 @@ pub fn rates(rates: &RatesDoc) -> String {
     format!("{} forward, {} reverse", rate(rates.forward_bps), rate(rates.reverse_bps))
 }
 
-/// News in words.
+/// An event in words.
 pub fn words(news: &BoomerangNews) -> String {
     match news {
         BoomerangNews::Reserved { rates: got, refresh_s, hops_forward, hops_reverse } => {

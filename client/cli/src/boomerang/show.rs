@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use terms::Rate;
 
-/// Asks twice, so that what is measured is measured over a known time, and prints.
+/// Asks twice, so that the measurement covers a known time, and prints.
 pub fn run(args: &SessionsArgs) -> Result<ExitCode, Complaint> {
     let mut client = args.agent.connect()?;
     let mut doc = fetch(&mut client, args.most)?;
@@ -44,7 +44,7 @@ pub fn run(args: &SessionsArgs) -> Result<ExitCode, Complaint> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first `most` of either list, page by page.
+/// The first `most` rows of either list, page by page.
 fn fetch(client: &mut rpc::client::Client, most: usize) -> Result<BoomerangDoc, Complaint> {
     let mut page = |skip: usize| match client.call(Request::BoomerangSessions { skip: skip as u64 })? {
         Answer::Boomerang(doc) => Ok(doc),

@@ -1,4 +1,4 @@
-//! `sluice doctor --disk`: what a disk gives, and what to write into the agent's file.
+//! `sluice doctor --disk`: the throughput of a disk, and the entry for the agent's file.
 
 use crate::args::DoctorArgs;
 use crate::complain::Complaint;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Longer than this in all is asked about first.
+/// The total time above which the user is asked first.
 const LONG: Duration = Duration::from_secs(10);
 const PHASES: u32 = 3;
 

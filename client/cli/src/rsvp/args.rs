@@ -48,7 +48,7 @@ pub enum RsvpCommand {
     Signalling(ShowArgs),
     /// Read the files of keys again; with a mistake in one of them all stay as they were
     ReloadKeys(AgentArgs),
-    /// RSVP messages as they come and go, decoded
+    /// Show RSVP messages as they come and go, decoded
     #[command(
         after_help = "Examples:\n  sluice rsvp trace --node maui                       every message, a line each\n  \
                       sluice rsvp trace --type path,resv --interface eth0\n  \
@@ -103,22 +103,22 @@ pub enum StaticCommand {
 /// `sluice rsvp static sender ...`.
 #[derive(Subcommand, Debug)]
 pub enum StaticSender {
-    /// Set one up; it outlives this command and the agent
+    /// Add one; it outlives this command and the agent
     Add(SenderArgs),
-    /// Take one away
+    /// Remove one
     Remove(StaticRemove),
-    /// All of them
+    /// List all of them
     List(StaticList),
 }
 
 /// `sluice rsvp static reservation ...`.
 #[derive(Subcommand, Debug)]
 pub enum StaticReservation {
-    /// Set one up; it outlives this command and the agent
+    /// Add one; it outlives this command and the agent
     Add(StaticReservationArgs),
-    /// Take one away
+    /// Remove one
     Remove(StaticRemove),
-    /// All of them
+    /// List all of them
     List(StaticList),
 }
 
@@ -128,7 +128,7 @@ pub struct StaticRemove {
     /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// Its number, as `list` tells it
+    /// The number, as `list` shows it
     pub number: u64,
 }
 
@@ -166,7 +166,7 @@ pub struct ShowArgs {
     /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// Only for this destination
+    /// Only this destination
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_end)]
     pub session: Option<End>,
     /// Only state of this interface, in or out
@@ -210,10 +210,10 @@ pub struct TraceArgs {
     /// Print all fields of each message, one JSON object a line
     #[arg(long, conflicts_with = "pcap")]
     pub json: bool,
-    /// Stop after so many messages
+    /// Stop after this many messages
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
-    /// Stop after this long [default: until interrupted]
+    /// Stop after this time [default: until interrupted]
     #[arg(long = "for", value_name = "TIME", value_parser = rpc::units::parse_span)]
     pub patience: Option<Span>,
 }
@@ -285,7 +285,7 @@ pub struct SendArgs {
     /// The sender.
     #[command(flatten)]
     pub sender: SenderArgs,
-    /// Stop after this long [default: until interrupted]
+    /// Stop after this time [default: until interrupted]
     #[arg(long = "for", value_name = "TIME", value_parser = rpc::units::parse_span)]
     pub patience: Option<Span>,
     /// Print one JSON object a line
@@ -343,7 +343,7 @@ pub struct ReceiveArgs {
     /// Stop at the first confirmation (status 0) or refusal (status 1); the reservation goes with the command
     #[arg(long)]
     pub once: bool,
-    /// Stop after this long [default: until interrupted]
+    /// Stop after this time [default: until interrupted]
     #[arg(long = "for", value_name = "TIME", value_parser = rpc::units::parse_span)]
     pub patience: Option<Span>,
     /// Print one JSON object a line

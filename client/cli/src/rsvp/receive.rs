@@ -10,10 +10,10 @@ use std::process::ExitCode;
 use terms::guaranteed::{received, rspec_for};
 use terms::{Adspec, GuaranteedTerms, Rate};
 
-/// A sender that is there: what it sends, and what the path adds.
+/// A sender that is present: its traffic, and the properties of its path.
 struct Sender {
     tspec: TspecDoc,
-    /// The largest packet that its path and our own link carry, bytes, as far as they say so.
+    /// The largest packet that its path and our own link carry, bytes, as far as they report it.
     mtu: Option<u32>,
     /// `C_tot` and `D_tot`, where every hop offers guaranteed service.
     terms: Option<GuaranteedTerms>,

@@ -1,4 +1,4 @@
-//! The shows, in the columns that an operator of routers knows: To, From, Pro, DPort, Sport, hop, I/F, BPS.
+//! The tables, in the columns that an operator of routers knows: To, From, Pro, DPort, Sport, hop, I/F, BPS.
 
 use super::args::ShowArgs;
 use crate::complain::Complaint;
@@ -14,7 +14,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Prints one table, or again and again.
+/// Prints one table, once or at an interval.
 pub fn run(args: &ShowArgs, view: View) -> Result<ExitCode, Complaint> {
     let filter = RowFilter {
         interface: args.interface.clone(),
@@ -71,7 +71,7 @@ fn table(shown: &TableDoc) -> (TextTable, &'static str) {
 
 const L: Align = Align::Left;
 const R: Align = Align::Right;
-/// The columns of a flow, by which every row about one begins.
+/// The columns of a flow, with which each row about a flow begins.
 const FLOW: [(&str, Align); 5] = [("To", L), ("From", L), ("Pro", R), ("DPort", R), ("Sport", R)];
 
 fn about_flows(rest: &[(&'static str, Align)]) -> TextTable {

@@ -30,7 +30,7 @@ struct Shown {
     lost: u64,
 }
 
-/// Prints, or writes a capture, until the count or the time is over, or the agent goes.
+/// Prints, or writes a capture, until the count or the time is over, or the agent is gone.
 pub fn run(args: &TraceArgs) -> Result<ExitCode, Complaint> {
     let mut client = args.agent.connect()?;
     let direction = match (args.incoming, args.out) {
@@ -109,7 +109,7 @@ impl Pcap {
     }
 }
 
-/// Everything a message says, with its way, as one JSON object.
+/// All fields of a message and its direction, as one JSON object.
 fn json(message: &Shown) -> String {
     let mut json = decode::said(&message.bytes, 0);
     let direction = if message.direction == Direction::In { "in" } else { "out" };
@@ -148,7 +148,7 @@ fn line(message: &Shown) -> String {
     }
 }
 
-/// A message's words: type, then the objects that a person looks for, each by its telling fields.
+/// A message in words: its type, then the objects that a person looks for, each by its main fields.
 #[derive(Default)]
 struct Words {
     kind: String,
