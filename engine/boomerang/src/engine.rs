@@ -123,7 +123,7 @@ impl<P: ProbeObserver> Boomerang<P> {
         self.out.pop_front()
     }
 
-    /// When to come back with [`Input::Wake`], if nothing else happens.
+    /// The time to come back with [`Input::Wake`], if there is no other input.
     pub fn wake_at(&self) -> Option<Time> {
         [self.timers.wake_at(), self.initiator.wake_at()].into_iter().flatten().min()
     }

@@ -1,5 +1,5 @@
-//! Removing a session block (section 4.2.1, fourth step): what it had is given back first, which is managing it (third
-//! step), as the document has it of a tear.
+//! Removing a session block (section 4.2.1, fourth step): its reservation is released first, which is a
+//! management step (third step), as the document describes a tear.
 
 use crate::engine::{Boomerang, Env};
 use crate::half::Half;

@@ -1,4 +1,5 @@
-//! A transaction that failed further on takes back what it newly made or raised here. What it lowered, or found, stays.
+//! A transaction that failed further on undoes the blocks that it made or raised here, but not those that it lowered
+//! or found.
 
 use crate::demand::whose;
 use crate::engine::{Boomerang, Env};
