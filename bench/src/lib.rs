@@ -62,7 +62,7 @@ impl Bench {
     }
 }
 
-/// Says that a test could not run here, and why: past the capture of a test's output, so that nobody takes it for passed.
+/// Says that a test could not run here, and why: past the capture of a test's output, so that it does not count as passed.
 /// The name of the test, which is that of its thread, stands behind: `cargo xtask suite` counts tests, not reasons.
 pub fn skipped(why: impl std::fmt::Display) {
     let thread = std::thread::current();

@@ -10,7 +10,7 @@ use proptest::test_runner::RngSeed;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
-/// The seed when nobody says another.
+/// The default seed.
 pub const SEED: u64 = 2205;
 
 /// A property test of so many cases; shrinking is as proptest does it.

@@ -1,8 +1,8 @@
-//! That checkpoints cost nothing where nobody looks: `cargo xtask checkpoints`.
+//! Checks that probe points cost nothing without an observer: `cargo xtask checkpoints`.
 //!
 //! Two proofs. *By the compiler*: steps around a piece of work, as the engines write them, become not one instruction more
 //! than the work alone, with `terms::probe` as it stands; a probe that counts does, so the comparison sees what it
-//! should. *In the build*: what the agent is made of (`libdaemon`, where the engines are
+//! should. *In the build*: what the agent is made of (`libagent_service`, where the engines are
 //! instantiated with `Off`) reads no time-stamp counter anywhere, while what profiles (`liblab`) does.
 
 use std::path::{Path, PathBuf};
@@ -23,12 +23,12 @@ const MESSAGE: &str = "
 pub struct Engine<P> { probe: P, table: [u64; 64], last: u64 }
 #[derive(Default)]
 pub struct Counting(u64);
-impl Probe for Counting {
-    fn enter(&mut self, step: Step) { self.0 += step.index() as u64; }
-    fn leave(&mut self, step: Step) { self.0 ^= step.index() as u64; }
+impl ProbeObserver for Counting {
+    fn enter(&mut self, step: ProbePoint) { self.0 += step.index() as u64; }
+    fn leave(&mut self, step: ProbePoint) { self.0 ^= step.index() as u64; }
 }
-impl<P: Probe> Engine<P> {
-    fn step<T>(&mut self, step: Step, deed: impl FnOnce(&mut Self) -> T) -> T {
+impl<P: ProbeObserver> Engine<P> {
+    fn step<T>(&mut self, step: ProbePoint, deed: impl FnOnce(&mut Self) -> T) -> T {
         TOLD_ENTER
         let done = deed(self);
         TOLD_LEAVE
@@ -41,15 +41,15 @@ impl<P: Probe> Engine<P> {
 unsafe extern \"C\" { safe fn look(table: &[u64; 64], n: u64) -> u64; }
 #[unsafe(no_mangle)]
 pub extern \"C\" fn message(engine: &mut Engine<PROBE>, n: u64) -> u64 {
-    let found = engine.step(Step::FindSession, |engine| engine.find(n));
+    let found = engine.step(ProbePoint::FindSession, |engine| engine.find(n));
     if found != 0 {
-        engine.step(Step::PathRefresh, |engine| engine.refresh(found));
+        engine.step(ProbePoint::PathRefresh, |engine| engine.refresh(found));
     }
     engine.last
 }
 ";
 
-/// The code of two steps of a message: told to nobody, not told at all, told to somebody.
+/// Compares the code of two steps of a message: without an observer, without probe points, and with an observer.
 fn same_code(root: &Path) -> Vec<String> {
     let told = ("self.probe.enter(step);", "self.probe.leave(step);");
     let untold = ("let _ = step;", "");
@@ -108,7 +108,7 @@ fn in_the_build(root: &Path) -> Result<Vec<String>, String> {
     let folder =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join("debug/deps");
     let mut findings = Vec::new();
-    for (name, reads) in [("libdaemon-", false), ("liblab-", true)] {
+    for (name, reads) in [("libagent_service-", false), ("liblab-", true)] {
         let path = newest(&folder, name)
             .ok_or_else(|| format!("no {name}*.rlib in {}: `cargo test -p sluice-lab` makes it", folder.display()))?;
         let out = Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(&path).output();

@@ -1,5 +1,5 @@
 //! Checks of the house: `cargo xtask arrows` (layers, purity), `tidy` (headers, lengths, leftovers), `clauses` (the ledgers of the
-//! RFCs' sentences), `names` and `circles` (public types, imports), `kept` (no test is lost); with the builds that are there,
+//! RFCs' sentences), `names` and `circles` (public types, imports), `kept` (no test is lost), `prose` (plain English); with the builds that are there,
 //! `cargo xtask checkpoints`; and `cargo xtask suite`, which runs every test and counts.
 //!
 //! Those that read sources alone run under `cargo test` as well, so a change that breaks the house fails the tests.
@@ -11,6 +11,7 @@ mod circles;
 mod clauses;
 mod kept;
 mod names;
+mod prose;
 mod source;
 mod suite;
 mod tidy;
@@ -21,13 +22,14 @@ use std::process::ExitCode;
 type Check = fn(&Path) -> Vec<String>;
 
 /// The checks that read sources alone; each runs under `cargo test` too.
-const ALL: [(&str, Check); 6] = [
+const ALL: [(&str, Check); 7] = [
     ("arrows", arrows::check),
     ("tidy", tidy::check),
     ("clauses", clauses::check),
     ("names", names::check),
     ("circles", circles::check),
     ("kept", kept::check),
+    ("prose", prose::check),
 ];
 
 fn main() -> ExitCode {
@@ -58,7 +60,8 @@ fn main() -> ExitCode {
             println!("cargo xtask figures  what names and circles count, for a person; list-tests: every test's name");
             println!("cargo xtask checkpoints  that they cost nothing where nobody looks (after cargo test)");
             println!("cargo xtask suite    format, clippy and every test, to the end, and one line that counts");
-            println!("cargo xtask          the first six");
+            println!("cargo xtask prose    doc comments that begin with a clause, long lines of Markdown");
+            println!("cargo xtask          all that read sources alone: arrows to kept, and prose");
             return ExitCode::SUCCESS;
         }
         other => {
@@ -103,6 +106,11 @@ mod tests {
     #[test]
     fn every_clause_names_its_tests() {
         holds("clauses");
+    }
+
+    #[test]
+    fn comments_are_plain_english_and_pages_wrap() {
+        holds("prose");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! directory: classification and policing go on while no agent runs, and [`KernelPlane::open`] on the same
 //! directory adopts the state.
 //!
-//! *Limits of HTB*: no delay bound is exported (DESIGN decision 2); a rate of zero becomes 1 byte/s; a queue
+//! *Limits of HTB*: no delay bound is exported; a rate of zero becomes 1 byte/s; a queue
 //! has a limit of packets or of bytes, the one that full packets reach first. *Limits of the flow map*: a
 //! fragment that overtakes the first of its datagram is best effort. *Cost of many classes*: for each new
 //! class the kernel walks all others of the interface (`tc_bind_tclass`), which takes tens of microseconds
