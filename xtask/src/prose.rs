@@ -69,7 +69,9 @@ fn long_lines(text: &str) -> Vec<usize> {
     let (mut found, mut code) = (Vec::new(), false);
     for (number, line) in text.lines().enumerate() {
         let start = line.trim_start();
-        if start.starts_with("```") {
+        // A comment over several lines holds commands.
+        let comment = (start.starts_with("<!--") && !start.contains("-->")) || start == "-->";
+        if start.starts_with("```") || comment {
             code = !code;
         }
         let fixed = ["|", "#", "<", "!["].iter().any(|fixed| start.starts_with(fixed)) || line.starts_with("    ");
@@ -92,6 +94,9 @@ mod tests {
         assert!(!opens_with_a_clause("What is left?"));
         assert!(names_nobody("Somebody calls.") && !names_nobody("A caller asks."));
         let long = "word ".repeat(30);
-        assert_eq!(long_lines(&format!("{long}\n| {long}\n```\n{long}\n```\nshort\n{long}\n")), [1, 7]);
+        assert_eq!(
+            long_lines(&format!("{long}\n| {long}\n```\n{long}\n```\nshort\n{long}\n<!-- before\n{long}\n-->\n")),
+            [1, 7]
+        );
     }
 }
