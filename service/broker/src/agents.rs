@@ -114,8 +114,10 @@ impl AgentClient {
     /// people of its domain have over several agents. So our operators do that there through us.
     fn who(&self, caller: &CallerDoc) -> Option<CallerDoc> {
         let own = *caller == own_voice();
+        // An operator of another domain is none of ours: a partner's agent decides about that one by itself.
+        let operator = caller.role == "operator" && terms::book::foreign(&caller.name).is_none();
         match (own, self.is_partners()) {
-            (_, true) if own || caller.role == "operator" => None,
+            (_, true) if own || operator => None,
             (true, _) => Some(CallerDoc { name: OWN_NAME.to_owned(), ..own_voice() }),
             (false, _) => Some(caller.clone()),
         }
