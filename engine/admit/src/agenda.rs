@@ -1,5 +1,6 @@
 //! The agenda: for each slot, the instant of its next event.
 
+use crate::quantity::Quantity;
 use crate::slot::{Slot, SlotId};
 use crate::state::SlotState;
 use alloc::collections::BTreeSet;
@@ -13,7 +14,7 @@ pub(crate) struct Agenda {
 
 /// The instant of the slot's next event by time alone; `None` if there is none. For an open slot it is the
 /// end of its shelter, even after that has passed.
-fn next(slot: &Slot) -> Option<Time> {
+fn next<Q: Quantity>(slot: &Slot<Q>) -> Option<Time> {
     let at = match slot.state {
         SlotState::Held => slot.until.min(slot.window.end()),
         SlotState::Promised => return None,
@@ -26,21 +27,21 @@ fn next(slot: &Slot) -> Option<Time> {
 
 impl Agenda {
     /// Adds a new slot.
-    pub(crate) fn add(&mut self, id: SlotId, slot: &Slot) {
+    pub(crate) fn add<Q: Quantity>(&mut self, id: SlotId, slot: &Slot<Q>) {
         if let Some(at) = next(slot) {
             self.entries.insert((at, id));
         }
     }
 
     /// Removes a slot that ended.
-    pub(crate) fn remove(&mut self, id: SlotId, slot: &Slot) {
+    pub(crate) fn remove<Q: Quantity>(&mut self, id: SlotId, slot: &Slot<Q>) {
         if let Some(at) = next(slot) {
             self.entries.remove(&(at, id));
         }
     }
 
     /// Updates the entry of a slot that changed.
-    pub(crate) fn change(&mut self, id: SlotId, old: &Slot, new: &Slot) {
+    pub(crate) fn change<Q: Quantity>(&mut self, id: SlotId, old: &Slot<Q>, new: &Slot<Q>) {
         if next(old) != next(new) {
             self.remove(id, old);
             self.add(id, new);
@@ -63,8 +64,8 @@ impl Agenda {
     }
 
     /// True if the agenda has the next event of each of these slots, and no other entry.
-    pub(crate) fn is_of(&self, slots: impl Iterator<Item = (SlotId, Slot)>, now: Time) -> bool {
-        let to_come = |slot: &Slot| next(slot).filter(|at| slot.state != SlotState::Open || *at > now);
+    pub(crate) fn is_of<Q: Quantity>(&self, slots: impl Iterator<Item = (SlotId, Slot<Q>)>, now: Time) -> bool {
+        let to_come = |slot: &Slot<Q>| next(slot).filter(|at| slot.state != SlotState::Open || *at > now);
         let mut entries = 0;
         let all = slots.filter_map(|(id, slot)| Some((to_come(&slot)?, id))).all(|entry| {
             entries += 1;

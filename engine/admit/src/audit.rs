@@ -1,5 +1,6 @@
 //! A check of the table against its slots (FAULTS.md I2), and a digest of its state (I5, I9).
 
+use crate::quantity::Quantity;
 use crate::slot::Slot;
 use crate::state::SlotState;
 use crate::table::SlotTable;
@@ -13,7 +14,7 @@ pub struct AggregateDrift {
     pub what: &'static str,
 }
 
-impl SlotTable {
+impl<Q: Quantity> SlotTable<Q> {
     /// Recomputes every sum and the whole profile from the slots. Takes time in proportion to the slots.
     ///
     /// # Errors
@@ -21,24 +22,24 @@ impl SlotTable {
     pub fn audit(&self) -> Result<(), AggregateDrift> {
         let (mut standing, mut sheltered, mut loose, mut undecided) = (0u64, 0u64, 0u64, 0usize);
         let mut deltas: BTreeMap<Time, i64> = BTreeMap::new();
-        let mut book = |start: Time, end: Time, bps: i64| {
-            *deltas.entry(start).or_insert(0) += bps;
+        let mut book = |start: Time, end: Time, count: i64| {
+            *deltas.entry(start).or_insert(0) += count;
             if end != Time::FOREVER {
-                *deltas.entry(end).or_insert(0) -= bps;
+                *deltas.entry(end).or_insert(0) -= count;
             }
         };
         for (id, slot) in self.slots.iter() {
-            let bps = slot.rate.as_bps();
+            let count = slot.amount.count();
             match slot.state {
-                SlotState::Open if slot.until == Time::FOREVER => standing += bps,
-                SlotState::Open if self.loose_slots.contains(&(slot.until, id)) => loose += bps,
+                SlotState::Open if slot.until == Time::FOREVER => standing += count,
+                SlotState::Open if self.loose_slots.contains(&(slot.until, id)) => loose += count,
                 SlotState::Open => {
-                    sheltered += bps;
-                    book(slot.window.start(), slot.until, bps as i64);
+                    sheltered += count;
+                    book(slot.window.start(), slot.until, count as i64);
                 }
                 _ => {
                     undecided += usize::from(slot.state != SlotState::Committed);
-                    book(slot.window.start(), slot.window.end(), bps as i64);
+                    book(slot.window.start(), slot.window.end(), count as i64);
                 }
             }
         }
@@ -50,43 +51,49 @@ impl SlotTable {
         });
         let wrong = |what| Err(AggregateDrift { what });
         match () {
-            () if standing != self.standing => wrong("sum of open slots"),
+            () if standing != self.whole.standing() => wrong("sum of open slots"),
             () if sheltered != self.sheltered => wrong("sum of sheltered slots"),
             () if loose != self.loose => wrong("sum of loose slots"),
             () if undecided != self.undecided => wrong("number of undecided slots"),
             () if self.slots.iter().count() != self.slots.len() => wrong("number of slots"),
             () if !self.agenda.is_of(self.slots.iter(), self.now) => wrong("agenda"),
-            () if !steps.eq(self.profile.steps()) => wrong("profile"),
-            () => self.profile.audit().map_err(|what| AggregateDrift { what }),
+            () if !steps.eq(self.whole.profile().steps()) => wrong("profile"),
+            () => {
+                let slot = |id| self.slots.get(id).ok().map(|slot| (slot.window, slot.state));
+                let pool = self.pool.as_ref().map_or(Ok(()), |pool| pool.audit(slot));
+                self.whole.profile().audit().and(pool).map_err(|what| AggregateDrift { what })
+            }
         }
     }
 
-    /// A digest of the logical state: offer, capacity, time, and every slot with its handle. Equal states have equal
+    /// A digest of the logical state: offer, capacity, time, every slot with its handle, and the sub-pool. Equal states have equal
     /// digests on every machine; it is no protection against forgery.
     pub fn digest(&self) -> u64 {
         let mut digest = Digest(0);
         digest.eat(self.now.as_nanos());
-        digest.eat(self.offer.signalled_share.map_or(u64::MAX, |share| share.as_bps()));
+        digest.eat(self.offer.signalled_share.map_or(u64::MAX, Quantity::count));
         digest.eat(self.offer.assumed_holding.map_or(u64::MAX, |span| span.as_nanos()));
-        for &(at, rate) in self.capacity.steps() {
+        for &(at, capacity) in self.whole.capacity().steps() {
             digest.eat(at.as_nanos());
-            digest.eat(rate.as_bps());
+            digest.eat(capacity);
         }
         for (id, slot) in self.slots.iter() {
             digest.eat(id.as_u64());
             digest.eat_slot(&slot);
         }
+        self.pool.iter().flat_map(|pool| pool.words()).for_each(|word| digest.eat(word));
         digest.0
     }
 
-    /// The number of instants at which the booked rate changes.
+    /// The number of instants at which the booked amount changes.
     pub fn edges(&self) -> usize {
-        self.profile.boundaries()
+        self.whole.profile().boundaries()
     }
 
     /// Bytes of memory that the table takes.
     pub fn bytes(&self) -> usize {
-        size_of::<SlotTable>() + self.slots.bytes() + self.agenda.bytes() + self.profile.bytes()
+        let pool = self.pool.as_ref().map_or(0, |pool| pool.bytes());
+        size_of::<SlotTable<Q>>() + self.slots.bytes() + self.agenda.bytes() + self.whole.profile().bytes() + pool
     }
 }
 
@@ -100,10 +107,10 @@ impl Digest {
         self.0 = z ^ (z >> 27);
     }
 
-    fn eat_slot(&mut self, slot: &Slot) {
+    fn eat_slot<Q: Quantity>(&mut self, slot: &Slot<Q>) {
         self.eat(slot.window.start().as_nanos());
         self.eat(slot.window.end().as_nanos());
-        self.eat(slot.rate.as_bps());
+        self.eat(slot.amount.count());
         self.eat(slot.until.as_nanos());
         self.eat(slot.state as u64 * 2 + u64::from(slot.begun));
     }

@@ -2,16 +2,17 @@
 //! which the table does not know). The table computes exactly, and without a change, if they would be enough.
 
 use crate::link::LinkLedger;
+use crate::quantity::Quantity;
 use crate::slot::SlotId;
 use crate::state::SlotState;
 use crate::table::SlotTable;
 use alloc::vec::Vec;
 use terms::{Rate, Time};
 
-impl SlotTable {
-    /// The rate that could be opened without the open slots of `gone`; with `of`, the total rate that this
+impl<Q: Quantity> SlotTable<Q> {
+    /// The amount that could be opened without the open slots of `gone`; with `of`, the total that this
     /// open slot could have. Slots of other states count as usual. The table is unchanged afterwards.
-    pub fn free_without(&mut self, gone: &[SlotId], of: Option<SlotId>) -> Rate {
+    pub fn free_without(&mut self, gone: &[SlotId], of: Option<SlotId>) -> Q {
         let open =
             |id: &SlotId| self.slots.get(*id).ok().filter(|slot| slot.state == SlotState::Open).map(|slot| (*id, slot));
         let mut gone: Vec<_> = gone.iter().filter(|id| Some(**id) != of).filter_map(open).collect();
@@ -19,12 +20,17 @@ impl SlotTable {
         gone.dedup_by_key(|(id, _)| *id);
         gone.iter().for_each(|(id, slot)| self.uncount_open(*id, slot));
         let free = match of.and_then(|id| self.slots.get(id).ok()) {
-            Some(slot) => slot.rate.saturating_add(self.free_to_open_until(slot.until)),
+            Some(slot) => sum(slot.amount, self.free_to_open_until(slot.until)),
             None => self.free_to_open(),
         };
         gone.iter().for_each(|(id, slot)| self.count_open(*id, slot));
         free
     }
+}
+
+/// The sum, or the largest amount.
+fn sum<Q: Quantity>(a: Q, b: Q) -> Q {
+    Q::of(a.count().saturating_add(b.count()))
 }
 
 impl LinkLedger {

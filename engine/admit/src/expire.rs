@@ -1,28 +1,29 @@
 //! The passing of time: holds expire, windows open and close, open slots lose their shelter and are
 //! displaced.
 
+use crate::quantity::Quantity;
 use crate::slot::{Slot, SlotId};
 use crate::state::{SlotState, SlotStep};
 use crate::table::SlotTable;
 use alloc::vec::Vec;
-use terms::Time;
+use terms::{Rate, Time};
 
 /// An event of a slot that time alone caused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum SlotNotice {
+pub enum SlotNotice<Q = Rate> {
     /// A hold passed its deadline, or its window was over, before it was promised.
     Expired {
         /// The slot's handle, stale now.
         id: SlotId,
         /// The slot before it expired.
-        slot: Slot,
+        slot: Slot<Q>,
     },
     /// A committed slot's window has begun.
     Opens {
         /// The slot's handle.
         id: SlotId,
         /// The slot.
-        slot: Slot,
+        slot: Slot<Q>,
     },
     /// A committed slot's window is over.
     Closes {
@@ -30,24 +31,24 @@ pub enum SlotNotice {
         id: SlotId,
         /// The slot before it ended. If it never opened (because of a late commit or a late call), `begun` is
         /// false.
-        slot: Slot,
+        slot: Slot<Q>,
     },
     /// An open slot made way for a booking (RFC 2205 appendix B: ResvErr code 12, service preempted).
     Displaced {
         /// The slot's handle, stale now.
         id: SlotId,
         /// The slot before it was displaced.
-        slot: Slot,
+        slot: Slot<Q>,
     },
 }
 
-impl SlotTable {
+impl<Q: Quantity> SlotTable<Q> {
     /// Tells the time and carries out what is due. Time that runs backwards is ignored. Read the events with
     /// [`SlotTable::poll`]: all ends come before all openings, so adjacent windows never overlap in a plane
     /// that follows them.
     pub fn expire(&mut self, now: Time) {
         self.now = self.now.max(now);
-        let mut opening: Vec<(SlotId, Slot)> = Vec::new();
+        let mut opening: Vec<(SlotId, Slot<Q>)> = Vec::new();
         while let Some(id) = self.agenda.due(self.now) {
             let Ok(mut slot) = self.slots.get(id) else { continue };
             match slot.state {
@@ -70,7 +71,7 @@ impl SlotTable {
     }
 
     /// The next event. Read it until `None` after each call that changes the table.
-    pub fn poll(&mut self) -> Option<SlotNotice> {
+    pub fn poll(&mut self) -> Option<SlotNotice<Q>> {
         self.notices.pop_front()
     }
 

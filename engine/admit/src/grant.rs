@@ -171,7 +171,7 @@ impl Grant {
         if u128::from(rate.as_bps()) < least {
             return Err(Denied::Capacity { asked: Rate::from_bps(least as u64), free: rate });
         }
-        self.rate = table.modify(self.slot, SlotChange::rate(rate))?.rate;
+        self.rate = table.modify(self.slot, SlotChange::amount(rate))?.amount;
         Ok(())
     }
 

@@ -81,9 +81,9 @@ impl LinkLedger {
     pub fn modify(&mut self, now: Time, id: SlotId, rate: Rate) -> Result<Slot, Refused> {
         self.table.expire(now);
         let old = self.table.get(id).map_err(|misuse| Denied::from(misuse).on(self.interface))?;
-        self.table.modify(id, SlotChange::rate(rate)).map_err(|denied| match denied {
+        self.table.modify(id, SlotChange::amount(rate)).map_err(|denied| match denied {
             Denied::Capacity { free, .. } => {
-                Refused::Capacity { interface: self.interface, asked: rate, free: free.saturating_add(old.rate) }
+                Refused::Capacity { interface: self.interface, asked: rate, free: free.saturating_add(old.amount) }
             }
             other => other.on(self.interface),
         })

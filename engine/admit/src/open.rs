@@ -16,43 +16,47 @@
 
 use crate::denied::{Denied, Shortfall};
 use crate::expire::SlotNotice;
+use crate::quantity::{MOST, Quantity};
 use crate::slot::{Slot, SlotId};
 use crate::state::{SlotState, SlotStep};
-use crate::table::{MAX_RATE, SlotTable};
-use terms::{Misuse, Rate, Span, Time, Window};
+use crate::table::SlotTable;
+use terms::{Misuse, Span, Time, Window};
 
 /// The least capacity free of bookings over all instants from the one at which this was noted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ahead {
-    least: Rate,
+    least: u64,
     /// The value of `UseProfile::raised` then.
     raised: u64,
 }
 
-impl SlotTable {
-    /// Opens a slot: `rate` from now on, until it is released.
+impl<Q: Quantity> SlotTable<Q> {
+    /// Opens a slot: `amount` from now on, until it is released.
     ///
     /// # Errors
-    /// [`Denied`]: it does not fit (`free` says what would), the table is full, the rate is zero.
-    pub fn open(&mut self, rate: Rate) -> Result<SlotId, Denied> {
-        self.room_for_slot(rate)?;
+    /// [`Denied`]: it does not fit (`free` says what would), the table is full, the amount is zero.
+    pub fn open(&mut self, amount: Q) -> Result<SlotId, Denied<Q>> {
+        self.room_for_slot(amount)?;
         let until = self.shelter_end();
-        if !self.surely_fits(rate, until) {
+        if !self.surely_fits(amount, until) {
             self.look_ahead();
             let free = self.free_to_open_until(until);
-            if rate > free {
-                return Err(Denied::Capacity { asked: rate, free });
+            if amount > free {
+                return Err(Denied::Capacity { asked: amount, free });
             }
         }
-        self.count_new_open(rate, until)
+        self.count_new_open(amount, until)
     }
 
     /// True if the noted [`Ahead`] shows that a new open slot fits, without a look at the bookings. The least
     /// free capacity ahead does not shrink as time passes, unless a booking is added or the capacity changes.
-    fn surely_fits(&self, rate: Rate, until: Time) -> bool {
-        let Some(ahead) = self.ahead.filter(|ahead| ahead.raised == self.profile.raised()) else { return false };
-        let taken = Rate::from_bps(self.standing).saturating_add(rate);
-        let in_share = |share: Rate| self.open_sum().saturating_add(rate) <= share;
+    fn surely_fits(&self, amount: Q, until: Time) -> bool {
+        let Some(ahead) = self.ahead.filter(|ahead| ahead.raised == self.whole.profile().raised()) else {
+            return false;
+        };
+        let amount = amount.count();
+        let taken = self.whole.standing().saturating_add(amount);
+        let in_share = |share: Q| self.open_sum().count().saturating_add(amount) <= share.count();
         until == Time::FOREVER
             && self.loose == 0
             && taken <= ahead.least
@@ -61,44 +65,43 @@ impl SlotTable {
 
     /// Notes the least free capacity ahead, for [`SlotTable::surely_fits`].
     fn look_ahead(&mut self) {
-        let over = self.capacity.stretches(self.now, Time::FOREVER);
-        let least = over.map(|s| s.rate.as_bps().saturating_sub(self.profile.peak(s.start, s.end))).min();
-        let least = Rate::from_bps(least.unwrap_or(0));
-        self.ahead = Some(Ahead { least, raised: self.profile.raised() });
+        let (over, profile) = (self.whole.capacity().stretches(self.now, Time::FOREVER), self.whole.profile());
+        let least = over.map(|s| s.capacity.saturating_sub(profile.peak(s.start, s.end))).min();
+        self.ahead = Some(Ahead { least: least.unwrap_or(0), raised: profile.raised() });
     }
 
     /// Counts an open slot that exists already (found in the plane after a restart), even if it does not fit.
     /// Returns the shortfall, if any. The slot is safe from bookings for as long as a new one.
     ///
     /// # Errors
-    /// [`Denied`]: the table is full, the rate is zero, or the sums would pass [`MAX_RATE`].
-    pub fn adopt(&mut self, rate: Rate) -> Result<(SlotId, Option<Shortfall>), Denied> {
-        self.room_for_slot(rate)?;
-        let most = self.profile.peak(Time::ZERO, Time::FOREVER) + self.standing + self.loose;
-        let free = MAX_RATE.saturating_sub(Rate::from_bps(most));
-        if rate > free {
-            return Err(Denied::Capacity { asked: rate, free });
+    /// [`Denied`]: the table is full, the amount is zero, or the sums would pass [`MOST`].
+    pub fn adopt(&mut self, amount: Q) -> Result<(SlotId, Option<Shortfall<Q>>), Denied<Q>> {
+        self.room_for_slot(amount)?;
+        let most = self.whole.peak(Time::ZERO, Time::FOREVER) + self.loose;
+        let free = Q::of(MOST.saturating_sub(most));
+        if amount > free {
+            return Err(Denied::Capacity { asked: amount, free });
         }
-        let id = self.count_new_open(rate, self.shelter_end())?;
+        let id = self.count_new_open(amount, self.shelter_end())?;
         self.settle();
         Ok((id, self.shortfall()))
     }
 
     /// Sum of all open slots.
-    pub fn open_sum(&self) -> Rate {
-        Rate::from_bps(self.standing + self.sheltered + self.loose)
+    pub fn open_sum(&self) -> Q {
+        Q::of(self.whole.standing() + self.sheltered + self.loose)
     }
 
-    /// The largest rate that could be opened now, as one slot or several.
-    pub fn free_to_open(&self) -> Rate {
+    /// The largest amount that could be opened now, as one slot or several.
+    pub fn free_to_open(&self) -> Q {
         self.free_to_open_until(self.shelter_end())
     }
 
-    /// Changes the share of open slots. Open slots stay; the result is the rate by which they exceed the new
+    /// Changes the share of open slots. Open slots stay; the result is the amount by which they exceed the new
     /// share.
-    pub fn set_signalled_share(&mut self, share: Option<Rate>) -> Rate {
+    pub fn set_signalled_share(&mut self, share: Option<Q>) -> Q {
         self.offer.signalled_share = share;
-        share.map_or(Rate::ZERO, |share| self.open_sum().saturating_sub(share))
+        share.map_or(Q::ZERO, |share| Q::of(self.open_sum().count().saturating_sub(share.count())))
     }
 
     /// Changes the time for which a new open slot is safe from bookings. Slots that are open keep theirs.
@@ -110,20 +113,20 @@ impl SlotTable {
         self.offer.assumed_holding.map_or(Time::FOREVER, |span| self.now.saturating_add(span))
     }
 
-    /// The rate that a new open slot could have, or an existing one grow by, if it is safe until `until`.
-    pub(crate) fn free_to_open_until(&self, until: Time) -> Rate {
-        let share = self.offer.signalled_share.map(|share| share.saturating_sub(self.open_sum()));
-        let ahead = if until > self.now { self.available(self.now, until) } else { Rate::INFINITE };
-        let present = self.capacity.at(self.now).as_bps();
-        let taken = self.profile.level(self.now) + self.standing + self.loose;
-        ahead.min(Rate::from_bps(present.saturating_sub(taken))).min(share.unwrap_or(Rate::INFINITE))
+    /// The amount that a new open slot could have, or an existing one grow by, if it is safe until `until`.
+    pub(crate) fn free_to_open_until(&self, until: Time) -> Q {
+        let share = self.offer.signalled_share.map(|share| share.count().saturating_sub(self.open_sum().count()));
+        let ahead = if until > self.now { self.whole.available(self.now, until) } else { u64::MAX };
+        let present = self.whole.capacity().at(self.now);
+        let taken = self.whole.level(self.now) + self.loose;
+        Q::of(ahead.min(present.saturating_sub(taken)).min(share.unwrap_or(u64::MAX)))
     }
 
-    fn count_new_open(&mut self, rate: Rate, until: Time) -> Result<SlotId, Denied> {
+    fn count_new_open(&mut self, amount: Q, until: Time) -> Result<SlotId, Denied<Q>> {
         let Ok(window) = Window::open(self.now) else {
             return Err(Misuse::Past { end: Time::FOREVER, now: self.now }.into());
         };
-        let slot = Slot { window, rate, state: SlotState::Open, until, begun: true };
+        let slot = Slot { window, amount, state: SlotState::Open, until, begun: true };
         let id = self.slots.insert(slot);
         if until > self.now {
             self.agenda.add(id, &slot);
@@ -132,44 +135,44 @@ impl SlotTable {
         Ok(id)
     }
 
-    pub(crate) fn count_open(&mut self, id: SlotId, slot: &Slot) {
-        let bps = slot.rate.as_bps();
+    pub(crate) fn count_open(&mut self, id: SlotId, slot: &Slot<Q>) {
+        let count = slot.amount.count();
         if slot.until == Time::FOREVER {
-            self.standing += bps;
+            self.whole.add_standing(count);
         } else if slot.until > self.now {
-            self.sheltered += bps;
-            self.profile.add(slot.window.start(), slot.until, bps as i64);
+            self.sheltered += count;
+            self.whole.add(slot.window.start(), slot.until, count);
         } else {
-            self.loose += bps;
+            self.loose += count;
             self.loose_slots.insert((slot.until, id));
         }
     }
 
-    pub(crate) fn uncount_open(&mut self, id: SlotId, slot: &Slot) {
-        let bps = slot.rate.as_bps();
+    pub(crate) fn uncount_open(&mut self, id: SlotId, slot: &Slot<Q>) {
+        let count = slot.amount.count();
         if slot.until == Time::FOREVER {
-            self.standing -= bps;
+            self.whole.remove_standing(count);
         } else if self.loose_slots.remove(&(slot.until, id)) {
-            self.loose -= bps;
+            self.loose -= count;
         } else {
-            self.sheltered -= bps;
-            self.profile.add(slot.window.start(), slot.until, -(bps as i64));
+            self.sheltered -= count;
+            self.whole.remove(slot.window.start(), slot.until, count);
         }
     }
 
     /// Ends the slot's shelter: it leaves the profile and is loose from now on.
-    pub(crate) fn loosen(&mut self, id: SlotId, slot: &Slot) {
-        self.sheltered -= slot.rate.as_bps();
-        self.profile.add(slot.window.start(), slot.until, -(slot.rate.as_bps() as i64));
-        self.loose += slot.rate.as_bps();
+    pub(crate) fn loosen(&mut self, id: SlotId, slot: &Slot<Q>) {
+        let count = slot.amount.count();
+        self.sheltered -= count;
+        self.whole.remove(slot.window.start(), slot.until, count);
+        self.loose += count;
         self.loose_slots.insert((slot.until, id));
     }
 
     /// Displaces loose slots until the others fit beside the bookings of this instant.
     pub(crate) fn settle(&mut self) {
         while self.loose > 0 {
-            let taken = self.profile.level(self.now) + self.standing + self.loose;
-            if taken <= self.capacity.at(self.now).as_bps() {
+            if self.whole.level(self.now) + self.loose <= self.whole.capacity().at(self.now) {
                 return;
             }
             let Some(&(_, id)) = self.loose_slots.first() else { return };
@@ -185,11 +188,6 @@ impl SlotTable {
         if self.loose == 0 {
             return None;
         }
-        self.capacity.stretches(self.now, Time::FOREVER).find_map(|s| {
-            match s.rate.as_bps().checked_sub(self.standing + self.loose) {
-                Some(ceiling) => self.profile.first_above(s.start, s.end, ceiling),
-                None => Some(s.start),
-            }
-        })
+        self.whole.first_without(self.loose, self.now, Time::FOREVER)
     }
 }

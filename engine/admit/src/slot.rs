@@ -3,6 +3,7 @@
 //! A handle is an index and a generation. The generation of an index grows each time its slot ends, and an index whose
 //! generations are used up is never given out again, so a stale handle is never another slot.
 
+use crate::quantity::Quantity;
 use crate::state::SlotState;
 use alloc::vec::Vec;
 use terms::{Misuse, Rate, Time, Window};
@@ -29,11 +30,11 @@ impl SlotId {
 
 /// A slot of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Slot {
+pub struct Slot<Q = Rate> {
     /// The time in which it counts; an open slot counts from its opening for ever.
     pub window: Window,
-    /// Its rate.
-    pub rate: Rate,
+    /// Its amount.
+    pub amount: Q,
     /// Its state.
     pub state: SlotState,
     /// Held: the instant at which it expires. Open: the instant from which a booking may displace it
@@ -44,9 +45,9 @@ pub struct Slot {
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct Entry<Q> {
     window: Window,
-    rate: Rate,
+    amount: Q,
     until: Time,
     generation: u32,
     state: Option<SlotState>,
@@ -54,20 +55,24 @@ struct Entry {
 }
 
 /// All slots of a table, by handle.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Slots {
-    entries: Vec<Entry>,
+#[derive(Clone, Debug)]
+pub(crate) struct Slots<Q> {
+    entries: Vec<Entry<Q>>,
     vacant: Vec<u32>,
     live: usize,
 }
 
-impl Slots {
+impl<Q: Quantity> Slots<Q> {
+    pub(crate) fn new() -> Slots<Q> {
+        Slots { entries: Vec::new(), vacant: Vec::new(), live: 0 }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.live
     }
 
     /// Adds a slot. The caller has checked the limit, which is below `u32::MAX`.
-    pub(crate) fn insert(&mut self, slot: Slot) -> SlotId {
+    pub(crate) fn insert(&mut self, slot: Slot<Q>) -> SlotId {
         self.live += 1;
         if let Some(index) = self.vacant.pop() {
             let entry = &mut self.entries[index as usize];
@@ -80,7 +85,7 @@ impl Slots {
         SlotId { index, generation: 0 }
     }
 
-    pub(crate) fn get(&self, id: SlotId) -> Result<Slot, Misuse> {
+    pub(crate) fn get(&self, id: SlotId) -> Result<Slot<Q>, Misuse> {
         match self.entries.get(id.index as usize) {
             Some(entry) if entry.generation == id.generation => entry.slot().ok_or(Misuse::UnknownHandle),
             _ => Err(Misuse::UnknownHandle),
@@ -88,7 +93,7 @@ impl Slots {
     }
 
     /// Replaces a slot that [`Slots::get`] has just found.
-    pub(crate) fn put(&mut self, id: SlotId, slot: Slot) {
+    pub(crate) fn put(&mut self, id: SlotId, slot: Slot<Q>) {
         let entry = &mut self.entries[id.index as usize];
         debug_assert!(entry.generation == id.generation && entry.state.is_some());
         *entry = Entry::of(slot, id.generation);
@@ -107,7 +112,7 @@ impl Slots {
     }
 
     /// Every slot, by index.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SlotId, Slot<Q>)> + '_ {
         self.entries.iter().enumerate().filter_map(|(index, entry)| {
             let slot = entry.slot()?;
             Some((SlotId { index: index as u32, generation: entry.generation }, slot))
@@ -116,15 +121,15 @@ impl Slots {
 
     /// Bytes of memory that the slots take.
     pub(crate) fn bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Entry>() + self.vacant.capacity() * size_of::<u32>()
+        self.entries.capacity() * size_of::<Entry<Q>>() + self.vacant.capacity() * size_of::<u32>()
     }
 }
 
-impl Entry {
-    fn of(slot: Slot, generation: u32) -> Entry {
+impl<Q: Quantity> Entry<Q> {
+    fn of(slot: Slot<Q>, generation: u32) -> Entry<Q> {
         Entry {
             window: slot.window,
-            rate: slot.rate,
+            amount: slot.amount,
             until: slot.until,
             generation,
             state: Some(slot.state),
@@ -132,8 +137,8 @@ impl Entry {
         }
     }
 
-    fn slot(&self) -> Option<Slot> {
+    fn slot(&self) -> Option<Slot<Q>> {
         let state = self.state?;
-        Some(Slot { window: self.window, rate: self.rate, state, until: self.until, begun: self.begun })
+        Some(Slot { window: self.window, amount: self.amount, state, until: self.until, begun: self.begun })
     }
 }

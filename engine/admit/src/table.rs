@@ -10,34 +10,32 @@
 //! and nothing is checked before it.
 
 use crate::agenda::Agenda;
-use crate::capacity::Capacity;
+use crate::counted::Counted;
 use crate::denied::{Denied, Shortfall};
 use crate::expire::SlotNotice;
 use crate::open::Ahead;
-use crate::profile::UseProfile;
+use crate::pool::SubPool;
+use crate::quantity::{MOST, Quantity};
 use crate::slot::{Slot, SlotId, Slots};
 use crate::state::{After, SlotState, SlotStep};
 use alloc::collections::{BTreeSet, VecDeque};
 use terms::{Misuse, Rate, Span, Time, Window};
 
-/// The largest capacity of a table, 2^62 bit/s: sums of what fits under it cannot overflow.
-pub const MAX_RATE: Rate = Rate::from_bps(1 << 62);
-
 /// The capacity that a resource offers, and its terms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SlotOffer {
-    /// The capacity for ever, unless [`SlotTable::set_capacity`] changes it. Values above [`MAX_RATE`] count
+pub struct SlotOffer<Q = Rate> {
+    /// The capacity for ever, unless [`SlotTable::set_capacity`] changes it. Values above [`MOST`] count
     /// as that.
-    pub capacity: Rate,
+    pub capacity: Q,
     /// The most that open slots may hold together; `None`: as much as bookings leave at every instant ahead.
-    pub signalled_share: Option<Rate>,
+    pub signalled_share: Option<Q>,
     /// The time for which an open slot is safe from bookings; `None`: for ever.
     pub assumed_holding: Option<Span>,
 }
 
-impl SlotOffer {
+impl<Q> SlotOffer<Q> {
     /// A capacity with neither a share nor an assumed holding time stated.
-    pub const fn of(capacity: Rate) -> SlotOffer {
+    pub const fn of(capacity: Q) -> SlotOffer<Q> {
         SlotOffer { capacity, signalled_share: None, assumed_holding: None }
     }
 }
@@ -62,43 +60,42 @@ impl Default for Limits {
 
 /// The ledger of one resource. Its agent is its only writer.
 #[derive(Clone, Debug)]
-pub struct SlotTable {
+pub struct SlotTable<Q: Quantity = Rate> {
     pub(crate) now: Time,
-    pub(crate) offer: SlotOffer,
+    pub(crate) offer: SlotOffer<Q>,
     pub(crate) limits: Limits,
-    pub(crate) capacity: Capacity,
-    /// Booked slots, and open slots while they are sheltered.
-    pub(crate) profile: UseProfile,
-    /// Sum of the open slots that are safe for ever.
-    pub(crate) standing: u64,
-    /// Sum of the sheltered open slots. They are counted in the profile.
+    /// The capacity and what is given away: with windows the booked slots, and open slots while they are
+    /// sheltered; at every instant the open slots that are safe for ever.
+    pub(crate) whole: Counted,
+    /// The limit for some of the booked slots together.
+    pub(crate) pool: Option<SubPool>,
+    /// Sum of the sheltered open slots.
     pub(crate) sheltered: u64,
     /// Sum of the loose open slots, which a booking may displace.
     pub(crate) loose: u64,
     /// The loose slots, by the end of their shelter.
     pub(crate) loose_slots: BTreeSet<(Time, SlotId)>,
-    pub(crate) slots: Slots,
+    pub(crate) slots: Slots<Q>,
     pub(crate) undecided: usize,
     pub(crate) agenda: Agenda,
     /// The free capacity ahead when an open slot last asked.
     pub(crate) ahead: Option<Ahead>,
-    pub(crate) notices: VecDeque<SlotNotice>,
+    pub(crate) notices: VecDeque<SlotNotice<Q>>,
 }
 
-impl SlotTable {
+impl<Q: Quantity> SlotTable<Q> {
     /// An empty table whose time is [`Time::ZERO`].
-    pub fn new(offer: SlotOffer, limits: Limits) -> SlotTable {
+    pub fn new(offer: SlotOffer<Q>, limits: Limits) -> SlotTable<Q> {
         SlotTable {
             now: Time::ZERO,
             offer,
             limits: Limits { slots: limits.slots.min(u32::MAX as usize - 1), ..limits },
-            capacity: Capacity::constant(offer.capacity),
-            profile: UseProfile::new(),
-            standing: 0,
+            whole: Counted::new(offer.capacity.count()),
+            pool: None,
             sheltered: 0,
             loose: 0,
             loose_slots: BTreeSet::new(),
-            slots: Slots::default(),
+            slots: Slots::new(),
             undecided: 0,
             agenda: Agenda::default(),
             ahead: None,
@@ -112,49 +109,49 @@ impl SlotTable {
     }
 
     /// The capacity at [`SlotTable::now`].
-    pub fn capacity(&self) -> Rate {
-        self.capacity.at(self.now)
+    pub fn capacity(&self) -> Q {
+        Q::of(self.whole.capacity().at(self.now))
     }
 
-    /// Holds `rate` in `window`. The hold expires at the instant `until` unless it has been promised. The
+    /// Holds `amount` in `window`. The hold expires at the instant `until` unless it has been promised. The
     /// part of the window before now is cut off.
     ///
     /// # Errors
-    /// [`Denied`]: it does not fit, a table is full, the rate is zero, the window or the deadline is over.
-    pub fn hold(&mut self, window: Window, rate: Rate, until: Time) -> Result<SlotId, Denied> {
+    /// [`Denied`]: it does not fit, a table is full, the amount is zero, the window or the deadline is over.
+    pub fn hold(&mut self, window: Window, amount: Q, until: Time) -> Result<SlotId, Denied<Q>> {
         if until <= self.now {
             return Err(Misuse::Past { end: until, now: self.now }.into());
         }
         if self.undecided >= self.limits.undecided {
             return Err(Denied::Limit { what: "undecided slots", limit: self.limits.undecided });
         }
-        let id = self.book(window, rate, SlotState::Held, until)?;
+        let id = self.book(window, amount, SlotState::Held, until)?;
         self.undecided += 1;
         Ok(id)
     }
 
-    /// Gives `rate` in `window` to a sub-admitter at once, as one committed slot; see [`crate::Grant`].
+    /// Gives `amount` in `window` to a sub-admitter at once, as one committed slot; see [`crate::Grant`].
     ///
     /// # Errors
     /// As [`SlotTable::hold`].
-    pub fn grant(&mut self, window: Window, rate: Rate) -> Result<SlotId, Denied> {
-        self.book(window, rate, SlotState::Committed, Time::FOREVER)
+    pub fn grant(&mut self, window: Window, amount: Q) -> Result<SlotId, Denied<Q>> {
+        self.book(window, amount, SlotState::Committed, Time::FOREVER)
     }
 
     /// Counts a booking of an earlier run as one committed slot, even if it does not fit.
     /// [`SlotTable::shortfall`] tells what is missing then.
     ///
     /// # Errors
-    /// As [`SlotTable::hold`], but capacity is refused only if the sums would pass [`MAX_RATE`].
-    pub fn adopt_booked(&mut self, window: Window, rate: Rate) -> Result<SlotId, Denied> {
+    /// As [`SlotTable::hold`], but capacity is refused only if the sums would pass [`MOST`].
+    pub fn adopt_booked(&mut self, window: Window, amount: Q) -> Result<SlotId, Denied<Q>> {
         let window = self.still_ahead(window)?;
-        self.room_for_slot(rate)?;
-        let most = self.profile.peak(window.start(), window.end()) + self.standing + self.loose;
-        let free = MAX_RATE.saturating_sub(Rate::from_bps(most));
-        if rate > free {
-            return Err(Denied::Capacity { asked: rate, free });
+        self.room_for_slot(amount)?;
+        let most = self.whole.peak(window.start(), window.end()) + self.loose;
+        let free = Q::of(MOST.saturating_sub(most));
+        if amount > free {
+            return Err(Denied::Capacity { asked: amount, free });
         }
-        Ok(self.count_booked(window, rate, SlotState::Committed, Time::FOREVER))
+        Ok(self.count_booked(window, amount, SlotState::Committed, Time::FOREVER))
     }
 
     /// Promises a hold (the participant votes yes): it has no deadline any more.
@@ -180,7 +177,7 @@ impl SlotTable {
     ///
     /// # Errors
     /// [`Misuse::UnknownHandle`] if the handle is stale.
-    pub fn release(&mut self, id: SlotId) -> Result<Slot, Misuse> {
+    pub fn release(&mut self, id: SlotId) -> Result<Slot<Q>, Misuse> {
         self.end(id, SlotStep::Release)
     }
 
@@ -188,12 +185,12 @@ impl SlotTable {
     ///
     /// # Errors
     /// [`Misuse::UnknownHandle`] if it is stale.
-    pub fn get(&self, id: SlotId) -> Result<Slot, Misuse> {
+    pub fn get(&self, id: SlotId) -> Result<Slot<Q>, Misuse> {
         self.slots.get(id)
     }
 
     /// Every slot, in an order that has no meaning and is always the same.
-    pub fn slots(&self) -> impl Iterator<Item = (SlotId, Slot)> + '_ {
+    pub fn slots(&self) -> impl Iterator<Item = (SlotId, Slot<Q>)> + '_ {
         self.slots.iter()
     }
 
@@ -212,13 +209,13 @@ impl SlotTable {
     ///
     /// # Errors
     /// [`Denied::Limit`] if there would be too many steps, [`Misuse::Past`] for a window that is over.
-    pub fn set_capacity(&mut self, window: Window, rate: Rate) -> Result<Option<Shortfall>, Denied> {
+    pub fn set_capacity(&mut self, window: Window, amount: Q) -> Result<Option<Shortfall<Q>>, Denied<Q>> {
         self.still_ahead(window)?;
-        let capacity = self.capacity.with(window, rate, self.now);
+        let capacity = self.whole.capacity().with(window, amount.count(), self.now);
         if capacity.len() > self.limits.capacity_steps {
             return Err(Denied::Limit { what: "steps of capacity", limit: self.limits.capacity_steps });
         }
-        self.capacity = capacity;
+        self.whole.set_capacity(capacity);
         self.ahead = None;
         self.settle();
         Ok(self.shortfall())
@@ -230,25 +227,25 @@ impl SlotTable {
         Window::new(window.start().max(self.now), window.end()).map_err(|_| past)
     }
 
-    fn book(&mut self, window: Window, rate: Rate, state: SlotState, until: Time) -> Result<SlotId, Denied> {
+    fn book(&mut self, window: Window, amount: Q, state: SlotState, until: Time) -> Result<SlotId, Denied<Q>> {
         let window = self.still_ahead(window)?;
-        self.room_for_slot(rate)?;
-        self.must_fit(window, rate)?;
-        Ok(self.count_booked(window, rate, state, until))
+        self.room_for_slot(amount)?;
+        self.must_fit(window, amount)?;
+        Ok(self.count_booked(window, amount, state, until))
     }
 
-    fn count_booked(&mut self, window: Window, rate: Rate, state: SlotState, until: Time) -> SlotId {
-        self.profile.add(window.start(), window.end(), rate.as_bps() as i64);
-        let slot = Slot { window, rate, state, until, begun: false };
+    fn count_booked(&mut self, window: Window, amount: Q, state: SlotState, until: Time) -> SlotId {
+        self.whole.add(window.start(), window.end(), amount.count());
+        let slot = Slot { window, amount, state, until, begun: false };
         let id = self.slots.insert(slot);
         self.agenda.add(id, &slot);
         self.settle();
         id
     }
 
-    /// Checks the requirements of every new slot: a rate above zero, and a free place in the table.
-    pub(crate) fn room_for_slot(&self, rate: Rate) -> Result<(), Denied> {
-        if rate == Rate::ZERO {
+    /// Checks the requirements of every new slot: an amount above zero, and a free place in the table.
+    pub(crate) fn room_for_slot(&self, amount: Q) -> Result<(), Denied<Q>> {
+        if amount == Q::ZERO {
             return Err(Misuse::ZeroRate.into());
         }
         if self.slots.len() >= self.limits.slots {
@@ -268,13 +265,16 @@ impl SlotTable {
     }
 
     /// Takes a step that ends the slot.
-    pub(crate) fn end(&mut self, id: SlotId, step: SlotStep) -> Result<Slot, Misuse> {
+    pub(crate) fn end(&mut self, id: SlotId, step: SlotStep) -> Result<Slot<Q>, Misuse> {
         let slot = self.slots.get(id)?;
         let After::Over = slot.state.after(step)? else { return Err(Misuse::WrongState) };
         if slot.state == SlotState::Open {
             self.uncount_open(id, &slot);
         } else {
-            self.profile.add(slot.window.start(), slot.window.end(), -(slot.rate.as_bps() as i64));
+            self.whole.remove(slot.window.start(), slot.window.end(), slot.amount.count());
+            if let Some(pool) = &mut self.pool {
+                pool.leave(id, slot.window);
+            }
         }
         if matches!(slot.state, SlotState::Held | SlotState::Promised) {
             self.undecided -= 1;

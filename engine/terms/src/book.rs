@@ -7,7 +7,7 @@
 mod binding;
 mod handle;
 
-use crate::{Bytes, Rate, Span, Time, Window};
+use crate::{Amount, Bytes, Rate, Span, Time, Unit, Window};
 use alloc::string::String;
 use alloc::vec::Vec;
 pub use binding::{Binding, BoundFlow, Task};
@@ -43,6 +43,21 @@ impl ResourceKind {
             Some("disk") => ResourceKind::Disk,
             _ => ResourceKind::Countable,
         }
+    }
+
+    /// The unit of an amount.
+    pub const fn unit(self) -> Unit {
+        match self {
+            ResourceKind::Network => Unit::NetworkBits,
+            ResourceKind::Cpu => Unit::CoreMillionths,
+            ResourceKind::Disk => Unit::DiskBits,
+            ResourceKind::Countable => Unit::Pieces,
+        }
+    }
+
+    /// The amount that a bare number stands for, in a request or a journal.
+    pub const fn amount(self, count: u64) -> Amount {
+        Amount::new(count, self.unit())
     }
 
     /// True if an amount is a rate at which a volume is moved.

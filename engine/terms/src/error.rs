@@ -1,7 +1,7 @@
 //! Errors by their origin: `Malformed` (the peer's bytes), `Refused` (we said no), `Fault` (the world broke),
 //! `Misuse` (the caller). Our own faults are panics, and no byte from outside reaches one.
 
-use crate::{IfIndex, Rate, Time};
+use crate::{IfIndex, Rate, Time, Unit};
 
 /// Bytes that break their format.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -88,6 +88,13 @@ pub enum Misuse {
     UnknownHandle,
     /// A step that the state does not allow.
     WrongState,
+    /// Two amounts whose units differ.
+    OtherUnit {
+        /// The unit that belongs there.
+        wanted: Unit,
+        /// The unit that came.
+        found: Unit,
+    },
 }
 
 impl core::fmt::Display for Malformed {
@@ -130,6 +137,7 @@ impl core::fmt::Display for Misuse {
             Misuse::ZeroRate => f.write_str("a rate of zero reserves nothing"),
             Misuse::UnknownHandle => f.write_str("no such handle"),
             Misuse::WrongState => f.write_str("not possible in this state"),
+            Misuse::OtherUnit { wanted, found } => write!(f, "{} where {} belong", found.name(), wanted.name()),
         }
     }
 }

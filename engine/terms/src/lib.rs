@@ -4,14 +4,15 @@
 //! a byte taken for a bit), so they are types here, in integers, with one rounding law:
 //! **supply rounds down, demand rounds up, nothing overflows**.
 //!
-//! Reading order: [`time`], [`rate`], [`bytes`], [`tspec`], [`curve`], [`session`], [`adspec`], [`guaranteed`], [`packet`],
-//! [`window`], [`error`], [`book`], [`ports`], [`probe`].
+//! Reading order: [`time`], [`rate`], [`amount`], [`bytes`], [`tspec`], [`curve`], [`session`], [`adspec`],
+//! [`guaranteed`], [`packet`], [`signalling`], [`window`], [`error`], [`book`], [`ports`], [`probe`], [`rng`].
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 pub mod adspec;
+pub mod amount;
 pub mod book;
 pub mod bytes;
 pub mod curve;
@@ -21,17 +22,21 @@ pub mod packet;
 pub mod ports;
 pub mod probe;
 pub mod rate;
+pub mod rng;
 pub mod session;
+pub mod signalling;
 pub mod time;
 pub mod tspec;
 pub mod window;
 
 pub use adspec::{Adspec, GuaranteedTerms, HopExport};
+pub use amount::{Amount, Unit};
 pub use bytes::Bytes;
 pub use curve::ServiceCurve;
 pub use error::{Fault, Malformed, Misuse, Refused};
 pub use packet::{Dscp, FlowKey, PacketMeta, Wild};
 pub use rate::Rate;
+pub use rng::{Probability, Rng};
 pub use session::{FilterSpec, IfIndex, SenderTemplate, Session, Style};
 pub use time::{Span, Time};
 pub use tspec::{FlowSpec, Rspec, Tspec};

@@ -17,6 +17,18 @@
 //! Two calls find the next deadline. [`Wheel::wake_at`] costs a look at a bitmap but may be early, because a
 //! slot has to be dealt out before its first timer is due. [`Wheel::next`] is exact, and looks at every timer
 //! of the first slot that is not empty.
+//!
+//! # Contract
+//!
+//! - **Room** ([`Wheel::new`], [`Wheel::reserve`]): before a timer of that number is set; setting one without room
+//!   panics. No other call grows the wheel.
+//! - **Timers** ([`Wheel::set`], [`Wheel::cancel`]): at any time, between two calls of `expire` too. A time that is past
+//!   is due at the next call of `expire`.
+//! - **Expiry** ([`Wheel::expire`]): call it with the same `now` until it returns `None`. A timer that it returned is no
+//!   longer set, and may be set again at once. Time never goes back: an earlier `now` expires nothing new.
+//! - **Waking** ([`Wheel::wake_at`], [`Wheel::next`]): read one of them after `expire` returned `None`, and again after
+//!   each [`Wheel::set`], which may be due earlier.
+//! - **Views** ([`Wheel::len`], [`Wheel::is_set`], [`Wheel::due`]): at any time.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -31,6 +31,20 @@
 //! # Ok::<(), wire::TooLong>(())
 //! ```
 //!
+//! # Contract
+//!
+//! There is no state, so calls have no order. Each reader takes bytes and returns a view that borrows them:
+//!
+//! - **Before the key** ([`Outline::read`]): type, INTEGRITY and claimed sender. A receiver that requires signatures calls
+//!   this first, and decodes nothing else of a message whose digest is wrong.
+//! - **Whole messages** ([`Message::parse`]): once for each message. Accessors of the result cannot fail. Of a
+//!   [`Bundle`], each of [`Bundle::messages`] is bytes again, for a call of its own.
+//! - **Answers** ([`Salvage::read`]): only after `parse` refused with an [`ErrorReply`]; it finds the addressee and the
+//!   session in what is left.
+//! - **Writing** ([`Builder`]): objects in the order of the RFC, then [`Builder::finish`], which fills in lengths and the
+//!   checksum. What does not fit is [`TooLong`], and nothing is sent.
+//! - **People** ([`describe`](describe()), [`describe::describe_object`]): prints a message; never for decisions.
+//!
 //! Reading order: [`iana`], [`object`], [`objects`], [`message`], [`flows`], [`build`], [`float`], [`intserv`], [`ip`].
 //!
 //! Limits, all refusals and never crashes: [`object::MAX_OBJECTS`] objects in a message, as many sub-objects in one.

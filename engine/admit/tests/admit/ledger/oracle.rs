@@ -169,7 +169,7 @@ impl Pair {
             Op::Release(k) => drop(self.table.release(id(k))?),
             Op::Modify { k, rate, s, e } => {
                 let (start, end) = (s.map(|s| self.time(s)), e.map(|e| self.time(e)));
-                self.table.modify(id(k), SlotChange { rate: rate.map(rated), start, end })?;
+                self.table.modify(id(k), SlotChange { amount: rate.map(rated), start, end })?;
             }
             Op::Expire(now) => self.table.expire(self.time(now)),
             Op::Capacity { s, e, rate } => {
@@ -310,7 +310,7 @@ impl Pair {
         let n = self.oracle.cap.len();
         let tick = |t: Time| ((t.as_nanos() / self.scale) as usize).min(n);
         let (s, e) = (tick(slot.window.start()), tick(slot.window.end()));
-        Counted { s, e, rate: slot.rate.as_bps(), state: slot.state, until: tick(slot.until), begun: slot.begun }
+        Counted { s, e, rate: slot.amount.as_bps(), state: slot.state, until: tick(slot.until), begun: slot.begun }
     }
 }
 
@@ -378,12 +378,13 @@ impl Oracle {
 
 fn kind(denied: &Denied) -> &'static str {
     match denied {
-        Denied::Capacity { .. } => "capacity",
+        Denied::Capacity { .. } | Denied::Pool { .. } => "capacity",
         Denied::Limit { .. } => "limit",
         Denied::Misuse(Misuse::ZeroRate) => "zero",
         Denied::Misuse(Misuse::Past { .. }) => "past",
         Denied::Misuse(Misuse::EmptyWindow { .. }) => "empty",
         Denied::Misuse(Misuse::UnknownHandle) => "stale",
         Denied::Misuse(Misuse::WrongState) => "state",
+        Denied::Misuse(Misuse::OtherUnit { .. }) => "unit",
     }
 }

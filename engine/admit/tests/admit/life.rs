@@ -67,7 +67,7 @@ fn the_slot_table_keeps_to_it() {
                 SlotStep::Promise => table.promise(id),
                 SlotStep::Commit => table.commit(id),
                 SlotStep::Release => table.release(id).map(drop),
-                _ => table.modify(id, SlotChange::rate(ONE)).map(drop).map_err(|_| Misuse::WrongState),
+                _ => table.modify(id, SlotChange::amount(ONE)).map(drop).map_err(|_| Misuse::WrongState),
             };
             match state.after(step) {
                 Ok(After::Goes(next)) => assert_eq!(table.get(id).map(|slot| slot.state), Ok(next)),
@@ -89,7 +89,7 @@ fn what_is_over_is_over() {
         assert_eq!(table.release(id), Err(Misuse::UnknownHandle));
         assert_eq!(table.promise(id), Err(Misuse::UnknownHandle));
         assert_eq!(table.commit(id), Err(Misuse::UnknownHandle));
-        assert!(table.modify(id, SlotChange::rate(ONE)).is_err());
+        assert!(table.modify(id, SlotChange::amount(ONE)).is_err());
     }
 }
 

@@ -1,7 +1,7 @@
 //! The table against the oracle: 10^6 random operations, every answer compared, every aggregate recomputed after
 //! every step on small tables (FAULTS.md I1, I2, I5, I8, I10). A failure prints the seed of its case.
 
-use crate::oracle::{Op, Pair};
+use crate::ledger::oracle::{Op, Pair};
 use terms::Time;
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): small, and the same everywhere.

@@ -40,8 +40,8 @@ fn a_refused_change_leaves_the_old() {
     let (asked, free) = (Rate::from_mbps(5), Rate::from_kbps(4_500));
     assert_eq!(refused, Refused::Capacity { interface: IfIndex(3), asked, free });
     assert_eq!(link.table().digest(), before);
-    assert_eq!(link.modify(NOW, a, Rate::from_kbps(4_500)).unwrap().rate, Rate::from_kbps(4_500));
-    assert_eq!(link.modify(NOW, a, Rate::from_kbps(1)).unwrap().rate, Rate::from_kbps(1));
+    assert_eq!(link.modify(NOW, a, Rate::from_kbps(4_500)).unwrap().amount, Rate::from_kbps(4_500));
+    assert_eq!(link.modify(NOW, a, Rate::from_kbps(1)).unwrap().amount, Rate::from_kbps(1));
     assert_eq!(link.modify(NOW, a, Rate::ZERO), Err(Refused::Meaningless(Misuse::ZeroRate)));
 }
 
@@ -53,7 +53,7 @@ fn a_link_that_shrinks_says_what_is_missing() {
     let shortfall = link.change(NOW, slower).unwrap().unwrap();
     assert_eq!((shortfall.first, shortfall.worst), (NOW, Rate::from_kbps(4_500)));
     assert!(link.open(NOW, Rate::from_bps(1)).is_err());
-    assert_eq!(link.modify(NOW, a, Rate::from_mbps(8)).unwrap().rate, Rate::from_mbps(8));
+    assert_eq!(link.modify(NOW, a, Rate::from_mbps(8)).unwrap().amount, Rate::from_mbps(8));
     assert_eq!(link.open_sum(), Rate::from_mbps(8));
 }
 

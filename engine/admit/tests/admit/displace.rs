@@ -70,9 +70,9 @@ proptest! {
             return Ok(());
         };
         if free > Rate::ZERO {
-            prop_assert!(copy.modify(of, admit::SlotChange::rate(free)).is_ok());
+            prop_assert!(copy.modify(of, admit::SlotChange::amount(free)).is_ok());
         }
         let more = free.saturating_add(Rate::from_bps(1));
-        prop_assert!(copy.modify(of, admit::SlotChange::rate(more)).is_err() || free < table.get(of).unwrap().rate);
+        prop_assert!(copy.modify(of, admit::SlotChange::amount(more)).is_err() || free < table.get(of).unwrap().amount);
     }
 }

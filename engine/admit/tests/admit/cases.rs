@@ -109,7 +109,7 @@ fn t3_rates_that_mean_nothing_or_too_much() {
     let a = booked(&mut table, from_to(0, 1), mb(4)).unwrap();
     let rate = Rate::INFINITE;
     let too_much = Denied::Capacity { asked: rate.saturating_sub(mb(4)), free: mb(6) };
-    refused(&mut table, |t| t.modify(a, SlotChange::rate(rate)), too_much);
+    refused(&mut table, |t| t.modify(a, SlotChange::amount(rate)), too_much);
     assert_eq!(table.find(rate, Span::from_secs(1), at(0), Time::FOREVER), Ok(None));
 }
 
@@ -140,7 +140,7 @@ fn t4_capacity_lowered_below_what_is_booked_is_reported() {
         |t| t.hold(from_to(19, 21), mb(1), Time::FOREVER),
         Denied::Capacity { asked: mb(1), free: Rate::ZERO },
     );
-    assert_eq!(table.modify(a, SlotChange::rate(mb(6))).unwrap().rate, mb(6), "shrinking is always possible");
+    assert_eq!(table.modify(a, SlotChange::amount(mb(6))).unwrap().amount, mb(6), "shrinking is always possible");
     assert_eq!(table.shortfall().unwrap().worst, mb(1));
     assert_eq!(table.set_capacity(from_to(15, 30), mb(10)).unwrap(), None);
 }
@@ -152,9 +152,9 @@ fn t5_a_change_that_does_not_fit_leaves_the_old() {
     booked(&mut table, from_to(20, 30), mb(6)).unwrap();
     let too_long = SlotChange { end: Some(at(21)), ..SlotChange::default() };
     refused(&mut table, |t| t.modify(a, too_long), Denied::Capacity { asked: mb(6), free: mb(4) });
-    let slower = SlotChange { rate: Some(mb(4)), end: Some(at(25)), start: Some(at(5)) };
+    let slower = SlotChange { amount: Some(mb(4)), end: Some(at(25)), start: Some(at(5)) };
     let slot = table.modify(a, slower).unwrap();
-    assert_eq!((slot.window, slot.rate), (from_to(5, 25), mb(4)));
+    assert_eq!((slot.window, slot.amount), (from_to(5, 25), mb(4)));
     assert_eq!(table.peak(at(0), at(100)), mb(10));
 }
 
@@ -303,7 +303,7 @@ fn the_digest_is_the_same_everywhere() {
     let a = booked(&mut table, from_to(10, 20), mb(5)).unwrap();
     table.open(mb(2)).unwrap();
     table.hold(from_to(15, 30), mb(3), at(9)).unwrap();
-    table.modify(a, SlotChange::rate(mb(4))).unwrap();
+    table.modify(a, SlotChange::amount(mb(4))).unwrap();
     table.set_capacity(from_to(40, 50), mb(7)).unwrap();
     table.expire(at(12));
     assert_eq!(table.digest(), 9_990_652_424_500_828_490);

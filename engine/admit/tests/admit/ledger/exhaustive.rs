@@ -7,7 +7,7 @@
 //! are all that there are. 49^5 = 282,475,249 sequences. A refused operation is checked to leave the state as it was, so what
 //! follows it has been run already one step earlier and is not run again.
 
-use crate::oracle::{Op, Pair};
+use crate::ledger::oracle::{Op, Pair};
 
 const DEPTH: usize = 5;
 const WINDOWS: [(usize, usize); 3] = [(0, 1), (1, 2), (0, 2)];
