@@ -79,7 +79,7 @@ fn spec(leaves: u32, shaped: bool) -> TreeSpec {
             name: name(i),
             parent: None,
             share: TreeShare::Rate(group),
-            kind: NodeKind::Inner(Sharing::Wf2q),
+            kind: NodeKind::Inner(SchedulerKind::Wf2q),
         })
         .collect();
     for i in 0..leaves {
@@ -103,7 +103,7 @@ fn spec(leaves: u32, shaped: bool) -> TreeSpec {
     }
     let rest = NodeKind::Leaf(Box::new(leaf(None, link, false)));
     nodes.push(TreeNodeSpec { name: "rest".into(), parent: None, share: TreeShare::Rate(own), kind: rest });
-    TreeSpec { link: LinkShape { rate: link, overhead: 0, scheduler: Sharing::Wf2q }, nodes }
+    TreeSpec { link: LinkShape { rate: link, overhead: 0, scheduler: SchedulerKind::Wf2q }, nodes }
 }
 
 fn leaf(rule: Option<MultiFieldRule>, rate: Rate, shaped: bool) -> LeafSpec {

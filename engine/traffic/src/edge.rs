@@ -3,7 +3,7 @@
 //! flow's bucket, so that the aggregate behind it is what was reserved; the excess over a rule with an open field
 //! goes on without a mark, because it may belong to another user. Conforming packets carry the code point of their
 //! service, and nodes behind the edge know only code points. A premium code point without a rule is wiped: only a
-//! reservation makes a packet premium. Signalling and the errors of ICMP belong to no rule ([`is_control`]).
+//! reservation makes a packet premium. Signalling and the errors of ICMP belong to no rule ([`Edge::new`]).
 //!
 //! A packet belongs to the most specific rule: the one with the fewest wildcards, in the order of [`ORDER`].
 
@@ -13,6 +13,7 @@ use crate::plan::{BucketSpec, Counters};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use terms::book::BoundFlow;
+use terms::signalling::SignallingPackets;
 use terms::{Dscp, FlowKey, IfIndex, PacketMeta, Time};
 
 /// The direction of packets at an interface.
@@ -138,15 +139,6 @@ pub struct EdgeRule {
     pub mark: Dscp,
 }
 
-/// True if packets of this protocol are signalling. No rule may match them: it could silence all
-/// reservations. (The engine sees no types of ICMP: the kernel's program lets rules match only echoes.)
-pub fn is_control(flow: &FlowKey) -> bool {
-    flow.protocol == RSVP
-}
-
-/// IP protocol of RSVP (RFC 2205).
-const RSVP: u8 = 46;
-
 /// The result for a packet at an edge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Conditioned {
@@ -176,6 +168,7 @@ pub struct Edge {
     /// The kinds that exist, the most specific first.
     tables: Vec<(u8, Classifier<Entry>)>,
     key: [u64; 2],
+    signalling: &'static [SignallingPackets],
     rules: usize,
     stripped: Counters,
 }
@@ -189,9 +182,11 @@ struct Entry {
 }
 
 impl Edge {
-    /// An edge without rules; `key` keys its tables.
-    pub fn new(key: [u64; 2]) -> Edge {
-        Edge { tables: Vec::new(), key, rules: 0, stripped: Counters::default() }
+    /// An edge without rules; `key` keys its tables. No rule matches packets of a protocol that `signalling` names as a
+    /// whole: it could silence all reservations. (The engine sees no types of ICMP: the kernel's program lets rules match
+    /// only echoes.)
+    pub fn new(key: [u64; 2], signalling: &'static [SignallingPackets]) -> Edge {
+        Edge { tables: Vec::new(), key, signalling, rules: 0, stripped: Counters::default() }
     }
 
     /// Conditions a packet with an untrusted code point: it comes from a host, or this node sends it.
@@ -202,7 +197,8 @@ impl Edge {
     /// As [`Edge::condition`]; `vouched`: the packet came by another edge or from a trusted neighbour, and
     /// keeps its code point unless a rule matches.
     pub fn condition_from(&mut self, now: Time, packet: &PacketMeta, vouched: bool) -> Conditioned {
-        let tables = if is_control(&packet.flow) { &mut [] } else { self.tables.as_mut_slice() };
+        let exempt = |of: &SignallingPackets| of.ports.is_none() && of.contains(&packet.flow);
+        let tables = if self.signalling.iter().any(exempt) { &mut [] } else { self.tables.as_mut_slice() };
         for (kind, table) in tables {
             let key = MultiField::of(*kind, &packet.flow).key();
             let Some(entry) = table.get_mut(&key) else { continue };
@@ -283,6 +279,12 @@ impl Edge {
     /// Packets that lost a premium code point because no rule matched.
     pub fn stripped(&self) -> Counters {
         self.stripped
+    }
+
+    /// The rule of these fields.
+    pub fn rule(&self, fields: &MultiField) -> Option<EdgeRule> {
+        let table = self.tables.iter().find(|(kind, _)| *kind == fields.kind());
+        table.and_then(|(_, table)| table.get(&fields.key())).map(|entry| entry.rule)
     }
 
     fn entry_mut(&mut self, fields: &MultiField) -> Option<&mut Entry> {

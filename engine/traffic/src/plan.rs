@@ -13,11 +13,12 @@
 //! port; else its addresses and protocol alone; else any sender to its destination and port; else any sender to its
 //! destination; else the prefixes that contain it, the most specific first ([`crate::shapes`]).
 
+use crate::conditioner::ConditionerSpec;
 use crate::edge::{EdgeAt, EdgeRule, MultiField};
+use crate::scheduler::SchedulerKind;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use terms::ports::Preemption;
-use terms::{Bytes, Dscp, FlowKey, FlowSpec, IfIndex, Rate, ServiceCurve, Session, Span, Tspec};
+use terms::{Bytes, Dscp, FlowKey, IfIndex, Rate, ServiceCurve};
 
 /// A class of one interface. The numbers below [`ClassId::FIRST_OWN`] are the same everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -88,21 +89,24 @@ pub struct BucketSpec {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BucketId(pub u64);
 
-/// A record that the plane keeps beside a flow, so that an agent without memory can adopt it: request and promise.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FlowRecord {
-    /// The RSVP session (or the like).
-    pub session: Session,
-    /// The admitted flowspec.
-    pub flowspec: FlowSpec,
-    /// The Tspec of the sender.
-    pub sender_tspec: Tspec,
-    /// The rate that the ledger counts on this interface, overhead included.
-    pub admitted: Rate,
-    /// The lifetime without a refresh.
-    pub lifetime: Span,
-    /// Its priorities in pre-emption (RFC 3181).
-    pub priority: Preemption,
+/// Bytes that the plane keeps beside a flow for its owner, who wrote them and alone reads them: an agent without memory
+/// knows from them what it had promised. The plane does not read them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct OwnerRecord(pub [u8; OwnerRecord::LEN]);
+
+impl OwnerRecord {
+    /// The length, bytes.
+    pub const LEN: usize = 127;
+    /// A record with nothing in it.
+    pub const EMPTY: OwnerRecord = OwnerRecord([0; OwnerRecord::LEN]);
+}
+
+impl core::fmt::Debug for OwnerRecord {
+    /// The bytes as hexadecimal digits, without the zeros at the end.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let end = self.0.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        self.0[..end].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
 }
 
 /// One flow's entry.
@@ -116,8 +120,8 @@ pub struct FlowSpecEntry {
     /// bucket are policed together. They have the same class and numbers, too; while they are changed one
     /// after another, the bucket has the newest.
     pub shared: Option<BucketId>,
-    /// The record for adoption.
-    pub record: FlowRecord,
+    /// The owner's record.
+    pub record: OwnerRecord,
 }
 
 /// An interface's root.
@@ -129,6 +133,8 @@ pub struct LinkSpec {
     pub overhead: u32,
     /// The MTU, bytes of IP packet.
     pub mtu: u32,
+    /// The scheduler of its classes.
+    pub scheduler: SchedulerKind,
 }
 
 /// One change to a data plane.
@@ -157,6 +163,22 @@ pub enum PlanOp {
     },
     /// Removes the class; its flows must be gone.
     DropClass {
+        /// The interface.
+        oif: IfIndex,
+        /// The class.
+        class: ClassId,
+    },
+    /// Gives the class a conditioner, or changes it in place (see [`crate::path::PacketPath::change_leaf`]).
+    Condition {
+        /// The interface.
+        oif: IfIndex,
+        /// The class.
+        class: ClassId,
+        /// The conditioner.
+        spec: ConditionerSpec,
+    },
+    /// Removes the class's conditioner; the packets in its shaper pass on.
+    DropCondition {
         /// The interface.
         oif: IfIndex,
         /// The class.
@@ -214,6 +236,8 @@ impl PlanOp {
             | PlanOp::DropLink { oif }
             | PlanOp::Class { oif, .. }
             | PlanOp::DropClass { oif, .. }
+            | PlanOp::Condition { oif, .. }
+            | PlanOp::DropCondition { oif, .. }
             | PlanOp::Flow { oif, .. }
             | PlanOp::DropFlow { oif, .. } => oif,
             PlanOp::Edge { at } | PlanOp::DropEdge { at } | PlanOp::Rule { at, .. } | PlanOp::DropRule { at, .. } => {
@@ -230,8 +254,17 @@ pub struct LinkPlan {
     pub link: LinkSpec,
     /// Every class but the root.
     pub classes: BTreeMap<ClassId, ClassSpec>,
+    /// The conditioners of classes that have one.
+    pub conditioners: BTreeMap<ClassId, ConditionerSpec>,
     /// Every flow.
     pub flows: BTreeMap<FlowKey, FlowSpecEntry>,
+}
+
+impl LinkPlan {
+    /// An interface with this root and nothing else.
+    pub fn new(link: LinkSpec) -> LinkPlan {
+        LinkPlan { link, classes: BTreeMap::new(), conditioners: BTreeMap::new(), flows: BTreeMap::new() }
+    }
 }
 
 /// The whole desired state of a node's data plane.
@@ -251,8 +284,7 @@ impl Plan {
     pub fn apply(&mut self, op: &PlanOp) {
         match *op {
             PlanOp::Link { oif, spec } => {
-                let fresh = LinkPlan { link: spec, classes: BTreeMap::new(), flows: BTreeMap::new() };
-                self.links.entry(oif).or_insert(fresh).link = spec;
+                self.links.entry(oif).or_insert_with(|| LinkPlan::new(spec)).link = spec;
             }
             PlanOp::DropLink { oif } => {
                 self.links.remove(&oif);
@@ -265,6 +297,17 @@ impl Plan {
             PlanOp::DropClass { oif, class } => {
                 if let Some(link) = self.links.get_mut(&oif) {
                     link.classes.remove(&class);
+                    link.conditioners.remove(&class);
+                }
+            }
+            PlanOp::Condition { oif, class, spec } => {
+                if let Some(link) = self.links.get_mut(&oif).filter(|link| link.classes.contains_key(&class)) {
+                    link.conditioners.insert(class, spec);
+                }
+            }
+            PlanOp::DropCondition { oif, class } => {
+                if let Some(link) = self.links.get_mut(&oif) {
+                    link.conditioners.remove(&class);
                 }
             }
             PlanOp::Flow { oif, flow, entry } => {
@@ -296,12 +339,14 @@ impl Plan {
         }
     }
 
-    /// The operations that build this plan from nothing: roots, then classes, then flows; then edges and their rules.
+    /// The operations that build this plan from nothing: roots, then classes and their conditioners, then flows; then edges and their rules.
     pub fn ops(&self) -> Vec<PlanOp> {
         let mut ops = Vec::new();
         for (&oif, link) in &self.links {
             ops.push(PlanOp::Link { oif, spec: link.link });
             ops.extend(link.classes.iter().map(|(&class, &spec)| PlanOp::Class { oif, class, spec }));
+            let conditioned = link.conditioners.iter();
+            ops.extend(conditioned.map(|(&class, &spec)| PlanOp::Condition { oif, class, spec }));
             ops.extend(link.flows.iter().map(|(&flow, &entry)| PlanOp::Flow { oif, flow, entry }));
         }
         for (&at, rules) in &self.edges {

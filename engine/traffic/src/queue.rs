@@ -50,6 +50,11 @@ impl<T: Copy> Pool<T> {
         }
     }
 
+    /// The number of packets for which memory is reserved.
+    pub fn capacity(&self) -> usize {
+        self.slots.capacity()
+    }
+
     /// The number of packets in all queues.
     pub fn len(&self) -> u32 {
         self.used
@@ -99,7 +104,7 @@ pub struct Fifo {
 
 impl Fifo {
     /// An empty queue.
-    pub fn new(spec: QueueSpec) -> Fifo {
+    pub const fn new(spec: QueueSpec) -> Fifo {
         Fifo { spec, head: NONE, tail: NONE, packets: 0, bytes: 0 }
     }
 

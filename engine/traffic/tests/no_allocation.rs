@@ -177,7 +177,7 @@ fn leaf(rules: Vec<MultiFieldRule>, shaper: u32) -> LeafSpec {
 #[test]
 fn tree() {
     let mut nodes = Vec::new();
-    let below = [Sharing::Priority, Sharing::Wf2q, Sharing::Drr];
+    let below = [SchedulerKind::Priority, SchedulerKind::Wf2q, SchedulerKind::Drr];
     for (i, sharing) in (0u32..).zip(below) {
         let share = TreeShare::Curves(Curves::share(Rate::from_mbps(20)));
         nodes.push(TreeNodeSpec { name: format!("inner{i}"), parent: None, share, kind: NodeKind::Inner(sharing) });
@@ -191,8 +191,8 @@ fn tree() {
                 rule.src_ports = Some((1000, 1000));
             }
             let share = match sharing {
-                Sharing::Priority => TreeShare::Priority(j as u8),
-                Sharing::Wf2q => TreeShare::Rate(Rate::from_mbps(1)),
+                SchedulerKind::Priority => TreeShare::Priority(j as u8),
+                SchedulerKind::Wf2q => TreeShare::Rate(Rate::from_mbps(1)),
                 _ => TreeShare::Quantum(500 + j),
             };
             let rules = if port == 0 { Vec::new() } else { vec![rule] };
@@ -200,7 +200,7 @@ fn tree() {
             nodes.push(TreeNodeSpec { name: format!("leaf{port}"), parent: Some(format!("inner{i}")), share, kind });
         }
     }
-    let spec = TreeSpec { link: LinkShape { rate: LINK, overhead: 38, scheduler: Sharing::Hfsc }, nodes };
+    let spec = TreeSpec { link: LinkShape { rate: LINK, overhead: 38, scheduler: SchedulerKind::Hfsc }, nodes };
     let mut tree = Tree::new(spec, Time::ZERO, 1).unwrap();
     let (mut seed, mut now, mut sent, mut lost) = (3, Time::ZERO, 0, 0);
     let count = allocations(|| {

@@ -3,8 +3,8 @@
 
 use crate::bucket::TokenBucket;
 use crate::classifier::Classifier;
+use crate::path::LeafId;
 use crate::plan::{BucketId, Counters, FlowSpecEntry};
-use crate::scheduler::SchedulerClass;
 use crate::shapes::Shapes;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -32,7 +32,7 @@ pub(super) struct Flows {
 #[derive(Clone, Debug)]
 struct Flow {
     entry: FlowSpecEntry,
-    node: SchedulerClass,
+    leaf: LeafId,
     bucket: u32,
 }
 
@@ -57,9 +57,9 @@ impl Flows {
 
     /// The class of the packet's flow, and true if the packet conforms to the flow's bucket; the packet is
     /// charged and counted. `None`: no flow matches.
-    pub(super) fn charge(&mut self, now: Time, packet: &PacketMeta) -> Option<(SchedulerClass, bool)> {
+    pub(super) fn charge(&mut self, now: Time, packet: &PacketMeta) -> Option<(LeafId, bool)> {
         let flow = self.find(&packet.flow)?;
-        let (node, bucket) = (flow.node, flow.bucket);
+        let (leaf, bucket) = (flow.leaf, flow.bucket);
         let bucket = &mut self.buckets[bucket as usize];
         let conforms = bucket.tokens.take(now, packet.len);
         let counters = &mut bucket.counters;
@@ -69,7 +69,7 @@ impl Flows {
         };
         *packets += 1;
         *bytes += u64::from(packet.len);
-        Some((node, conforms))
+        Some((leaf, conforms))
     }
 
     /// The most specific flow of the packet.
@@ -88,14 +88,14 @@ impl Flows {
         now: Time,
         key: FlowKey,
         entry: FlowSpecEntry,
-        node: SchedulerClass,
-    ) -> Result<Option<SchedulerClass>, TooMany> {
-        let Some(old) = self.table.get(&key).map(|flow| (flow.bucket, flow.entry.shared, flow.node)) else {
+        leaf: LeafId,
+    ) -> Result<Option<LeafId>, TooMany> {
+        let Some(old) = self.table.get(&key).map(|flow| (flow.bucket, flow.entry.shared, flow.leaf)) else {
             if !self.shapes.has_room_for(&key) {
                 return Err(TooMany);
             }
             let bucket = self.bucket_for(now, &entry);
-            if self.table.insert(key, Flow { entry, node, bucket }).is_err() {
+            if self.table.insert(key, Flow { entry, leaf, bucket }).is_err() {
                 self.leave(bucket, entry.shared);
                 return Err(TooMany);
             }
@@ -109,17 +109,17 @@ impl Flows {
         }
         self.buckets[bucket as usize].tokens.change(&entry.bucket, now);
         if let Some(flow) = self.table.get_mut(&key) {
-            *flow = Flow { entry, node, bucket };
+            *flow = Flow { entry, leaf, bucket };
         }
         Ok(Some(had))
     }
 
     /// Removes a flow. Returns its former class.
-    pub(super) fn remove(&mut self, key: &FlowKey) -> Option<SchedulerClass> {
+    pub(super) fn remove(&mut self, key: &FlowKey) -> Option<LeafId> {
         let gone = self.table.remove(key)?;
         self.count(key, false);
         self.leave(gone.bucket, gone.entry.shared);
-        Some(gone.node)
+        Some(gone.leaf)
     }
 
     /// The installed entry of a flow.

@@ -1,5 +1,6 @@
 //! The reasons for which a port refuses an operation.
 
+use crate::conditioner::ConditionerFault;
 use crate::plan::ClassId;
 use terms::{Fault, IfIndex};
 
@@ -20,6 +21,8 @@ pub enum PortRefused {
     Flows,
     /// The limit of classes is reached.
     Classes,
+    /// The part of a class's conditioner, or its queue, that cannot work, and why.
+    Conditioner(&'static str, ConditionerFault),
     /// This side of the interface is not an edge.
     NoEdge,
     /// No packet can match: the addresses are of two families.
@@ -40,6 +43,7 @@ impl From<PortRefused> for Fault {
             PortRefused::FlowsRemain(_) => "the class still has flows",
             PortRefused::Flows => "the limit of flows is reached",
             PortRefused::Classes => "the limit of classes is reached",
+            PortRefused::Conditioner(..) => "a conditioner that cannot work",
             PortRefused::NoEdge => "the interface is no edge",
             PortRefused::Impossible => "a rule's addresses are of two families",
             PortRefused::Rules => "the limit of rules is reached",

@@ -1,14 +1,14 @@
 //! Schedulers: the choice of the class that sends next.
 //!
 //! A scheduler holds no packets. It is told when a class's queue stops being empty, chooses a class, and is
-//! told the length of the sent packet and of the next one; the queues are the port's. Three calls, always in
+//! told the length of the sent packet and of the next one; the queues are the packet path's. Three calls, always in
 //! this order:
 //!
 //! 1. [`Scheduler::backlogged`] when a packet came to an empty queue;
 //! 2. [`Scheduler::choose`] when the link is free;
 //! 3. [`Scheduler::served`] at once after a choice, with the length of the packet that goes and of the next one.
 //!
-//! Lengths are bytes on the wire. Time must not run backwards; [`crate::port`] ensures that. Only the
+//! Lengths are bytes on the wire. Time must not run backwards; [`crate::path`] ensures that. Only the
 //! addition of a class allocates.
 
 pub mod drr;
@@ -19,6 +19,35 @@ pub mod priority;
 pub mod wf2q;
 
 use terms::Time;
+
+/// The schedulers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum SchedulerKind {
+    /// A hierarchical token bucket like the kernel's HTB, with one level of classes.
+    #[default]
+    Htb,
+    /// Guarantees, shares and limits by service curves. Only at a root: its real-time criterion must see the link.
+    Hfsc,
+    /// WF2Q+: shares in proportion to rates.
+    Wf2q,
+    /// Deficit round robin: bytes a turn.
+    Drr,
+    /// Strict priority: guarantees hold only for traffic that is policed at the entrance.
+    Priority,
+}
+
+impl SchedulerKind {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SchedulerKind::Htb => "htb",
+            SchedulerKind::Hfsc => "hfsc",
+            SchedulerKind::Wf2q => "wf2q",
+            SchedulerKind::Drr => "drr",
+            SchedulerKind::Priority => "priority",
+        }
+    }
+}
 
 /// A class in a scheduler. Numbers of removed classes are given out again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

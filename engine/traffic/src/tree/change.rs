@@ -6,9 +6,10 @@
 
 use super::check::{self, Survey};
 use super::fault::{TreeFault, Unworkable};
-use super::inner::Inner;
-use super::spec::{LeafSpec, NodeKind, Sharing, TreeShare};
-use super::{LeafId, Tree};
+use super::spec::{LeafSpec, NodeKind};
+use super::{LeafId, Place, SchedulerKind, Tree, TreeShare};
+use crate::conditioner::ConditionerFault;
+use crate::path::InnerId;
 use alloc::boxed::Box;
 use terms::{Rate, Time};
 
@@ -19,29 +20,17 @@ impl Tree {
     /// # Errors
     /// [`Unworkable`]; the tree is unchanged.
     pub fn change(&mut self, now: Time, name: &str, leaf: LeafSpec) -> Result<(), Unworkable> {
-        let now = self.advance(now);
         let id = self.leaf(name).ok_or_else(|| unknown(name, TreeFault::UnknownLeaf))?;
-        let node = self.leaves[id.0 as usize].node;
+        let node = self.nodes[id.0 as usize];
         let NodeKind::Leaf(known) = &self.spec.nodes[node].kind else {
             return Err(unknown(name, TreeFault::UnknownLeaf));
         };
         check::replacement(&self.spec, &self.survey, self.rules.count(), node, (known, &leaf))?;
         let other_rules = known.rules != leaf.rules;
-        let seat = &mut self.leaves[id.0 as usize];
-        let freed = if leaf.shaper.is_none() { seat.leaf.without_shaper() } else { None };
-        let fault = |fault| Unworkable { path: name.into(), node: Some(node), part: "", fault };
-        seat.leaf.change(&leaf, self.spec.link.rate, now, &self.buffers).map_err(fault)?;
+        let fault =
+            |fault: ConditionerFault| Unworkable { path: name.into(), node: Some(node), part: "", fault: fault.into() };
+        self.path.change_leaf(now, id, &leaf.parts()).map_err(fault)?;
         self.spec.nodes[node].kind = NodeKind::Leaf(Box::new(leaf));
-        self.reserve();
-        let mut freed = freed;
-        while let Some((_, packet)) = freed.as_mut().and_then(|queue| queue.pop(&mut self.buffers.held)) {
-            let chance = self.draw();
-            let seat = &mut self.leaves[id.0 as usize];
-            let before = seat.leaf.backlog();
-            let verdict = seat.leaf.condition(now, packet, &mut self.buffers, chance);
-            self.settle(now, id, before, packet, verdict);
-        }
-        self.schedule(now, id);
         if other_rules {
             self.index_rules();
         }
@@ -54,11 +43,10 @@ impl Tree {
     /// # Errors
     /// [`Unworkable`]; the tree is unchanged.
     pub fn change_share(&mut self, now: Time, name: &str, share: TreeShare) -> Result<(), Unworkable> {
-        let now = self.advance(now);
         let node = self.node(name).ok_or_else(|| unknown(name, TreeFault::UnknownNode))?;
         let old = core::mem::replace(&mut self.spec.nodes[node].share, share);
         let leaf = matches!(self.spec.nodes[node].kind, NodeKind::Leaf(_));
-        let curves = check::sharing(&self.spec, self.survey.parents[node]) == Sharing::Hfsc;
+        let curves = check::sharing(&self.spec, self.survey.parents[node]) == SchedulerKind::Hfsc;
         let checked = if leaf && !curves {
             check::beside(&self.spec, &self.survey, node).map(|()| None)
         } else {
@@ -71,11 +59,10 @@ impl Tree {
                 return Err(refused);
             }
         };
-        let (parent, class) = match self.places[node] as usize {
-            at if leaf => (self.leaves[at].parent, self.leaves[at].class),
-            at => (self.inners[at].parent, self.inners[at].class),
+        let changed = match self.places[node] {
+            Place::Leaf(id) => self.path.change_share(now, id, share),
+            Place::Inner(id) => self.path.change_inner_share(now, id, share),
         };
-        let changed = self.inners[parent as usize].server.change(now, class, share);
         changed.map_err(|_| unknown(name, TreeFault::UnknownNode))?;
         self.apply(survey);
         Ok(())
@@ -86,7 +73,7 @@ impl Tree {
     /// # Errors
     /// [`Unworkable`], for instance if the shares no longer fit; the tree is unchanged.
     pub fn change_link(&mut self, now: Time, rate: Rate) -> Result<(), Unworkable> {
-        self.advance(now);
+        self.path.advance(now);
         let old = core::mem::replace(&mut self.spec.link.rate, rate);
         match check::survey(&self.spec) {
             Ok(survey) => {
@@ -103,8 +90,11 @@ impl Tree {
     /// Applies a survey: sets the rate of each inner node.
     fn apply(&mut self, survey: Option<Survey>) {
         let Some(survey) = survey else { return };
-        for Inner { node, server, .. } in &mut self.inners {
-            server.change_rate(node.map_or(self.spec.link.rate, |node| survey.rates[node]));
+        self.path.change_rate(InnerId::LINK, self.spec.link.rate);
+        for (place, rate) in self.places.iter().zip(&survey.rates) {
+            if let Place::Inner(inner) = place {
+                self.path.change_rate(*inner, *rate);
+            }
         }
         self.survey = survey;
     }
@@ -118,8 +108,10 @@ impl Tree {
 
     /// The leaf with this name.
     pub fn leaf(&self, name: &str) -> Option<LeafId> {
-        let node = self.node(name)?;
-        matches!(self.spec.nodes[node].kind, NodeKind::Leaf(_)).then(|| LeafId(self.places[node]))
+        match self.places[self.node(name)?] {
+            Place::Leaf(id) => Some(id),
+            Place::Inner(_) => None,
+        }
     }
 }
 

@@ -1,12 +1,15 @@
-//! Checks of a tree: names, parents, shares. The leaves' own parts are in `check_leaf`.
+//! Checks of a tree: names, parents, shares. The parts of a leaf are [`crate::conditioner`]'s.
 
-use super::check_leaf;
 use super::fault::{TreeFault, Unworkable};
 use super::rules::{MAX_EXACT_RULES, MAX_RULES, RuleCount};
-use super::spec::{LeafSpec, NodeKind, Sharing, TreeShare, TreeSpec};
+use super::spec::{LeafSpec, MultiFieldRule, NodeKind, TreeSpec};
+use crate::conditioner::{self, ConditionerFault, number};
+use crate::path::{MAX_QUANTUM, TreeShare};
+use crate::scheduler::SchedulerKind;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use terms::{Rate, ServiceCurve, Span};
 
 /// The most nodes below the link.
@@ -17,9 +20,6 @@ pub const MAX_DEPTH: usize = 16;
 pub const MAX_RATE: Rate = Rate::from_bps(400_000_000_000);
 /// The most bytes that a link adds to a packet.
 pub const MAX_OVERHEAD: u32 = 256;
-/// The largest quantum.
-pub const MAX_QUANTUM: u32 = 1 << 24;
-
 /// The results of a check.
 #[derive(Clone, Debug)]
 pub(super) struct Survey {
@@ -43,10 +43,16 @@ pub(super) fn survey(spec: &TreeSpec) -> Result<Survey, Unworkable> {
     let link = |fault| Unworkable { path: "link".into(), node: None, part: "", fault };
     let least = Rate::from_bps(1);
     if spec.link.rate < least || spec.link.rate > MAX_RATE {
-        return Err(link(TreeFault::Rate { what: "rate", rate: spec.link.rate, least, most: MAX_RATE }));
+        return Err(link(TreeFault::Part(ConditionerFault::Rate {
+            what: "rate",
+            rate: spec.link.rate,
+            least,
+            most: MAX_RATE,
+        })));
     }
-    number("overhead", u64::from(spec.link.overhead), 0, u64::from(MAX_OVERHEAD)).map_err(link)?;
-    number("the number of nodes", spec.nodes.len() as u64, 1, MAX_NODES as u64).map_err(link)?;
+    number("overhead", u64::from(spec.link.overhead), 0, u64::from(MAX_OVERHEAD))
+        .map_err(|wrong| link(wrong.into()))?;
+    number("the number of nodes", spec.nodes.len() as u64, 1, MAX_NODES as u64).map_err(|wrong| link(wrong.into()))?;
     let parents = parents(spec)?;
     let order = order(spec, &parents)?;
     let mut survey = Survey { parents, order, rates: alloc::vec![spec.link.rate; spec.nodes.len()] };
@@ -81,10 +87,6 @@ pub(super) fn at(
         path.push_str(name);
     }
     Unworkable { path, node: Some(node), part, fault }
-}
-
-pub(super) fn number(what: &'static str, number: u64, least: u64, most: u64) -> Result<(), TreeFault> {
-    if (least..=most).contains(&number) { Ok(()) } else { Err(TreeFault::Number { what, number, least, most }) }
 }
 
 /// Each node's parent, found by name.
@@ -145,22 +147,24 @@ fn share(spec: &TreeSpec, above: Option<usize>, node: usize, parent: Rate) -> Re
     let least = Rate::from_bps(1);
     let rate = |what, rate: Rate| {
         if rate < least || rate > parent {
-            return Err(TreeFault::Rate { what, rate, least, most: parent });
+            return Err(TreeFault::Part(ConditionerFault::Rate { what, rate, least, most: parent }));
         }
         Ok(rate)
     };
     let inner = match spec.nodes[node].kind {
-        NodeKind::Inner(Sharing::Hfsc) => return Err(TreeFault::HfscBelowRoot),
+        NodeKind::Inner(SchedulerKind::Hfsc) => return Err(TreeFault::HfscBelowRoot),
+        NodeKind::Inner(SchedulerKind::Htb) => return Err(TreeFault::HtbInTree),
         NodeKind::Inner(_) => true,
         NodeKind::Leaf(_) => false,
     };
     match (scheduler, spec.nodes[node].share) {
-        (Sharing::Priority, TreeShare::Priority(_)) => Ok(parent),
-        (Sharing::Wf2q, TreeShare::Rate(stated)) => rate("rate", stated),
-        (Sharing::Drr, TreeShare::Quantum(quantum)) => {
-            number("quantum", u64::from(quantum), 1, u64::from(MAX_QUANTUM)).map(|()| parent)
+        (SchedulerKind::Priority, TreeShare::Priority(_)) => Ok(parent),
+        (SchedulerKind::Wf2q, TreeShare::Rate(stated)) => rate("rate", stated),
+        (SchedulerKind::Drr, TreeShare::Quantum(quantum)) => {
+            number("quantum", u64::from(quantum), 1, u64::from(MAX_QUANTUM))?;
+            Ok(parent)
         }
-        (Sharing::Hfsc, TreeShare::Curves(curves)) => {
+        (SchedulerKind::Hfsc, TreeShare::Curves(curves)) => {
             let some = |curve: Option<ServiceCurve>| curve.filter(|c| c.m1.max(c.m2) > Rate::ZERO);
             if some(curves.real_time).is_none() && some(curves.link_share).is_none() {
                 return Err(TreeFault::NoCurve);
@@ -174,23 +178,24 @@ fn share(spec: &TreeSpec, above: Option<usize>, node: usize, parent: Rate) -> Re
             for curve in [curves.real_time, curves.link_share].into_iter().flatten() {
                 let most = MAX_RATE;
                 if curve.m1.max(curve.m2) > most {
-                    return Err(TreeFault::Rate {
+                    return Err(TreeFault::Part(ConditionerFault::Rate {
                         what: "a curve's slope",
                         rate: curve.m1.max(curve.m2),
                         least: Rate::ZERO,
                         most,
-                    });
+                    }));
                 }
             }
             let slope = |curve: Option<ServiceCurve>| curve.map_or(Rate::ZERO, |c| c.m2);
             Ok(slope(curves.real_time).max(slope(curves.link_share)).clamp(least, parent))
         }
+        (SchedulerKind::Htb, _) => Err(TreeFault::HtbInTree),
         (scheduler, share) => Err(TreeFault::WrongShare { scheduler, stated: share.name() }),
     }
 }
 
 /// The sharing of the parent.
-pub(super) fn sharing(spec: &TreeSpec, node: Option<usize>) -> Sharing {
+pub(super) fn sharing(spec: &TreeSpec, node: Option<usize>) -> SchedulerKind {
     match node.map(|n| &spec.nodes[n].kind) {
         Some(NodeKind::Inner(sharing)) => *sharing,
         _ => spec.link.scheduler,
@@ -262,7 +267,7 @@ pub(super) fn replacement(
     (old, new): (&LeafSpec, &LeafSpec),
 ) -> Result<(), Unworkable> {
     let fault = |(part, fault): (&'static str, TreeFault)| at(spec, &survey.parents, node, part, fault);
-    check_leaf::check_leaf(new, spec.link.rate).map_err(fault)?;
+    leaf_alone(new, spec.link.rate).map_err(fault)?;
     let rules = rules.minus(RuleCount::of(&old.rules)).plus(RuleCount::of(&new.rules));
     number_of_rules(rules).map_err(|f| fault(("rules", f)))?;
     match (old.rules.is_empty(), new.rules.is_empty()) {
@@ -296,7 +301,7 @@ pub(super) fn beside(spec: &TreeSpec, survey: &Survey, node: usize) -> Result<()
 fn number_of_rules(rules: RuleCount) -> Result<(), TreeFault> {
     let open = "the number of rules in the tree that leave something of the five-tuple open";
     number(open, rules.open, 0, MAX_RULES)?;
-    number("the number of rules in the tree", rules.exact, 0, MAX_EXACT_RULES)
+    Ok(number("the number of rules in the tree", rules.exact, 0, MAX_EXACT_RULES)?)
 }
 
 /// Checks every leaf by itself; and that exactly one of them takes packets without a rule.
@@ -305,7 +310,7 @@ fn leaves(spec: &TreeSpec, survey: &Survey) -> Result<(), Unworkable> {
     for (node, found) in spec.nodes.iter().enumerate() {
         let NodeKind::Leaf(leaf) = &found.kind else { continue };
         let fault = |(part, fault): (&'static str, TreeFault)| at(spec, &survey.parents, node, part, fault);
-        check_leaf::check_leaf(leaf, spec.link.rate).map_err(fault)?;
+        leaf_alone(leaf, spec.link.rate).map_err(fault)?;
         rules = rules.plus(RuleCount::of(&leaf.rules));
         number_of_rules(rules).map_err(|f| fault(("rules", f)))?;
         if leaf.rules.is_empty() {
@@ -318,4 +323,32 @@ fn leaves(spec: &TreeSpec, survey: &Survey) -> Result<(), Unworkable> {
         (n, Some(node)) => Err(at(spec, &survey.parents, node, "rules", TreeFault::Defaults(n))),
         (n, None) => Err(Unworkable { path: "link".into(), node: None, part: "", fault: TreeFault::Defaults(n) }),
     }
+}
+
+/// Checks a leaf by itself, on a link of this rate. The error names the part.
+fn leaf_alone(leaf: &LeafSpec, link: Rate) -> Result<(), (&'static str, TreeFault)> {
+    leaf.rules.iter().try_for_each(rule).map_err(|what| ("rules", TreeFault::BadRule(what)))?;
+    conditioner::check(&leaf.conditioner(), &leaf.queue, link).map_err(|(part, fault)| (part, fault.into()))
+}
+
+fn rule(rule: &MultiFieldRule) -> Result<(), &'static str> {
+    for (net, length) in [rule.src, rule.dst].into_iter().flatten() {
+        match net {
+            IpAddr::V4(_) if length > 32 => return Err("an IPv4 prefix is 0 to 32 bits long"),
+            IpAddr::V6(_) if length > 128 => return Err("an IPv6 prefix is 0 to 128 bits long"),
+            _ => {}
+        }
+    }
+    if let (Some((a, _)), Some((b, _))) = (rule.src, rule.dst)
+        && a.is_ipv4() != b.is_ipv4()
+    {
+        return Err("source and destination are of different IP versions: no packet matches");
+    }
+    if [rule.src_ports, rule.dst_ports].into_iter().flatten().any(|(from, to)| from > to) {
+        return Err("a range of ports goes from the lower to the higher");
+    }
+    if rule.dscp.is_some_and(|dscp| dscp.0 > 63) {
+        return Err("a code point is 0 to 63");
+    }
+    Ok(())
 }

@@ -1,12 +1,10 @@
 //! The errors in a description: the place, the error, and the allowed range.
 
-use super::spec::Sharing;
-use crate::dropper::BadDropper;
-use crate::meter::BadProfile;
-use crate::shaper::BadShaper;
+use crate::conditioner::{ConditionerFault, Said};
+use crate::scheduler::SchedulerKind;
 use alloc::string::String;
 use core::fmt;
-use terms::{Bytes, Rate, Span};
+use terms::{Rate, Span};
 
 /// A description that cannot work.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,50 +31,8 @@ impl core::error::Error for Unworkable {}
 /// An error in a description.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TreeFault {
-    /// A rate outside its range.
-    Rate {
-        /// The name of the rate.
-        what: &'static str,
-        /// The stated rate.
-        rate: Rate,
-        /// The least.
-        least: Rate,
-        /// The most.
-        most: Rate,
-    },
-    /// A size outside its range.
-    Size {
-        /// The name of the size.
-        what: &'static str,
-        /// The stated size.
-        size: Bytes,
-        /// The least.
-        least: Bytes,
-        /// The most.
-        most: Bytes,
-    },
-    /// A number outside its range.
-    Number {
-        /// The name of the number.
-        what: &'static str,
-        /// The stated number.
-        number: u64,
-        /// The least.
-        least: u64,
-        /// The most.
-        most: u64,
-    },
-    /// A time outside its range.
-    Time {
-        /// The name of the time.
-        what: &'static str,
-        /// The stated time.
-        time: Span,
-        /// The least.
-        least: Span,
-        /// The most.
-        most: Span,
-    },
+    /// A value, or a part of a leaf, that cannot work.
+    Part(ConditionerFault),
     /// The children's rates exceed the node's.
     ChildrenOverParent {
         /// The sum of their rates.
@@ -108,12 +64,14 @@ pub enum TreeFault {
     /// The share is not of the parent scheduler's kind.
     WrongShare {
         /// The parent's scheduler.
-        scheduler: Sharing,
+        scheduler: SchedulerKind,
         /// The stated kind of share.
         stated: &'static str,
     },
     /// HFSC below the root.
     HfscBelowRoot,
+    /// HTB, which runs the classes of a plan and no tree.
+    HtbInTree,
     /// An HFSC class with neither a real-time nor a link-sharing curve.
     NoCurve,
     /// An inner node below HFSC without a link-sharing curve.
@@ -122,34 +80,23 @@ pub enum TreeFault {
     Defaults(usize),
     /// A rule with contradictory ports or prefixes.
     BadRule(&'static str),
-    /// An error in the meter's own values.
-    Meter(BadProfile),
-    /// An error in the shaper's own values.
-    Shaper(BadShaper),
-    /// An error in the dropper's own values.
-    Dropper(BadDropper),
-    /// A green shaper without srTCM or trTCM behind it.
-    GreenNeedsMeter,
-    /// A colour-aware meter without a marker that defines the code points.
-    AwareNeedsMarker,
-    /// TSWTCM has no colour-aware mode here.
-    TswIsBlind,
     /// [`super::Tree::change`] of a leaf that does not exist.
     UnknownLeaf,
     /// [`super::Tree::change_share`] of a node that does not exist.
     UnknownNode,
 }
 
+impl From<ConditionerFault> for TreeFault {
+    fn from(fault: ConditionerFault) -> TreeFault {
+        TreeFault::Part(fault)
+    }
+}
+
 impl fmt::Display for TreeFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use TreeFault as F;
         match self {
-            F::Rate { what, rate, least, most } => write!(f, "{what} is {rate}: allowed is {least} to {most}"),
-            F::Size { what, size, least, most } => write!(f, "{what} is {size}: allowed is {least} to {most}"),
-            F::Number { what, number, least, most } => write!(f, "{what} is {number}: allowed is {least} to {most}"),
-            F::Time { what, time, least, most } => {
-                write!(f, "{what} is {}: allowed is {} to {}", Said(*time), Said(*least), Said(*most))
-            }
+            F::Part(fault) => fault.fmt(f),
             F::ChildrenOverParent { sum, parent } => {
                 write!(f, "its children's rates sum to {sum}: allowed is at most its own {parent}")
             }
@@ -180,45 +127,24 @@ impl fmt::Display for TreeFault {
                 needed(*scheduler)
             ),
             F::HfscBelowRoot => f.write_str("hfsc is allowed at the link only: use wf2q, drr or priority here"),
+            F::HtbInTree => f.write_str("htb runs the classes of a plan: use hfsc, wf2q, drr or priority here"),
             F::NoCurve => f.write_str("it has neither a real-time nor a link-sharing curve: at least one is needed"),
             F::InnerNeedsLinkShare => f.write_str("an inner node below hfsc needs a link-sharing curve"),
             F::Defaults(0) => f.write_str("no leaf takes what no rule matches: exactly one leaf must be without rules"),
             F::Defaults(n) => write!(f, "{n} leaves are without rules: exactly one takes what no rule matches"),
             F::BadRule(what) => f.write_str(what),
-            F::Meter(bad) => bad.fmt(f),
-            F::Shaper(bad) => bad.fmt(f),
-            F::Dropper(bad) => bad.fmt(f),
-            F::GreenNeedsMeter => f.write_str("a green shaper asks the meter behind it: allowed are srtcm and trtcm"),
-            F::AwareNeedsMarker => {
-                f.write_str("a colour-aware meter needs a marker that says which code points mean which colour")
-            }
-            F::TswIsBlind => f.write_str("tswtcm is colour-blind: leave `aware` out"),
             F::UnknownLeaf => f.write_str("there is no leaf of this name"),
             F::UnknownNode => f.write_str("there is no node of this name"),
         }
     }
 }
 
-fn needed(scheduler: Sharing) -> &'static str {
+fn needed(scheduler: SchedulerKind) -> &'static str {
     match scheduler {
-        Sharing::Priority => "priority",
-        Sharing::Wf2q => "rate",
-        Sharing::Drr => "quantum",
-        Sharing::Hfsc => "set of curves (real_time, link_share, upper_limit)",
-    }
-}
-
-/// A span, written in the largest unit that divides it.
-struct Said(Span);
-
-impl fmt::Display for Said {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_nanos() {
-            0 => f.write_str("0s"),
-            n if n % 1_000_000_000 == 0 => write!(f, "{}s", n / 1_000_000_000),
-            n if n % 1_000_000 == 0 => write!(f, "{}ms", n / 1_000_000),
-            n if n % 1_000 == 0 => write!(f, "{}us", n / 1_000),
-            n => write!(f, "{n}ns"),
-        }
+        SchedulerKind::Priority => "priority",
+        SchedulerKind::Wf2q => "rate",
+        SchedulerKind::Drr => "quantum",
+        SchedulerKind::Hfsc => "set of curves (real_time, link_share, upper_limit)",
+        SchedulerKind::Htb => "token bucket",
     }
 }

@@ -1,150 +1,67 @@
-//! A queue tree: the algorithms of this crate, combined by one closed description, [`TreeSpec`].
+//! A queue tree: one closed description, [`TreeSpec`], with names, rules and nested schedulers, run by a
+//! [`crate::path::PacketPath`].
 //!
-//! A packet is classified to a leaf by multi-field rules, waits in the leaf's shaper, is coloured by its meter, gets its
-//! code point by the marker, passes the dropper into the queue (the order of RFC 2475 figure 1, with the shaper in front of
-//! the meter as in RFC 2963 figure 1), and leaves when the schedulers between leaf and link choose it.
+//! A packet is classified to a leaf by multi-field rules; the packet path does the rest (the order of RFC 2475 figure 1,
+//! with the shaper in front of the meter as in RFC 2963 figure 1).
 //!
 //! **Bytes.** Shapers, meters, droppers and queues count bytes of the IP packet; schedulers and the link count those and
-//! [`LinkShape::overhead`] per packet.
-//!
-//! **Time.** The tree paces nothing: [`Tree::dequeue`] returns a packet whenever it is called and one may go, so the
-//! driver calls it when its link is free. Shapers release packets between two calls at the packets' own instants, in
-//! order, so results do not depend on how often the driver calls. Time that runs backwards is a programming error in
-//! debug builds; in release builds the latest time known is used, and the event counted.
-//!
-//! **Memory** is reserved when the tree is made or changed, for queues in one pool and for shapers in
-//! another: no packet allocates.
+//! [`LinkShape::overhead`] per packet. Time, packets and memory are as [`crate::path`] says.
 
 mod change;
 mod check;
-mod check_leaf;
 mod counters;
 mod egress;
 mod fault;
-mod inner;
-mod leaf;
-mod pipeline;
 mod rules;
-mod serve;
 mod spec;
 
-pub use check::{MAX_DEPTH, MAX_NODES, MAX_OVERHEAD, MAX_QUANTUM, MAX_RATE, check};
-pub use check_leaf::{MAX_BUFFER, MAX_QUEUE};
-pub use counters::{ColorTally, LeafCounters, Tally, TreeCounters};
+pub use crate::conditioner::{
+    DropperSpec, MAX_BUFFER, MAX_QUEUE, MeterKind, MeterSpec, QueueUnit, RasSpec, ShaperSpec,
+};
+pub use crate::path::{
+    ColorTally, Departure, Drop, LeafCounters, LeafId, Loss, MAX_QUANTUM, MIN_PACKET, PathVerdict, Tally, TreeShare,
+};
+pub use crate::scheduler::SchedulerKind;
+pub use check::{MAX_DEPTH, MAX_NODES, MAX_OVERHEAD, MAX_RATE, check};
+pub use counters::TreeCounters;
 pub use egress::TreeEgress;
 pub use fault::{TreeFault, Unworkable};
 pub use rules::{MAX_EXACT_RULES, MAX_RULES};
-pub use spec::{
-    DropperSpec, LeafSpec, LinkShape, MeterKind, MeterSpec, MultiFieldRule, NodeKind, QueueUnit, RasSpec, ShaperSpec,
-    Sharing, TreeNodeSpec, TreeShare, TreeSpec,
-};
+pub use spec::{LeafSpec, LinkShape, MultiFieldRule, NodeKind, TreeNodeSpec, TreeSpec};
 
 use self::check::Survey;
-use self::inner::{Child, Inner, ROOT};
-use self::leaf::{Buffers, Leaf};
 use self::rules::Rules;
-use crate::meter::Color;
-use crate::queue::Pool;
-use crate::scheduler::SchedulerClass;
-use alloc::collections::VecDeque;
+use crate::path::{InnerId, PacketPath, mix};
+use crate::plan::LinkSpec;
 use alloc::vec::Vec;
-use terms::{Dscp, PacketMeta, Time};
-use wheel::Wheel;
+use terms::{PacketMeta, Time};
 
 /// The most packets in all queues of a tree, and the most in all its shapers; one may be full because the tree is.
 pub const MAX_POOL: u32 = 1 << 20;
-/// The shortest IP packet: bytes of an IPv4 header without options.
-pub const MIN_PACKET: u32 = 20;
-/// The most losses that are kept for [`Tree::poll_loss`]; older ones are forgotten (counters are not).
-pub const MAX_LOSSES: usize = 1 << 16;
-
-/// The index of a leaf among the leaves of [`TreeSpec::nodes`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct LeafId(pub u32);
-
-/// The result for a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TreeVerdict {
-    /// The packet is in a shaper.
-    Held,
-    /// The packet is in a queue, with this colour.
-    Queued(Color),
-    /// The packet is dropped.
-    Dropped(Drop),
-}
-
-/// The reason for which a packet was dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Drop {
-    /// It is shorter than [`MIN_PACKET`].
-    Runt,
-    /// The shaper's buffer is full.
-    ShaperFull,
-    /// It is larger than the shaper's token bucket, so it would never leave.
-    OverDepth,
-    /// Dropped by chance, with the average queue between its thresholds.
-    Early(Color),
-    /// The average queue is above the upper threshold.
-    Forced(Color),
-    /// The queue, or the pool of all queues, is full.
-    QueueFull(Color),
-}
-
-/// A packet that was held by a shaper and then dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Loss {
-    /// The packet.
-    pub packet: PacketMeta,
-    /// The leaf.
-    pub leaf: LeafId,
-    /// The reason.
-    pub why: Drop,
-}
-
-/// A packet that goes to the link.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Departure {
-    /// The packet as it came.
-    pub packet: PacketMeta,
-    /// The code point of the outgoing packet.
-    pub dscp: Dscp,
-    /// Its colour.
-    pub color: Color,
-    /// The leaf.
-    pub leaf: LeafId,
-}
+/// The MTU of a link whose description states none.
+const MTU: u32 = 1500;
 
 /// A queue tree at work.
 #[derive(Clone, Debug)]
 pub struct Tree {
     spec: TreeSpec,
     survey: Survey,
-    /// By node: its index among the leaves or inner nodes.
-    places: Vec<u32>,
+    path: PacketPath,
+    /// By node: its leaf or inner node.
+    places: Vec<Place>,
     /// Nodes by name.
     names: Vec<u32>,
-    leaves: Vec<Seat>,
-    inners: Vec<Inner>,
+    /// By leaf: its index in [`TreeSpec::nodes`].
+    nodes: Vec<usize>,
     rules: Rules,
-    buffers: Buffers,
-    /// Leaves with packets in their shapers, by the time at which the head may leave, to the nanosecond.
-    due: Wheel,
-    losses: VecDeque<Loss>,
     counters: TreeCounters,
-    now: Time,
-    random: u64,
 }
 
-/// A leaf and its position in the tree.
-#[derive(Clone, Debug)]
-struct Seat {
-    leaf: Leaf,
-    /// The index in [`TreeSpec::nodes`].
-    node: usize,
-    parent: u32,
-    class: SchedulerClass,
-    /// The time at which the head of its shaper may leave, if a packet waits there.
-    due: Time,
+/// The part of the path that a node is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Inner(InnerId),
+    Leaf(LeafId),
 }
 
 impl Tree {
@@ -154,28 +71,23 @@ impl Tree {
     /// [`Unworkable`], as [`check`].
     pub fn new(spec: TreeSpec, now: Time, seed: u64) -> Result<Tree, Unworkable> {
         let survey = check::survey(&spec)?;
-        let root = Inner::new(spec.link.scheduler, spec.link.rate, None, ROOT, SchedulerClass::ROOT);
         let mut names: Vec<u32> = (0..spec.nodes.len() as u32).collect();
         names.sort_unstable_by_key(|&node| &spec.nodes[node as usize].name);
+        let LinkShape { rate, overhead, scheduler } = spec.link;
+        let link = LinkSpec { rate, overhead, mtu: MTU, scheduler };
         let mut tree = Tree {
+            path: PacketPath::new(link, MAX_POOL, now, seed),
+            places: alloc::vec![Place::Inner(InnerId::LINK); spec.nodes.len()],
+            nodes: Vec::new(),
+            rules: Rules::new([mix(seed), mix(!seed)]),
+            counters: TreeCounters::default(),
             spec,
             survey,
-            places: Vec::new(),
             names,
-            leaves: Vec::new(),
-            inners: alloc::vec![root],
-            rules: Rules::new([draw(seed), draw(!seed)]),
-            buffers: Buffers { queued: Pool::new(MAX_POOL), held: Pool::new(MAX_POOL) },
-            due: Wheel::new(0, now, 0),
-            losses: VecDeque::with_capacity(MAX_LOSSES),
-            counters: TreeCounters::default(),
-            now,
-            random: seed,
         };
         tree.grow(now)?;
-        tree.due.reserve(tree.leaves.len());
+        tree.path.reserve();
         tree.index_rules();
-        tree.reserve();
         Ok(tree)
     }
 
@@ -186,28 +98,28 @@ impl Tree {
 
     /// The leaves with their names, in order.
     pub fn leaves(&self) -> impl Iterator<Item = (LeafId, &str)> {
-        let name = |seat: &Seat| self.spec.nodes[seat.node].name.as_str();
-        self.leaves.iter().enumerate().map(move |(i, seat)| (LeafId(i as u32), name(seat)))
+        let name = |node: &usize| self.spec.nodes[*node].name.as_str();
+        self.nodes.iter().enumerate().map(move |(i, node)| (LeafId(i as u32), name(node)))
     }
 
     /// A leaf's counters.
     pub fn counters(&self, leaf: LeafId) -> Option<LeafCounters> {
-        self.leaves.get(leaf.0 as usize).map(|seat| seat.leaf.counters())
+        self.path.counters(leaf)
     }
 
     /// The tree's own counters.
     pub fn totals(&self) -> TreeCounters {
-        self.counters
+        TreeCounters { backwards: self.path.backwards(), ..self.counters }
     }
 
     /// The number of packets in all queues, without shapers.
     pub fn queued(&self) -> u32 {
-        self.buffers.queued.len()
+        self.path.queued()
     }
 
     /// The wire bytes of a packet of `len` IP bytes.
     pub fn wire_bytes(&self, len: u32) -> u32 {
-        len.saturating_add(self.spec.link.overhead)
+        self.path.wire_bytes(len)
     }
 
     /// The leaf of a packet.
@@ -215,84 +127,76 @@ impl Tree {
         self.rules.leaf_of(packet)
     }
 
-    /// The next packet that a shaper held and the leaf then dropped; drivers free its buffer.
-    pub fn poll_loss(&mut self) -> Option<Loss> {
-        self.losses.pop_front()
+    /// Takes an incoming packet.
+    ///
+    /// # Panics
+    /// In debug builds, if `now` is before that of an earlier call.
+    pub fn enqueue(&mut self, now: Time, packet: PacketMeta) -> PathVerdict {
+        if packet.len < MIN_PACKET {
+            self.counters.runts.add(packet.len);
+            return PathVerdict::Dropped(Drop::Runt);
+        }
+        let leaf = self.classify(&packet);
+        self.path.enqueue(now, leaf, packet)
     }
 
-    /// Makes inner nodes and leaves, each after its parent.
+    /// The packet that goes now, if one may: [`PacketPath::dequeue`].
+    ///
+    /// # Panics
+    /// In debug builds, if `now` is before that of an earlier call.
+    pub fn dequeue(&mut self, now: Time) -> Option<Departure> {
+        self.path.dequeue(now)
+    }
+
+    /// The time of the next useful call of [`Tree::dequeue`]: [`PacketPath::wake_at`].
+    pub fn wake_at(&self, now: Time) -> Option<Time> {
+        self.path.wake_at(now)
+    }
+
+    /// The next packet that was taken and then lost; drivers free its buffer.
+    pub fn poll_loss(&mut self) -> Option<Loss> {
+        self.path.poll_loss()
+    }
+
+    /// Makes inner nodes and leaves, each after its parent. Leaves are numbered as they are written.
     fn grow(&mut self, now: Time) -> Result<(), Unworkable> {
-        let (line, survey) = (self.spec.link.rate, &self.survey);
-        // Leaves are numbered as they are written, whatever the order of making.
-        let mut seats: Vec<Option<Seat>> = Vec::new();
-        let mut numbers = alloc::vec![0u32; self.spec.nodes.len()];
-        for (node, found) in self.spec.nodes.iter().enumerate() {
-            if let NodeKind::Leaf(_) = found.kind {
-                numbers[node] = seats.len() as u32;
-                seats.push(None);
-            }
+        let is_leaf = |node: &usize| matches!(self.spec.nodes[*node].kind, NodeKind::Leaf(_));
+        self.nodes = (0..self.spec.nodes.len()).filter(is_leaf).collect();
+        self.path.number_leaves(self.nodes.len());
+        for (number, &node) in self.nodes.iter().enumerate() {
+            self.places[node] = Place::Leaf(LeafId(number as u32));
         }
-        for &node in &survey.order {
+        for &node in &self.survey.order {
             let found = &self.spec.nodes[node];
-            let parent = survey.parents[node].map_or(ROOT, |p| numbers[p]);
-            let child = match found.kind {
-                NodeKind::Inner(_) => Child::Inner(self.inners.len() as u32),
-                NodeKind::Leaf(_) => Child::Leaf(numbers[node]),
+            let above = self.survey.parents[node];
+            let parent = match above.map(|p| self.places[p]) {
+                Some(Place::Inner(inner)) => inner,
+                _ => InnerId::LINK,
             };
-            let fault = |fault| check::at(&self.spec, &survey.parents, node, "", fault);
-            let scheduler = check::sharing(&self.spec, survey.parents[node]);
-            let class = self.inners[parent as usize]
-                .adopt(now, found.share, child)
-                .ok_or_else(|| fault(TreeFault::WrongShare { scheduler, stated: found.share.name() }))?;
-            match &found.kind {
-                NodeKind::Inner(sharing) => {
-                    numbers[node] = self.inners.len() as u32;
-                    self.inners.push(Inner::new(*sharing, survey.rates[node], Some(node), parent, class));
+            let fault = |fault| check::at(&self.spec, &self.survey.parents, node, "", fault);
+            let (scheduler, stated) = (check::sharing(&self.spec, above), found.share.name());
+            let wrong = || fault(TreeFault::WrongShare { scheduler, stated });
+            match (&found.kind, self.places[node]) {
+                (NodeKind::Leaf(leaf), Place::Leaf(id)) => {
+                    let added = self.path.put_leaf(now, id, parent, found.share, &leaf.parts());
+                    added.map_err(|wrong| fault(wrong.into()))?.then_some(()).ok_or_else(wrong)?;
                 }
-                NodeKind::Leaf(spec) => {
-                    let leaf = Leaf::new(spec, line, now, &self.buffers).map_err(fault)?;
-                    seats[numbers[node] as usize] = Some(Seat { leaf, node, parent, class, due: now });
+                (NodeKind::Inner(kind), _) => {
+                    let added = self.path.add_inner(parent, found.share, *kind, self.survey.rates[node]);
+                    self.places[node] = Place::Inner(added.ok_or_else(wrong)?);
                 }
+                (NodeKind::Leaf(_), Place::Inner(_)) => {}
             }
         }
-        self.leaves = seats.into_iter().flatten().collect();
-        self.places = numbers;
         Ok(())
     }
 
     /// The leaves' rules, in order.
     fn index_rules(&mut self) {
         let nodes = &self.spec.nodes;
-        self.rules.set(self.leaves.iter().enumerate().filter_map(|(i, seat)| match &nodes[seat.node].kind {
+        self.rules.set(self.nodes.iter().enumerate().filter_map(|(i, node)| match &nodes[*node].kind {
             NodeKind::Leaf(spec) => Some((LeafId(i as u32), spec.rules.as_slice())),
             NodeKind::Inner(_) => None,
         }));
     }
-
-    /// Reserves room for every queue's and every shaper's packets, as if they were the shortest.
-    fn reserve(&mut self) {
-        let leaves = || {
-            self.spec.nodes.iter().filter_map(|node| match &node.kind {
-                NodeKind::Leaf(leaf) => Some(leaf),
-                NodeKind::Inner(_) => None,
-            })
-        };
-        self.buffers.queued.reserve(leaves().map(|leaf| u64::from(leaf.queue.packets)).sum());
-        let held = leaves().filter_map(|leaf| leaf.shaper.as_ref()).map(|shaper| shaper.buffer().get());
-        self.buffers.held.reserve(held.map(|bytes| bytes / u64::from(MIN_PACKET)).sum());
-    }
-
-    /// Two uniform draws.
-    fn draw(&mut self) -> [u32; 2] {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = draw(self.random);
-        [(z >> 32) as u32, z as u32]
-    }
-}
-
-/// SplitMix64 (Steele, Lea and Flood 2014).
-const fn draw(state: u64) -> u64 {
-    let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

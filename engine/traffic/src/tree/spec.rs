@@ -3,15 +3,16 @@
 //! Units: rates and sizes of shapers, meters, droppers and queues are bytes of the IP packet, as the RFCs
 //! count; rates of the link and of shares are bytes on the wire, [`LinkShape::overhead`] more per packet.
 
-use crate::dropper::{Coupling, RedCurve};
+use crate::conditioner::{ConditionerSpec, DropperSpec, MeterSpec, ShaperSpec};
 use crate::meter::Marker;
+use crate::path::{LeafParts, TreeShare};
 use crate::plan::QueueSpec;
-use crate::scheduler::hfsc::Curves;
+use crate::scheduler::SchedulerKind;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::{Bytes, Dscp, FlowKey, PacketMeta, Rate, Span};
+use terms::{Dscp, FlowKey, PacketMeta, Rate};
 
 /// A whole tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,57 +31,7 @@ pub struct LinkShape {
     /// The bytes that the link adds to each IP packet.
     pub overhead: u32,
     /// The scheduler for the nodes without a parent.
-    pub scheduler: Sharing,
-}
-
-/// The scheduler by which a node shares its bandwidth among its children.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sharing {
-    /// Strict priority: [`TreeShare::Priority`].
-    Priority,
-    /// WF2Q+: [`TreeShare::Rate`].
-    Wf2q,
-    /// Deficit round robin: [`TreeShare::Quantum`].
-    Drr,
-    /// HFSC: [`TreeShare::Curves`]. Only at the root: its real-time criterion must see the link itself.
-    Hfsc,
-}
-
-impl Sharing {
-    /// The name in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Sharing::Priority => "priority",
-            Sharing::Wf2q => "wf2q",
-            Sharing::Drr => "drr",
-            Sharing::Hfsc => "hfsc",
-        }
-    }
-}
-
-/// A node's share of its parent; it must be of the parent's [`Sharing`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TreeShare {
-    /// A priority; 0 is served first.
-    Priority(u8),
-    /// A rate, in wire bytes; the children's rates sum to at most the parent's.
-    Rate(Rate),
-    /// The wire bytes a turn.
-    Quantum(u32),
-    /// Service curves, in wire bytes.
-    Curves(Curves),
-}
-
-impl TreeShare {
-    /// The name in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            TreeShare::Priority(_) => "priority",
-            TreeShare::Rate(_) => "rate",
-            TreeShare::Quantum(_) => "quantum",
-            TreeShare::Curves(_) => "set of curves",
-        }
-    }
+    pub scheduler: SchedulerKind,
 }
 
 /// A node below the link.
@@ -100,7 +51,7 @@ pub struct TreeNodeSpec {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NodeKind {
     /// An inner node, which shares its bandwidth among its children.
-    Inner(Sharing),
+    Inner(SchedulerKind),
     /// A leaf, which conditions and queues packets.
     Leaf(Box<LeafSpec>),
 }
@@ -121,6 +72,18 @@ pub struct LeafSpec {
     pub dropper: Option<DropperSpec>,
     /// The limits of the queue, in IP bytes.
     pub queue: QueueSpec,
+}
+
+impl LeafSpec {
+    /// The leaf's conditioner.
+    pub fn conditioner(&self) -> ConditionerSpec {
+        ConditionerSpec { shaper: self.shaper, meter: self.meter, marker: self.marker, dropper: self.dropper }
+    }
+
+    /// The leaf as the packet path runs it. Its queue counts IP bytes.
+    pub(super) fn parts(&self) -> LeafParts {
+        LeafParts { conditioner: self.conditioner(), queue: self.queue, overhead: 0 }
+    }
 }
 
 /// One multi-field rule (RFC 2475 section 2.3.1): all stated fields must match.
@@ -174,135 +137,4 @@ fn covers((net, length): (IpAddr, u8), address: IpAddr) -> bool {
         (IpAddr::V6(a), IpAddr::V6(b)) => same(u128::from(a), u128::from(b), 128),
         _ => false,
     }
-}
-
-/// A shaper, in IP bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ShaperSpec {
-    /// A token bucket: a packet leaves when there are tokens for it.
-    Bucket {
-        /// The fill rate.
-        rate: Rate,
-        /// The depth; a larger packet is dropped, because it would never leave.
-        depth: Bytes,
-        /// The bytes that may wait.
-        buffer: Bytes,
-    },
-    /// srRAS (RFC 2963 section 2.2).
-    SrRas {
-        /// The committed and the maximum rate.
-        rates: [Rate; 2],
-        /// CIR_th, MIR_th.
-        thresholds: [Bytes; 2],
-        /// The other values.
-        ras: RasSpec,
-    },
-    /// trRAS (RFC 2963 section 2.4).
-    TrRas {
-        /// The committed, the peak and the maximum rate.
-        rates: [Rate; 3],
-        /// CIR_th, PIR_th, MIR_th.
-        thresholds: [Bytes; 3],
-        /// The other values.
-        ras: RasSpec,
-    },
-}
-
-impl ShaperSpec {
-    /// The bytes that may wait.
-    pub const fn buffer(&self) -> Bytes {
-        match self {
-            ShaperSpec::Bucket { buffer, .. } => *buffer,
-            ShaperSpec::SrRas { ras, .. } | ShaperSpec::TrRas { ras, .. } => ras.buffer,
-        }
-    }
-}
-
-/// The common values of single and two rate adaptive shapers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RasSpec {
-    /// The bytes that may wait.
-    pub buffer: Bytes,
-    /// K: the time constant of the average rate.
-    pub k: Span,
-    /// G-srRAS, G-trRAS (RFC 2963 section 3): also release packets that the leaf's own meter would colour green.
-    pub green: bool,
-}
-
-/// A meter, in IP bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MeterSpec {
-    /// The kind of meter.
-    pub kind: MeterKind,
-    /// Colour-aware: the incoming colour, which the leaf's marker reads from the code point, is never improved.
-    pub aware: bool,
-}
-
-/// The meters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MeterKind {
-    /// RFC 2697.
-    SrTcm {
-        /// Committed information rate.
-        cir: Rate,
-        /// Committed burst size.
-        cbs: Bytes,
-        /// Excess burst size.
-        ebs: Bytes,
-    },
-    /// RFC 2698.
-    TrTcm {
-        /// Committed information rate.
-        cir: Rate,
-        /// Committed burst size.
-        cbs: Bytes,
-        /// Peak information rate.
-        pir: Rate,
-        /// Peak burst size.
-        pbs: Bytes,
-    },
-    /// RFC 4115.
-    Rfc4115 {
-        /// Committed information rate.
-        cir: Rate,
-        /// Committed burst size.
-        cbs: Bytes,
-        /// Excess information rate.
-        eir: Rate,
-        /// Excess burst size.
-        ebs: Bytes,
-    },
-    /// RFC 2859.
-    TswTcm {
-        /// Committed target rate.
-        ctr: Rate,
-        /// Peak target rate.
-        ptr: Rate,
-        /// Averaging interval.
-        interval: Span,
-    },
-}
-
-/// RED or RIO.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DropperSpec {
-    /// Green, yellow, red.
-    pub curves: [RedCurve; 3],
-    /// The weight of the average, in 2^-32.
-    pub weight: u64,
-    /// The time that a typical packet takes to leave.
-    pub slot: Span,
-    /// The packets that an average counts.
-    pub coupling: Coupling,
-    /// The unit of thresholds and averages.
-    pub unit: QueueUnit,
-}
-
-/// The unit that a dropper counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum QueueUnit {
-    /// Packets.
-    Packets,
-    /// IP bytes.
-    Bytes,
 }

@@ -1,0 +1,186 @@
+//! The edge in front of a port: what it lets through is what was reserved, whatever is offered; marks decide the class
+//! behind it.
+
+use core::net::{IpAddr, Ipv4Addr};
+use terms::signalling::SIGNALLING;
+use terms::{Bytes, Dscp, FlowKey, IfIndex, PacketMeta, Rate, ServiceCurve, Time};
+use traffic::edge::*;
+use traffic::plan::*;
+use traffic::port::{Limits, Port, PortRefused, Verdict};
+
+const OIF: IfIndex = IfIndex(3);
+const OUT: EdgeAt = EdgeAt { interface: OIF, side: Side::Egress };
+const IN: EdgeAt = EdgeAt { interface: OIF, side: Side::Ingress };
+
+fn flow(port: u16) -> FlowKey {
+    let host = |n| IpAddr::V4(Ipv4Addr::new(10, 0, 0, n));
+    FlowKey { src: host(1), dst: host(2), protocol: 17, src_port: port, dst_port: 5004, wild: terms::Wild::NONE }
+}
+
+fn packet(port: u16, len: u32, dscp: Dscp) -> PacketMeta {
+    PacketMeta { flow: flow(port), len, dscp, arrival: Time::ZERO, id: 0 }
+}
+
+fn rule(mbps: u64, depth: u64, mark: Dscp) -> EdgeRule {
+    EdgeRule { bucket: BucketSpec { rate: Rate::from_mbps(mbps), depth: Bytes::new(depth), min_unit: 64 }, mark }
+}
+
+fn class(class: ClassId, mbps: u64, priority: u8) -> PlanOp {
+    let rate = Rate::from_mbps(mbps);
+    let queue = QueueSpec { packets: 100, bytes: Bytes::new(200_000) };
+    let real_time = Some(ServiceCurve::linear(rate));
+    PlanOp::Class {
+        oif: OIF,
+        class,
+        spec: ClassSpec { real_time, link_share: rate, upper_limit: None, priority, queue },
+    }
+}
+
+fn port() -> Port {
+    let mut port = Port::new(OIF, Limits::default(), SIGNALLING, [1, 2]);
+    let ops = [
+        PlanOp::Link {
+            oif: OIF,
+            spec: LinkSpec {
+                rate: Rate::from_mbps(10),
+                overhead: 14,
+                mtu: 1500,
+                scheduler: traffic::scheduler::SchedulerKind::Htb,
+            },
+        },
+        class(ClassId::BEST_EFFORT, 3, 7),
+        class(ClassId::PREMIUM, 4, 1),
+        class(ClassId::BACKGROUND, 3, 3),
+        PlanOp::Edge { at: OUT },
+        PlanOp::Rule { at: OUT, fields: MultiField::exactly(&flow(1)), rule: rule(3, 8192, Dscp::EF) },
+        PlanOp::Rule { at: OUT, fields: MultiField::exactly(&flow(2)), rule: rule(2, 8192, Dscp::AF11) },
+    ];
+    for op in &ops {
+        port.apply(Time::ZERO, op).unwrap();
+        port.apply(Time::ZERO, op).unwrap();
+    }
+    port
+}
+
+#[test]
+fn what_exceeds_a_rule_is_dropped_and_the_rest_has_its_class() {
+    let mut port = port();
+    let mut passed = [0u64; 3];
+    let end = 10_000;
+    // Each flow offers 8 Mb/s: 1,000 bytes a millisecond.
+    for ms in 0..end {
+        let now = Time::from_nanos(ms * 1_000_000);
+        for (n, class) in [(1, ClassId::PREMIUM), (2, ClassId::BACKGROUND), (3, ClassId::BEST_EFFORT)] {
+            match port.enqueue(now, packet(n, 1_000, Dscp::EF)) {
+                Verdict::Policed => assert_ne!(n, 3, "no rule, no drop"),
+                Verdict::Queued { class: found, excess: false } => {
+                    assert_eq!(found, class, "flow {n}");
+                    passed[n as usize - 1] += 1_000;
+                }
+                Verdict::Dropped { class: found, .. } => assert_eq!(found, class),
+                other => panic!("{other:?}"),
+            }
+        }
+        while port.dequeue(now).is_some() {}
+    }
+    // What its bucket held, and what has come by the time of the last packet.
+    let most = |mbps: u64| mbps * 1_000_000 / 8 * (end - 1) / 1_000 + 8_192;
+    for (n, mbps) in [(1, 3), (2, 2)] {
+        let counters = port.edge(Side::Egress).unwrap().counters(&MultiField::exactly(&flow(n))).unwrap();
+        assert!(counters.bytes <= most(mbps) && counters.bytes + 1_000 > most(mbps), "{counters:?}");
+        assert_eq!(counters.packets + counters.over_packets, end);
+        assert_eq!(counters.bytes, passed[usize::from(n) - 1]);
+    }
+    let stripped = port.edge(Side::Egress).unwrap().stripped();
+    assert_eq!((stripped.packets, stripped.bytes), (end, end * 1_000), "EF that nobody reserved");
+    assert_eq!(port.totals().policed, 2 * end - (passed[0] + passed[1]) / 1_000);
+}
+
+#[test]
+fn a_core_node_knows_code_points_alone() {
+    let mut port = port();
+    port.apply(Time::ZERO, &PlanOp::DropEdge { at: OUT }).unwrap();
+    let mut class = |dscp| match port.enqueue(Time::ZERO, packet(9, 100, dscp)) {
+        Verdict::Queued { class, .. } => class,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(class(Dscp::EF), ClassId::PREMIUM);
+    for af in [Dscp::AF11, Dscp::AF12, Dscp::AF13] {
+        assert_eq!(class(af), ClassId::BACKGROUND);
+    }
+    assert_eq!(class(Dscp(48)), ClassId::BEST_EFFORT);
+    port.apply(Time::ZERO, &PlanOp::Class { oif: OIF, class: ClassId(16), spec: spec_of(&port) }).unwrap();
+    port.apply(Time::ZERO, &PlanOp::DropClass { oif: OIF, class: ClassId::BACKGROUND }).unwrap();
+    let verdict = port.enqueue(Time::ZERO, packet(9, 100, Dscp::AF11));
+    assert_eq!(verdict, Verdict::Queued { class: ClassId::BEST_EFFORT, excess: false }, "where the class is not there");
+}
+
+fn spec_of(port: &Port) -> ClassSpec {
+    port.classes().next().map(|(_, spec)| *spec).unwrap()
+}
+
+#[test]
+fn the_way_in_is_another_edge_and_what_cannot_be_is_refused() {
+    let mut port = port();
+    let now = Time::ZERO;
+    assert_eq!(port.arrive(now, packet(1, 100, Dscp::EF)), Some(packet(1, 100, Dscp::EF)), "no edge there yet");
+    let fields = MultiField { dst_port: Some(5004), ..MultiField::default() };
+    let op = PlanOp::Rule { at: IN, fields, rule: rule(1, 100, Dscp(34)) };
+    assert_eq!(port.apply(now, &op), Err(PortRefused::NoEdge));
+    port.apply(now, &PlanOp::Edge { at: IN }).unwrap();
+    port.apply(now, &op).unwrap();
+    assert_eq!(port.arrive(now, packet(7, 100, Dscp::EF)), Some(packet(7, 100, Dscp(34))));
+    let excess = port.arrive(now, packet(8, 100, Dscp::EF));
+    assert_eq!(
+        excess,
+        Some(packet(8, 100, Dscp::DEFAULT)),
+        "they share the rule's bucket, and nothing of others is lost"
+    );
+    let v6 = Some(IpAddr::from([0; 16]));
+    let mixed = MultiField { src: v6, dst: Some(flow(1).dst), ..MultiField::default() };
+    let op = PlanOp::Rule { at: IN, fields: mixed, rule: rule(1, 100, Dscp::EF) };
+    assert_eq!(port.apply(now, &op), Err(PortRefused::Impossible));
+    let mut kinds = ORDER.into_iter().filter(|kind| *kind != fields.kind()).map(|kind| {
+        let fields = MultiField::of(kind, &flow(1));
+        port.apply(now, &PlanOp::Rule { at: IN, fields, rule: rule(1, 100, Dscp::EF) })
+    });
+    assert!(kinds.by_ref().take(MOST_KINDS - 1).all(|set| set == Ok(())));
+    assert_eq!(kinds.next(), Some(Err(PortRefused::Kinds)));
+}
+
+#[test]
+fn the_order_of_kinds_is_by_wildcards() {
+    let mut sorted: Vec<u8> = (0..32).collect();
+    sorted.sort_by_key(|kind: &u8| (kind.count_ones(), *kind));
+    assert_eq!(sorted, ORDER);
+}
+
+/// The finding: one bit a second bound to a protocol alone took everybody's packets away.
+#[test]
+fn what_exceeds_a_wildcard_is_best_effort_and_signalling_is_nobodys() {
+    let mut edge = Edge::new([1, 2], SIGNALLING);
+    let tiny = EdgeRule {
+        bucket: BucketSpec { rate: Rate::from_bps(1), depth: Bytes::new(100), min_unit: 0 },
+        mark: Dscp::EF,
+    };
+    for protocol in [17, 46] {
+        let fields = MultiField { protocol: Some(protocol), ..MultiField::default() };
+        edge.set(Time::ZERO, fields, tiny).unwrap();
+    }
+    edge.set(Time::ZERO, MultiField::exactly(&flow(1)), tiny).unwrap();
+    let mut pass = |packet: PacketMeta| edge.condition(Time::ZERO, &packet);
+    assert_eq!(pass(packet(9, 100, Dscp::EF)), Conditioned::Passed(Dscp::EF), "conforms");
+    for _ in 0..3 {
+        assert_eq!(pass(packet(9, 100, Dscp::EF)), Conditioned::Passed(Dscp::DEFAULT), "and what exceeds it goes on");
+    }
+    assert_eq!(pass(packet(1, 100, Dscp::EF)), Conditioned::Passed(Dscp::EF));
+    assert_eq!(pass(packet(1, 100, Dscp::EF)), Conditioned::Dropped, "of one's own conversation it is dropped");
+    let rsvp = PacketMeta { flow: FlowKey { protocol: 46, ..flow(1) }, ..packet(1, 100, Dscp(48)) };
+    for _ in 0..3 {
+        assert_eq!(pass(rsvp), Conditioned::Passed(Dscp(48)));
+    }
+    let core = packet(3, 100, Dscp::EF);
+    let mut edge = Edge::new([1, 2], SIGNALLING);
+    assert_eq!(edge.condition_from(Time::ZERO, &core, true), Conditioned::Passed(Dscp::EF));
+    assert_eq!(edge.condition_from(Time::ZERO, &core, false), Conditioned::Passed(Dscp::DEFAULT));
+}

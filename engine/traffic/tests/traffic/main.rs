@@ -1,0 +1,15 @@
+//! The packet path: its parts one by one, the port that runs a plan, the queue tree.
+
+mod bucket;
+mod droppers;
+mod edge;
+mod masks;
+mod meters;
+mod pages;
+mod plan_is_tree;
+mod port;
+mod scheduler;
+mod shapers;
+mod shared_buckets;
+mod tables;
+mod tree;
