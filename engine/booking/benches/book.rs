@@ -58,7 +58,7 @@ impl World {
 
 fn no(denied: Denied) -> NoRoom {
     match denied {
-        Denied::Capacity { free, .. } => NoRoom::Full { free: free.as_bps() },
+        Denied::Capacity { free, .. } | Denied::Pool { free, .. } => NoRoom::Full { free: free.as_bps() },
         Denied::Limit { limit, .. } => NoRoom::Limit { limit },
         Denied::Misuse(misuse) => NoRoom::Meaningless(misuse),
     }

@@ -11,10 +11,20 @@ pub struct Corrupt(pub &'static str);
 /// The writer of a record.
 #[derive(Default)]
 pub(crate) struct Writer {
-    pub(crate) bytes: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Writer {
+    /// A writer with room for so many bytes.
+    pub(crate) fn with_capacity(bytes: usize) -> Writer {
+        Writer { bytes: Vec::with_capacity(bytes) }
+    }
+
+    /// The bytes that were written.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     pub(crate) fn byte(&mut self, byte: u8) {
         self.bytes.push(byte);
     }

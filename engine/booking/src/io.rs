@@ -11,7 +11,7 @@ use crate::view::{BookingView, ResourceView};
 use alloc::string::String;
 use alloc::vec::Vec;
 use terms::book::{Background, Binding, Caller, Guarantee, Handle, PacketShape, ResourceId, ResourceKind};
-use terms::{Span, Time, Window};
+use terms::{Amount, Span, Time, Window};
 
 /// A call on its way, by a number that the driver gives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -386,15 +386,15 @@ pub enum OrderAction {
     Enable {
         /// The packets or processes; `None`: the resource needs no binding.
         binding: Option<Binding>,
-        /// The amount, in the unit of the resource's kind.
-        amount: u64,
+        /// The amount.
+        amount: Amount,
     },
     /// The binding has another amount.
     Change {
         /// The packets or processes; `None`: the resource needs no binding.
         binding: Option<Binding>,
-        /// The amount, in the unit of the resource's kind.
-        amount: u64,
+        /// The amount.
+        amount: Amount,
     },
     /// The binding has no amount any more.
     Disable {

@@ -2,9 +2,9 @@
 //! if writing the result gives the same bytes, so that equal states have equal bytes.
 
 use crate::codec::{Corrupt, Reader, Writer};
-use crate::grants::Grant;
 use crate::io::{Event, EventKind};
-use crate::reservation::KeyMark;
+use crate::reservations::grants::Grant;
+use crate::reservations::reservation::KeyMark;
 use crate::state::BookingState;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -22,64 +22,68 @@ const UNKNOWN: Corrupt = Corrupt("a version that this program does not know");
 
 /// A reservation as the journal has it: with names, and without fields that recovery computes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Stored {
-    pub(crate) handle: Handle,
-    pub(crate) number: u64,
-    pub(crate) owner: String,
-    pub(crate) label: String,
-    pub(crate) group: String,
-    pub(crate) members: Vec<Box<str>>,
-    pub(crate) key: Option<KeyMark>,
-    pub(crate) created: Time,
-    pub(crate) over: Time,
-    pub(crate) version: u64,
-    pub(crate) state: BookingState,
-    pub(crate) hold_until: Time,
-    pub(crate) parts: Vec<StoredPart>,
+pub struct Stored(StoredFields);
+
+/// The fields of a stored reservation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct StoredFields {
+    pub handle: Handle,
+    pub number: u64,
+    pub owner: String,
+    pub label: String,
+    pub group: String,
+    pub members: Vec<Box<str>>,
+    pub key: Option<KeyMark>,
+    pub created: Time,
+    pub over: Time,
+    pub version: u64,
+    pub state: BookingState,
+    pub hold_until: Time,
+    pub parts: Vec<StoredPart>,
 }
 
 /// A part of a stored reservation.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StoredPart {
-    pub(crate) resource: String,
-    pub(crate) steps: Vec<RateStep>,
-    pub(crate) background: Option<Background>,
-    pub(crate) shape: PacketShape,
-    pub(crate) binding: Option<Binding>,
-    pub(crate) grant: Grant,
+pub(crate) struct StoredPart {
+    pub resource: String,
+    pub steps: Vec<RateStep>,
+    pub background: Option<Background>,
+    pub shape: PacketShape,
+    pub binding: Option<Binding>,
+    pub grant: Grant,
 }
 
 /// The fields of a reservation to write, borrowed from where they are.
 pub(crate) struct Writing<'a, P> {
-    pub(crate) handle: Handle,
-    pub(crate) number: u64,
-    pub(crate) owner: &'a str,
-    pub(crate) label: &'a str,
-    pub(crate) group: &'a str,
-    pub(crate) members: &'a [Box<str>],
-    pub(crate) key: Option<&'a KeyMark>,
-    pub(crate) created: Time,
-    pub(crate) over: Time,
-    pub(crate) version: u64,
-    pub(crate) state: BookingState,
-    pub(crate) hold_until: Time,
-    pub(crate) parts: P,
+    pub handle: Handle,
+    pub number: u64,
+    pub owner: &'a str,
+    pub label: &'a str,
+    pub group: &'a str,
+    pub members: &'a [Box<str>],
+    pub key: Option<&'a KeyMark>,
+    pub created: Time,
+    pub over: Time,
+    pub version: u64,
+    pub state: BookingState,
+    pub hold_until: Time,
+    pub parts: P,
 }
 
 /// A part of a reservation to write.
 pub(crate) struct WritingPart<'a> {
-    pub(crate) resource: &'a str,
-    pub(crate) steps: &'a [RateStep],
-    pub(crate) background: Option<Background>,
-    pub(crate) shape: PacketShape,
-    pub(crate) binding: &'a Option<Binding>,
-    pub(crate) grant: &'a Grant,
+    pub resource: &'a str,
+    pub steps: &'a [RateStep],
+    pub background: Option<Background>,
+    pub shape: PacketShape,
+    pub binding: &'a Option<Binding>,
+    pub grant: &'a Grant,
 }
 
 impl<'a, P: ExactSizeIterator<Item = WritingPart<'a>> + Clone> Writing<'_, P> {
     /// Encodes the reservation.
     pub(crate) fn encode(self) -> Vec<u8> {
-        let mut w = Writer { bytes: Vec::with_capacity(160) };
+        let mut w = Writer::with_capacity(160);
         // What is not known is not written: such a reservation is as earlier builds wrote it.
         let granted = self.parts.clone().any(|part| *part.grant != Grant::default());
         let members = if self.members.is_empty() { 0 } else { WITH_MEMBERS };
@@ -113,18 +117,18 @@ impl<'a, P: ExactSizeIterator<Item = WritingPart<'a>> + Clone> Writing<'_, P> {
             w.number(part.shape.rtt.as_nanos());
             w.option(part.binding, write_binding);
             if granted {
-                w.text(&part.grant.rule);
-                w.list(&part.grant.groups, |w, group| w.text(group));
+                w.text(part.grant.rule());
+                w.list(part.grant.groups(), |w, group| w.text(group));
             }
         }
-        w.bytes
+        w.into_bytes()
     }
 }
 
 impl Stored {
     /// Encodes the reservation.
     pub fn encode(&self) -> Vec<u8> {
-        let parts = self.parts.iter().map(|part| WritingPart {
+        let parts = self.0.parts.iter().map(|part| WritingPart {
             resource: &part.resource,
             steps: &part.steps,
             background: part.background,
@@ -133,21 +137,26 @@ impl Stored {
             grant: &part.grant,
         });
         Writing {
-            handle: self.handle,
-            number: self.number,
-            owner: &self.owner,
-            label: &self.label,
-            group: &self.group,
-            members: &self.members,
-            key: self.key.as_ref(),
-            created: self.created,
-            over: self.over,
-            version: self.version,
-            state: self.state,
-            hold_until: self.hold_until,
+            handle: self.0.handle,
+            number: self.0.number,
+            owner: &self.0.owner,
+            label: &self.0.label,
+            group: &self.0.group,
+            members: &self.0.members,
+            key: self.0.key.as_ref(),
+            created: self.0.created,
+            over: self.0.over,
+            version: self.0.version,
+            state: self.0.state,
+            hold_until: self.0.hold_until,
             parts,
         }
         .encode()
+    }
+
+    /// The fields, for the table of reservations.
+    pub(crate) fn into_fields(self) -> StoredFields {
+        self.0
     }
 
     /// Decodes a reservation.
@@ -158,7 +167,7 @@ impl Stored {
         let mut r = Reader::new(bytes);
         let form = r.byte()?.checked_sub(VERSION).filter(|form| *form <= WITH_MEMBERS + GRANTED).ok_or(UNKNOWN)?;
         let (with_members, granted) = (form & WITH_MEMBERS != 0, form & GRANTED != 0);
-        let stored = Stored {
+        let stored = StoredFields {
             handle: Handle(r.array()?),
             number: r.number()?,
             owner: r.text()?,
@@ -183,7 +192,7 @@ impl Stored {
         if granted && stored.parts.iter().all(|part| part.grant == Grant::default()) {
             return Err(Corrupt("a form that nothing needs"));
         }
-        Ok(stored)
+        Ok(Stored(stored))
     }
 }
 
@@ -200,7 +209,7 @@ fn read_part(r: &mut Reader<'_>, granted: bool) -> Result<StoredPart, Corrupt> {
 
 fn read_grant(r: &mut Reader<'_>) -> Result<Grant, Corrupt> {
     let rule = r.text()?.into_boxed_str();
-    Ok(Grant { rule, groups: r.list(|r| Ok(r.text()?.into_boxed_str()))? })
+    Ok(Grant::new(rule, r.list(|r| Ok(r.text()?.into_boxed_str()))?))
 }
 
 /// Writes each step as the gap before it, its length, and its amount.
@@ -310,7 +319,7 @@ impl Event {
         w.text(&self.owner);
         w.text(&self.group);
         write_what(&mut w, &self.what);
-        w.bytes
+        w.into_bytes()
     }
 
     /// Decodes an event.
@@ -432,7 +441,7 @@ pub(crate) fn audit(
     w.option(&handle, |w, handle| w.raw(&handle.0));
     w.text(outcome);
     w.list(rules, |w, rule| w.text(rule));
-    w.bytes
+    w.into_bytes()
 }
 
 /// A record of [`crate::io::RecordTable::Audit`], read back.

@@ -72,7 +72,7 @@ impl Transit {
         let mut t = Transit { node, now: START, plans: Vec::new() };
         for index in [1, 2] {
             let rate = Rate::from_bps(10_000_000_000_000);
-            let spec = LinkSpec { rate, overhead: 14, mtu: 1500 };
+            let spec = LinkSpec { rate, overhead: 14, mtu: 1500, scheduler: traffic::scheduler::SchedulerKind::Htb };
             let kept_back = Rate::from_mbps(1);
             let link = Reservable { spec, signalled_share: rate, kept_back, assumed_holding: None, guaranteed: None };
             t.tell(Input::Interface(InterfaceState {

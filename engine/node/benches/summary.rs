@@ -71,7 +71,7 @@ impl Transit {
         };
         for (index, addr) in [(1, [10, 255, 1, 1]), (2, [10, 255, 2, 1])] {
             let rate = Rate::from_bps(10_000_000_000_000);
-            let spec = LinkSpec { rate, overhead: 14, mtu: 1500 };
+            let spec = LinkSpec { rate, overhead: 14, mtu: 1500, scheduler: traffic::scheduler::SchedulerKind::Htb };
             let kept_back = Rate::from_mbps(1);
             let link = Reservable { spec, signalled_share: rate, kept_back, assumed_holding: None, guaranteed: None };
             t.tell(Input::Interface(InterfaceState {

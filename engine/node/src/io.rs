@@ -1,22 +1,38 @@
-//! Inputs and outputs of a node; the same for the daemon, the simulator and a replay.
+//! Inputs and outputs of a node; the same for the agent, the simulator and a replay.
 //!
-//! On each interface one plan batch at a time is in progress: until `PlanDone` answers it, further changes
-//! wait and go into the next batch together.
+//! Inputs that come together are a turn: [`Node::handle_in_turn`](crate::Node::handle_in_turn) takes each, and after
+//! the last [`Node::end_turn`](crate::Node::end_turn) draws one plan batch for each interface where a change is due. On
+//! each interface one batch at a time is in progress: until `PlanDone` answers it, further changes wait and go into the
+//! next batch together. If a batch fails, its reservations are tried again in smaller ones, and only those that fail
+//! alone are lost.
+//!
+//! **Outputs with an answer.** The driver answers each of these once; other inputs may come between.
+//!
+//! | output | answer |
+//! |---|---|
+//! | [`Output::Plan`] | [`Input::PlanDone`] with the same number, after [`Input::Stop`] too |
+//! | [`Output::Trust`] | [`Input::Trusted`] |
+//! | [`Output::Append`] | [`Input::Booking`] with `Appended` or `AppendFailed` |
+//! | [`Output::Order`] | [`Input::Booking`] with `Enforced` |
+//! | [`Output::ReserveSequences`] | [`Input::SequencesReserved`] or [`Input::SequencesFailed`] |
+//!
+//! **Order at a start.** What an earlier run left in the plane comes first ([`Input::FoundClass`], [`Input::Adopt`],
+//! [`Input::FoundEdge`]), then [`Input::Interface`] of its interface, then messages. Records of the journal come before
+//! the first call about bookings; [`booking::Input::Recovered`] ends them.
+//!
+//! **The end.** After [`Input::Stop`] the node takes [`Input::PlanDone`] alone, ignores every other input, and asks for
+//! no wake-up.
 
-pub use crate::classes::{Premium, PremiumDemand};
-use alloc::string::String;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+pub use control::io::{Event as ControlEvent, InterfaceState, PlanId, Reservable};
 use core::net::IpAddr;
 use rsvp::integrity::AuthMode;
 pub use rsvp::io::{AppCall, AppId};
 pub use rsvp::io::{Datagram, Upcall};
-use terms::ports::Preemption;
-use terms::{Fault, FlowKey, IfIndex, Rate, Span};
-use traffic::plan::{ClassId, ClassSpec, FlowSpecEntry, LinkSpec, PlanOp};
-
-/// The number of a batch of plan operations for the data plane.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct PlanId(pub u64);
+use terms::{Fault, FlowKey, IfIndex};
+use traffic::edge::{EdgeAt, EdgeRule, MultiField};
+use traffic::plan::{ClassId, ClassSpec, FlowSpecEntry, PlanOp};
 
 /// An input of a node.
 #[derive(Debug)]
@@ -84,14 +100,25 @@ pub enum Input<'a> {
         /// The specification of the class.
         spec: ClassSpec,
     },
-    /// The load of an interface's premium classes from now on. If it is told before the `Interface` of an
-    /// adopted plane, they do not shrink until the bookings are known.
-    Premium {
-        /// The interface.
-        oif: IfIndex,
-        /// The load; an empty one removes the classes.
-        premium: Premium,
+    /// An edge was found in the plane at start, with its rules. Told before the first booking.
+    FoundEdge {
+        /// The edge.
+        at: EdgeAt,
+        /// Its rules.
+        rules: BTreeMap<MultiField, EdgeRule>,
     },
+    /// An input of the bookings: a record of the journal, a call, the journal's answer, the calendar, other rules.
+    /// The node itself tells them of resources, of time, and of what is enforced at an edge.
+    Booking(booking::Input),
+    /// The edges that exist whatever is booked, and the interfaces whose marks are trusted, from now on.
+    Roles {
+        /// The sides of interfaces at which premium marks without a booking are wiped.
+        edges: BTreeSet<EdgeAt>,
+        /// The interfaces whose marks are trusted.
+        trusted: BTreeSet<IfIndex>,
+    },
+    /// The answer to [`Output::Trust`].
+    Trusted(Result<(), Fault>),
     /// The keys of an interface, from now on.
     Auth {
         /// The interface.
@@ -110,39 +137,6 @@ pub enum Input<'a> {
     SequencesFailed,
     /// The agent stops: every interface is released.
     Stop,
-}
-
-/// An interface and its link.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct InterfaceState {
-    /// The index of the interface.
-    pub index: IfIndex,
-    /// The name, for people.
-    pub name: String,
-    /// This node's addresses on the interface.
-    pub addresses: Vec<IpAddr>,
-    /// MTU, bytes.
-    pub mtu: u32,
-    /// True if RSVP runs here.
-    pub rsvp: bool,
-    /// The link, if its rate is known; without it, there are no reservations and the plane ignores the interface.
-    pub link: Option<Reservable>,
-}
-
-/// A link that takes reservations.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reservable {
-    /// Rate, overhead, MTU.
-    pub spec: LinkSpec,
-    /// The most that signalled (open-ended) reservations may hold together, wire rate.
-    pub signalled_share: Rate,
-    /// The wire rate that best effort and signalling always keep.
-    pub kept_back: Rate,
-    /// The time for which a new signalled reservation is safe from advance bookings; `None`: for ever, and
-    /// then a booking must find room beside it.
-    pub assumed_holding: Option<Span>,
-    /// The `C` (bytes) and `D` (microseconds) of the plane; `None`: no bound, guaranteed service is refused.
-    pub guaranteed: Option<(u32, u32)>,
 }
 
 /// An output of a node.
@@ -167,6 +161,30 @@ pub enum Output {
     /// An output of Boomerang: the fate of the input's packet, other packets, upcalls. Its events are
     /// [`Event::Boomerang`].
     Boomerang(boomerang::Output),
+    /// Write these records durably, all or none, in order; answer with [`booking::Input::Appended`] or
+    /// [`booking::Input::AppendFailed`].
+    Append(booking::Batch),
+    /// The answer to a call about bookings.
+    Reply {
+        /// The number of the call.
+        id: booking::io::CallId,
+        /// The answer.
+        reply: booking::Reply,
+    },
+    /// Carry out an order for a resource of the host (processor, disk, licence), read it back, and answer with
+    /// [`booking::Input::Enforced`].
+    Order(booking::io::Order),
+    /// A record of the journal breaks its form and is left out. The operator must know, and decide.
+    Corrupt {
+        /// The table of the record.
+        table: booking::io::RecordTable,
+        /// The key of the record.
+        key: Vec<u8>,
+        /// The mistake.
+        what: &'static str,
+    },
+    /// Trust the marks of packets from exactly these interfaces; answer with [`Input::Trusted`].
+    Trust(BTreeSet<IfIndex>),
     /// An event for people and tests.
     Event(Event),
     /// Write durably that sequence numbers of INTEGRITY below `upto` may be used up, and answer with
@@ -184,80 +202,8 @@ pub enum Event {
     Rsvp(rsvp::io::Event),
     /// An event of the Boomerang engine.
     Boomerang(boomerang::Event),
-    /// A slot was opened on an interface.
-    Admitted {
-        /// The outgoing interface.
-        oif: IfIndex,
-        /// The flow.
-        flow: FlowKey,
-        /// The rate that the ledger counts.
-        rate: Rate,
-    },
-    /// A slot was released.
-    Released {
-        /// The outgoing interface.
-        oif: IfIndex,
-        /// The flow.
-        flow: FlowKey,
-        /// The released rate.
-        rate: Rate,
-    },
-    /// A flow that was found in the plane holds capacity again.
-    Adopted {
-        /// The outgoing interface.
-        oif: IfIndex,
-        /// The flow.
-        flow: FlowKey,
-        /// The rate that the ledger counts.
-        rate: Rate,
-    },
-    /// An adopted flow was not refreshed within its lifetime.
-    AdoptedExpired {
-        /// The outgoing interface.
-        oif: IfIndex,
-        /// The flow.
-        flow: FlowKey,
-    },
-    /// A reservation was displaced: by a request of that priority, or (`None`) by a booking that begins.
-    Displaced {
-        /// The outgoing interface.
-        oif: IfIndex,
-        /// The flow.
-        flow: FlowKey,
-        /// The lost rate.
-        rate: Rate,
-        /// The priority of the request.
-        by: Option<Preemption>,
-    },
-    /// A booked slot's window has begun.
-    Opens {
-        /// The interface.
-        oif: IfIndex,
-        /// The ledger's handle.
-        slot: u64,
-        /// The rate of the slot.
-        rate: Rate,
-    },
-    /// A booked slot's window is over, or a hold was not promised in time.
-    Closes {
-        /// The interface.
-        oif: IfIndex,
-        /// The ledger's handle.
-        slot: u64,
-        /// The rate of the slot.
-        rate: Rate,
-    },
-    /// A bookable resource has come, gone or changed. Signalled reservations on an interface change the room
-    /// for its background too, but without this event.
-    Resource {
-        /// The resource.
-        resource: terms::book::ResourceId,
-    },
-    /// The plane could not carry out a batch.
-    PlaneFault {
-        /// The number of the batch.
-        id: PlanId,
-        /// The fault.
-        fault: Fault,
-    },
+    /// An event of traffic control.
+    Control(control::io::Event),
+    /// An event of a booking, after it has been written.
+    Booking(booking::Event),
 }

@@ -1,12 +1,19 @@
-//! The node: RSVP, Boomerang, the ledger and the plan wired together, without logic of its own.
+//! The node: RSVP, Boomerang, the bookings, the ledger and the plan wired together, without logic of its own.
 
-use crate::book::{Bookable, BookingPorts as BookWorld, Resource, ResourceRegistry};
-use crate::granted::GrantedShare;
-use crate::io::{Event, Input, InterfaceState, Output};
-use crate::status::{LinkView, ReservationView};
-use crate::tc::{ControlOutput, Tc};
+mod bookings;
+
+use crate::io::{ControlEvent, Event, Input, InterfaceState, Output};
 use alloc::collections::{BTreeMap, VecDeque};
+use booking::Bookings;
+use booking::io::OrderId;
+use bookings::News;
+pub use bookings::NoPolicy;
 use boomerang::Boomerang;
+use control::edges::PartId;
+use control::granted::GrantedShare;
+use control::resources::{Bookable, Resource};
+use control::status::{LinkView, ReservationView};
+use control::tc::Tc;
 use core::net::IpAddr;
 use rsvp::Rsvp;
 use rsvp::io as protocol;
@@ -23,6 +30,8 @@ pub struct Config {
     pub rsvp: protocol::Config,
     /// Limits and keys of Boomerang.
     pub boomerang: boomerang::Config,
+    /// Limits and spans of the bookings.
+    pub booking: booking::Config,
     /// The seed for refresh jitter, and for keyed tables and secrets unless [`Node::keyed`] sets them.
     pub seed: u64,
 }
@@ -32,14 +41,21 @@ const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A router or host.
 ///
-/// After each input, drain [`Node::poll`]; come back at [`Node::wake_at`] with [`Input::Wake`]. `P` observes
-/// the engines' probe points; the default is none, and [`Node::with`] sets one.
-pub struct Node<R, P = Off> {
+/// After each input, drain [`Node::poll`]. Inputs that came together are a turn: [`Node::handle_in_turn`] takes each, and
+/// [`Node::end_turn`] follows the last; [`Node::handle`] takes one that came alone. Come back at [`Node::wake_at`] with
+/// [`Input::Wake`]. `P` observes the engines' probe points; the default is none, and [`Node::with`] sets one. `B`
+/// decides who may book what; the default refuses everybody, and [`Node::under`] sets one.
+pub struct Node<R, P = Off, B = NoPolicy> {
     rsvp: Rsvp<P>,
     boomerang: Boomerang<P>,
+    bookings: Bookings,
+    policy: B,
+    /// The orders for parts of interfaces that wait for the plane.
+    orders: BTreeMap<PartId, OrderId>,
+    /// True until what earlier runs left in the plane has been ordered again or removed.
+    earlier: bool,
     world: World<R>,
     interfaces: BTreeMap<IfIndex, InterfaceState>,
-    shelf: ResourceRegistry,
     out: VecDeque<Output>,
     stopped: bool,
 }
@@ -66,11 +82,31 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
         Node {
             rsvp: Rsvp::with(config.rsvp, config.seed, probe.clone()),
             boomerang: Boomerang::with(config.boomerang, config.seed.wrapping_mul(KEY), probe),
+            bookings: Bookings::new(config.booking, own(&mut || config.seed)),
+            policy: NoPolicy,
+            orders: BTreeMap::new(),
+            earlier: false,
             world: World { route, tc: Tc::new([config.seed, config.seed.rotate_left(32) ^ KEY]) },
             interfaces: BTreeMap::new(),
-            shelf: ResourceRegistry::default(),
             out: VecDeque::new(),
             stopped: false,
+        }
+    }
+
+    /// The same node under this policy for bookings. Call it before the first input.
+    #[must_use]
+    pub fn under<B: PolicyPort>(self, policy: B) -> Node<R, P, B> {
+        Node {
+            rsvp: self.rsvp,
+            boomerang: self.boomerang,
+            bookings: self.bookings,
+            policy,
+            orders: self.orders,
+            earlier: self.earlier,
+            world: self.world,
+            interfaces: self.interfaces,
+            out: self.out,
+            stopped: self.stopped,
         }
     }
 
@@ -80,12 +116,36 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
     pub fn keyed(mut self, chance: &mut dyn FnMut() -> u64) -> Node<R, P> {
         self.rsvp.keyed(chance);
         self.boomerang.keyed(chance);
+        self.bookings.keyed(own(chance));
         self.world.tc = Tc::new([chance(), chance()]);
         self
     }
+}
 
-    /// Takes one input.
+/// A secret of the bookings.
+fn own(chance: &mut dyn FnMut() -> u64) -> [u8; 32] {
+    let mut own = [0; 32];
+    own.chunks_mut(8).for_each(|word| word.copy_from_slice(&chance().to_be_bytes()));
+    own
+}
+
+impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
+    /// Takes one input that came alone: a turn of its own.
     pub fn handle(&mut self, now: Time, input: Input<'_>) {
+        self.handle_in_turn(now, input);
+        self.end_turn(now);
+    }
+
+    /// Ends a turn: draws the batches that its inputs made due. Then drain [`Node::poll`].
+    pub fn end_turn(&mut self, now: Time) {
+        while self.world.tc.end_turn() {
+            self.settle(now);
+        }
+    }
+
+    /// Takes one of several inputs that came together; drain [`Node::poll`] after each. No batch is drawn before
+    /// [`Node::end_turn`], so that all of them make one batch on each interface.
+    pub fn handle_in_turn(&mut self, now: Time, input: Input<'_>) {
         debug_assert!(self.out.is_empty(), "one input, then drain");
         match input {
             Input::PlanDone { id, result } => self.world.tc.plan_done(now, id, result),
@@ -99,6 +159,9 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
                 self.settle(now);
                 self.tell(now, protocol::Input::Wake);
                 self.tell_boomerang(now, boomerang::Input::Wake);
+                if self.bookings.wake_at().is_some_and(|at| at <= now) {
+                    self.tell_bookings(now, booking::Input::Wake);
+                }
             }
             Input::App(call) => self.tell(now, protocol::Input::App(call)),
             Input::Echo { iif, packet } => self.tell_boomerang(now, boomerang::Input::Packet { iif, packet }),
@@ -107,7 +170,6 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
             Input::InterfaceGone(interface) => {
                 self.interfaces.remove(&interface);
                 self.world.tc.interface_gone(now, interface);
-                self.out.extend(self.shelf.link(interface, None).map(Output::Event));
                 self.settle(now);
                 self.tell_boomerang(now, boomerang::Input::InterfaceGone(interface));
                 self.tell(now, protocol::Input::Interface { interface, state: None });
@@ -118,7 +180,13 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
             }
             Input::SequencesFailed => self.tell(now, protocol::Input::SequencesFailed),
             Input::RouteChanged(within) => self.tell(now, protocol::Input::RouteChanged(within)),
-            Input::Premium { oif, premium } => self.world.tc.premium(oif, premium),
+            Input::FoundEdge { at, rules } => self.world.tc.found_edge(at, &rules),
+            Input::Booking(input) => {
+                self.earlier |= input == booking::Input::Recovered;
+                self.tell_bookings(now, input);
+            }
+            Input::Roles { edges, trusted } => self.world.tc.stand(&edges, &trusted),
+            Input::Trusted(result) => self.world.tc.trusted(now, result),
             Input::FoundClass { oif, class, spec } => self.world.tc.found_class(oif, class, &spec),
             Input::Adopt { oif, flow, entry } => self.world.tc.adopt(now, oif, flow, entry),
             Input::Stop => {
@@ -144,7 +212,7 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
 
     /// The time to come back with [`Input::Wake`], if there is no other input.
     pub fn wake_at(&self) -> Option<Time> {
-        let times = [self.rsvp.wake_at(), self.boomerang.wake_at(), self.world.tc.wake_at()];
+        let times = [self.rsvp.wake_at(), self.boomerang.wake_at(), self.world.tc.wake_at(), self.bookings.wake_at()];
         times.into_iter().flatten().min().filter(|_| !self.stopped)
     }
 
@@ -183,42 +251,41 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
         &self.world.tc
     }
 
-    /// Lets the bookings read and change the tables of this node, under a policy. Displacements are reported
-    /// afterwards: drain [`Node::poll`] as after an input.
-    pub fn with_book<B: PolicyPort, T>(
-        &mut self,
-        now: Time,
-        policy: &B,
-        ask: impl FnOnce(&mut BookWorld<'_, B>) -> T,
-    ) -> T {
-        let answer = ask(&mut BookWorld { tc: &mut self.world.tc, shelf: &mut self.shelf, policy });
-        for oif in self.shelf.take_touched() {
-            self.world.tc.read_ledger(now, oif);
-        }
-        self.settle(now);
-        answer
+    /// The bookings, for status.
+    pub fn bookings(&self) -> &Bookings {
+        &self.bookings
+    }
+
+    /// The policy for bookings.
+    pub fn policy(&self) -> &B {
+        &self.policy
+    }
+
+    /// The same, to change it; then tell [`booking::Input::Policy`].
+    pub fn policy_mut(&mut self) -> &mut B {
+        &mut self.policy
     }
 
     /// The bookable resource of an interface.
     pub fn resource_of(&self, oif: IfIndex) -> Option<ResourceId> {
-        self.shelf.of(oif)
+        self.world.tc.resource_of(oif)
     }
 
     /// Adds a resource other than an interface, or changes its capacity; the caller must tell the bookings.
     pub fn add_resource(&mut self, now: Time, stock: Resource) -> ResourceId {
-        self.shelf.add_resource(now, stock)
+        self.world.tc.add_resource(now, stock)
     }
 
     /// Sets the terms of bookings on an interface, and the configured guarantees of its classes. Call it
     /// before the first booking there. Drain [`Node::poll`] afterwards as after an input.
     pub fn bookable(&mut self, now: Time, oif: IfIndex, bookable: Bookable) -> Option<ResourceId> {
-        self.world.tc.set_apart(now, oif, bookable.core);
-        self.settle(now);
-        self.shelf.set_bookable(now, oif, bookable)
+        let resource = self.world.tc.bookable(now, oif, bookable);
+        self.end_turn(now);
+        resource
     }
 
-    /// The ledger of an interface, for bookings and grants. Tell it the time first: [`admit::LinkLedger::expire`].
-    pub fn ledger_mut(&mut self, oif: IfIndex) -> Option<&mut admit::LinkLedger> {
+    /// The ledger of an interface, for bookings and grants. Tell it the time first: [`control::io::LinkLedger::expire`].
+    pub fn ledger_mut(&mut self, oif: IfIndex) -> Option<&mut control::io::LinkLedger> {
         self.world.tc.ledger_mut(oif)
     }
 
@@ -229,7 +296,7 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
     /// [`Refused`] with the free rate; the old grant stays.
     pub fn grant(&mut self, now: Time, oif: IfIndex, share: GrantedShare) -> Result<(), Refused> {
         let granted = self.world.tc.grant(now, oif, share);
-        self.settle(now);
+        self.end_turn(now);
         granted
     }
 
@@ -239,7 +306,7 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
     /// As for [`Tc::adopt_grant`].
     pub fn adopt_grant(&mut self, now: Time, oif: IfIndex, share: GrantedShare) -> Result<(), Refused> {
         let adopted = self.world.tc.adopt_grant(now, oif, share);
-        self.settle(now);
+        self.end_turn(now);
         adopted
     }
 
@@ -260,9 +327,6 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
 
     fn interface(&mut self, now: Time, state: InterfaceState) {
         self.world.tc.interface(now, &state);
-        let name = state.link.is_some().then_some(state.name.as_str());
-        let other = self.interfaces.get(&state.index).is_none_or(|known| known.link != state.link);
-        self.out.extend(self.shelf.link(state.index, name).filter(|_| other).map(Output::Event));
         self.settle(now);
         let interface = state.index;
         let known = protocol::Interface {
@@ -281,28 +345,25 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
         self.settle(now);
     }
 
+    /// Passes one input to the bookings, and handles all outputs that follow.
+    fn tell_bookings(&mut self, now: Time, input: booking::Input) {
+        let Node { bookings, policy, world, .. } = self;
+        world.tc.with_book(now, policy, |ports| bookings.handle(now, ports, input));
+        self.settle(now);
+    }
+
     /// Passes one input to Boomerang, and handles all outputs that follow.
     fn tell_boomerang(&mut self, now: Time, input: boomerang::Input<'_>) {
         self.boomerang.handle(now, &mut self.world, input);
         self.settle(now);
     }
 
-    /// Collects the outputs of the protocols and traffic control, and passes them on, until there are none.
+    /// Collects the outputs of the engines, and passes them on, until there are none.
     fn settle(&mut self, now: Time) {
-        let mut news: VecDeque<protocol::Input<'_>> = VecDeque::new();
+        let mut news: VecDeque<News> = VecDeque::new();
         loop {
             while let Some(said) = self.world.tc.poll() {
-                match said {
-                    ControlOutput::Plan(id, ops) => self.out.push_back(Output::Plan { id, ops }),
-                    ControlOutput::Installed(handle, result) => {
-                        news.push_back(protocol::Input::Installed { handle, result })
-                    }
-                    ControlOutput::Displaced(handle, by) => news.push_back(protocol::Input::Displaced { handle, by }),
-                    ControlOutput::Event(event) => {
-                        news.extend(self.adopted(&event));
-                        self.out.push_back(Output::Event(event));
-                    }
-                }
+                self.control_said(said, &mut news);
             }
             while let Some(output) = self.rsvp.poll() {
                 self.out.push_back(output.into());
@@ -313,17 +374,30 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
                     output => Output::Boomerang(output),
                 });
             }
-            let Some(input) = news.pop_front() else { return };
-            let input = match self.not_rsvps(input) {
-                Ok(input) => {
-                    self.boomerang.handle(now, &mut self.world, input);
-                    continue;
-                }
-                Err(input) => input,
-            };
-            if !self.stopped {
-                self.rsvp.handle(now, &mut self.world, input);
+            while let Some(output) = self.bookings.poll() {
+                self.bookings_said(output, &mut news);
             }
+            match news.pop_front() {
+                Some(News::Booking(input)) => {
+                    let Node { bookings, policy, world, .. } = self;
+                    world.tc.with_book(now, policy, |ports| bookings.handle(now, ports, input));
+                }
+                Some(News::Protocol(input)) => self.protocol_news(now, input),
+                None if self.earlier && self.orders.is_empty() => {
+                    self.earlier = false;
+                    self.world.tc.earlier_is_over();
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Passes news to the protocol whose reservation it is about.
+    fn protocol_news(&mut self, now: Time, input: protocol::Input<'static>) {
+        match self.not_rsvps(input) {
+            Ok(input) => self.boomerang.handle(now, &mut self.world, input),
+            Err(input) if !self.stopped => self.rsvp.handle(now, &mut self.world, input),
+            Err(_) => {}
         }
     }
 
@@ -341,8 +415,8 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
     }
 
     /// Tells RSVP to wait for the Path of an adopted flow's session instead of refusing its Resv.
-    fn adopted(&self, event: &Event) -> Option<protocol::Input<'static>> {
-        let Event::Adopted { oif, flow, .. } = event else { return None };
+    fn adopted(&self, event: &ControlEvent) -> Option<protocol::Input<'static>> {
+        let ControlEvent::Adopted { oif, flow, .. } = event else { return None };
         let held = self.world.tc.reservation(*oif, flow)?;
         Some(protocol::Input::Adopted { session: held.session, until: held.adopted_until? })
     }

@@ -71,7 +71,12 @@ impl<P: ProbeObserver + Clone> Transit<P> {
     fn new(probe: P) -> Transit<P> {
         let mut transit = Transit(Node::with(Config::default(), OneWay, probe));
         for (index, addr) in [(1, [10, 255, 1, 1]), (2, [10, 255, 2, 1])] {
-            let spec = LinkSpec { rate: Rate::from_mbps(100), overhead: 14, mtu: 1500 };
+            let spec = LinkSpec {
+                rate: Rate::from_mbps(100),
+                overhead: 14,
+                mtu: 1500,
+                scheduler: traffic::scheduler::SchedulerKind::Htb,
+            };
             let (signalled_share, kept_back) = (spec.rate, Rate::from_mbps(1));
             let link = Reservable { spec, signalled_share, kept_back, assumed_holding: None, guaranteed: None };
             let (name, addresses) = (format!("eth{index}"), vec![addr.into()]);

@@ -1,21 +1,22 @@
 //! `create` (GARA section 3.1): all parts, or none.
 
-use super::permit::{Sought, rules_of};
-use crate::ask::{Plan, Room, Wanted, check_text};
-use crate::broker::Bookings;
+use super::{Outcome, Proposal};
+use crate::admission::{Judge, Plan, Room, check_text, free_to_bind, rules, rules_of, sought};
+use crate::calendar::Calendar;
 use crate::codec::Writer;
+use crate::config::Config;
 use crate::draw::digest;
-use crate::grants::Grant;
-use crate::io::{BookingRequest, CallId, CallResult, EventKind, When};
-use crate::journal::{Decided, Written};
+use crate::io::{BookingRequest, EventKind, When};
+use crate::journal::{Change, Decided};
 use crate::record::write_binding;
 use crate::refusal::{Refusal, RefusalReason};
-use crate::reservation::{KeyMark, Number, Part, Reservation};
+use crate::reservations::{Grant, KeyMark, Number, Part, Reservation, Reservations};
+use crate::slots;
 use crate::state::BookingState;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use terms::book::{Binding, Caller, Handle, RateStep, ResourceId, Task};
-use terms::ports::book::{Demand, NoRoom, SlotKey};
+use terms::book::{Binding, Caller, RateStep, ResourceId, Task};
+use terms::ports::book::{NoRoom, SlotKey};
 use terms::ports::{Ledger, PolicyPort};
 use terms::{Span, Time};
 
@@ -26,222 +27,214 @@ struct Failed {
     why: NoRoom,
 }
 
-impl Bookings {
-    pub(crate) fn create<W: Ledger + PolicyPort>(
-        &mut self,
-        world: &mut W,
-        id: CallId,
-        caller: Caller,
-        ask: BookingRequest,
-        hold: Option<Span>,
-        key: alloc::string::String,
-    ) {
-        let mark =
-            (!key.is_empty()).then(|| KeyMark { digest: digest(&request(&ask, hold)), key: key.as_str().into() });
-        if let Some(number) = self.same_key(&caller, &key) {
-            let Some(r) = self.all.get(&number) else { return };
-            let same = r.key.as_deref() == mark.as_ref();
-            if r.unborn {
-                return self.wait(number, id, caller, crate::io::Call::Create { ask, hold, key });
-            }
-            if same && r.state.is_over() {
-                let (handle, state) = (r.handle, r.state);
-                return self.reply(id, Err(Refusal::plain(RefusalReason::KeyOver { handle, state })));
-            }
-            let view = self.view(world, number).filter(|_| same).map(CallResult::Reservation);
-            return self.reply(id, view.ok_or_else(|| Refusal::plain(RefusalReason::KeyUsed)));
-        }
-        if let Err(refusal) = self.may_create(&caller, hold, &key) {
-            return self.reply(id, Err(refusal));
-        }
-        let mut decided = Decided { caller: &caller, verb: "create", handle: None, rules: Vec::new() };
-        match self.create_now(world, &caller, &ask, hold, mark, &mut decided.rules) {
-            Ok(number) => self.announce(number, id, &mut decided),
-            Err(refusal)
-                if matches!(refusal.why, RefusalReason::Meaningless { .. } | RefusalReason::NoResource { .. }) =>
-            {
-                self.reply(id, Err(refusal));
-            }
-            Err(refusal) => {
-                decided.rules.extend(rules_of(&refusal));
-                self.refuse(id, refusal, &decided);
-            }
-        }
+/// A request for a reservation.
+pub(crate) struct Request<'a> {
+    caller: &'a Caller,
+    ask: &'a BookingRequest,
+    /// The length of the hold; `None`: it is booked at once.
+    hold: Option<Span>,
+    /// `None`: the request has no key.
+    mark: Option<KeyMark>,
+}
+
+/// The reservation that an earlier request with the same key has made.
+pub(crate) enum Earlier {
+    /// It is not written yet.
+    Unborn(Number),
+    /// It was made by the same request: the answer is the same.
+    Same(Number),
+    /// There is a refusal.
+    Refused(Refusal),
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn new(caller: &'a Caller, ask: &'a BookingRequest, hold: Option<Span>, key: &str) -> Request<'a> {
+        let mark = (!key.is_empty()).then(|| KeyMark { digest: digest(&request(ask, hold)), key: key.into() });
+        Request { caller, ask, hold, mark }
     }
 
     /// The reservation that this owner created with this key.
-    fn same_key(&self, caller: &Caller, key: &str) -> Option<Number> {
-        if key.is_empty() {
-            return None;
+    pub(crate) fn earlier(&self, table: &Reservations) -> Option<Earlier> {
+        let mark = self.mark.as_ref()?;
+        let owner = table.owners().find(&self.caller.name)?;
+        let r = table.get(table.of_key(owner, &mark.key)?)?;
+        let same = r.key.as_deref() == Some(mark);
+        let refused = |why| Some(Earlier::Refused(Refusal::plain(why)));
+        match () {
+            () if r.unborn => Some(Earlier::Unborn(r.number)),
+            () if same && r.state.is_over() => refused(RefusalReason::KeyOver { handle: r.handle, state: r.state }),
+            () if same => Some(Earlier::Same(r.number)),
+            () => refused(RefusalReason::KeyUsed),
         }
-        let owner = self.owners.find(&caller.name)?;
-        self.keys.get(&(owner, key.into())).copied()
     }
 
-    fn may_create(&self, caller: &Caller, hold: Option<Span>, key: &str) -> Result<(), Refusal> {
-        check_text("key", key, &self.config)?;
-        check_text("owner", &caller.name, &self.config)?;
-        self.clock_is_good()?;
+    /// Makes the reservation, which counts from this moment.
+    pub(crate) fn create<W: Ledger + PolicyPort>(
+        mut self,
+        table: &mut Reservations,
+        world: &mut W,
+        config: &Config,
+        calendar: Calendar,
+    ) -> Outcome<'a> {
+        if let Err(refusal) = self.check(table, config, calendar) {
+            return Outcome::no(refusal);
+        }
+        let decided = Decided::new(self.caller, "create", None);
+        let mut by = Vec::new();
+        let refusal = match self.admit(table, world, config, calendar, &mut by) {
+            Ok(r) => return announce(table, calendar.today(), r, decided.by(by)),
+            Err(refusal) => refusal,
+        };
+        if matches!(refusal.why, RefusalReason::Meaningless { .. } | RefusalReason::NoResource { .. }) {
+            return Outcome::no(refusal);
+        }
+        let decided = decided.by(by).by(rules_of(&refusal));
+        Outcome::Refused(refusal, decided)
+    }
+
+    fn check(&self, table: &Reservations, config: &Config, calendar: Calendar) -> Result<(), Refusal> {
+        check_text("key", self.mark.as_ref().map_or("", |mark| &mark.key), config)?;
+        check_text("owner", &self.caller.name, config)?;
+        calendar.is_certain(config.uncertainty)?;
         let limit = |what, limit| Err(Refusal::plain(RefusalReason::Limit { what, limit }));
-        if hold.is_some_and(|hold| hold == Span::ZERO || hold > self.config.hold) {
-            let most = self.config.hold.as_nanos() / Span::NANOS_PER_SEC;
+        if self.hold.is_some_and(|hold| hold == Span::ZERO || hold > config.hold) {
+            let most = config.hold.as_nanos() / Span::NANOS_PER_SEC;
             return Err(Refusal::meaningless(
                 None,
                 alloc::format!("a hold lasts more than nothing and {most} s at most"),
             ));
         }
-        if self.live >= self.config.reservations {
-            return limit("reservations", self.config.reservations);
+        if table.live() >= config.reservations {
+            return limit("reservations", config.reservations);
         }
-        let Some(owner) = self.owners.find(&caller.name).map(|owner| self.owners.get(owner)) else { return Ok(()) };
-        if owner.live >= self.config.of_owner {
-            return limit("reservations of one owner", self.config.of_owner);
+        let owners = table.owners();
+        let Some(owner) = owners.find(&self.caller.name).map(|owner| owners.get(owner)) else { return Ok(()) };
+        if owner.live() >= config.of_owner {
+            return limit("reservations of one owner", config.of_owner);
         }
-        if hold.is_some() && owner.held >= self.config.holds {
-            return limit("holds of one owner", self.config.holds);
+        if self.hold.is_some() && owner.held() >= config.holds {
+            return limit("holds of one owner", config.holds);
         }
         Ok(())
     }
 
-    fn create_now<W: Ledger + PolicyPort>(
+    /// Finds room, asks policy, and books; `by`: the rules that allowed it, also where the ledger then refuses.
+    fn admit<W: Ledger + PolicyPort>(
         &mut self,
+        table: &mut Reservations,
         world: &mut W,
-        caller: &Caller,
-        ask: &BookingRequest,
-        hold: Option<Span>,
-        mark: Option<KeyMark>,
-        rules: &mut Vec<Box<str>>,
-    ) -> Result<Number, Refusal> {
-        let today = self.today();
-        let room = Room { ledger: world, clock: self.clock, config: &self.config, today };
-        let (wanted, plan) = match room.resolve(ask) {
+        config: &Config,
+        calendar: Calendar,
+        by: &mut Vec<Box<str>>,
+    ) -> Result<Reservation, Refusal> {
+        let judge = Judge::new(world, table, calendar, self.caller);
+        let (wanted, plan) = match Room::new(world, config, calendar).resolve(self.ask) {
             Ok(found) => found,
             Err(refusal) if matches!(refusal.why, RefusalReason::NoRoom { .. }) => {
-                return Err(self.denied_anyway(world, caller, ask).unwrap_or(refusal));
+                return Err(judge.denied_anyway(self.ask).unwrap_or(refusal));
             }
             Err(refusal) => return Err(refusal),
         };
-        let whose = self.owners.find(&caller.name);
-        let granted = self.permitted(world, caller, whose, &ask.label, &sought(&wanted, &plan), 1)?;
-        *rules = super::permit::rules(&granted);
-        rules.extend(self.may_bind_all(world, caller, ask)?);
-        for (n, part) in wanted.iter().enumerate() {
-            self.not_bound_twice(caller, n, part, &plan[n])?;
+        let granted = judge.permitted(&self.ask.label, &sought(&wanted, &plan))?;
+        *by = rules(&granted);
+        by.extend(judge.bindings(self.ask)?);
+        for (n, steps) in plan.iter().enumerate() {
+            self.not_bound_twice(table, n, steps)?;
         }
-        let ids: Vec<(ResourceId, u32)> = wanted.iter().map(|part| (part.id, part.packet())).collect();
+        let ids: Vec<(ResourceId, u32)> = wanted.iter().map(|part| (part.id(), part.packet())).collect();
         drop(wanted);
-        let slots = self.book(world, &ids, ask, &plan).map_err(|failed| refused(ask, failed))?;
-        let state = if hold.is_some() { BookingState::Held } else { BookingState::Booked };
-        let r = Reservation {
-            handle: self.new_handle(),
-            number: self.next_number,
-            owner: self.owners.place(&caller.name),
-            label: ask.label.as_str().into(),
-            group: ask.group.as_str().into(),
-            members: ask.members.iter().map(|member| member.as_str().into()).collect(),
-            key: mark.map(Box::new),
-            created: today,
-            over: Time::ZERO,
-            version: 1,
-            state,
-            hold_until: hold.map_or(Time::ZERO, |hold| today.saturating_add(hold)),
-            parts: self.parts(world, ask, plan, slots, granted),
-            busy: None,
-            look: Time::FOREVER,
-            unborn: true,
-        };
-        self.next_number += 1;
-        let number = r.number;
-        self.count(r);
-        Ok(number)
+        let slots = book(world, calendar, &ids, self.ask, &plan).map_err(|failed| refused(self.ask, failed))?;
+        Ok(self.reservation(table, world, calendar.today(), plan, slots, granted))
     }
 
-    /// A handle that no reservation has, even if a driver used a seed twice.
-    fn new_handle(&mut self) -> Handle {
-        loop {
-            let handle = self.draw.handle();
-            if !self.handles.contains_key(&handle) {
-                return handle;
-            }
+    /// Checks that no two parts whose windows meet have the same binding.
+    fn not_bound_twice(&self, table: &Reservations, n: usize, steps: &[RateStep]) -> Result<(), Refusal> {
+        let part = &self.ask.parts[n];
+        match part.binding.as_ref().zip(table.resources().find(&part.resource)) {
+            Some((binding, resource)) => free_to_bind(table, self.caller, n, (resource, binding), steps, None),
+            None => Ok(()),
         }
     }
 
-    fn parts<L: Ledger>(
+    fn reservation<L: Ledger>(
         &mut self,
+        table: &mut Reservations,
         ledger: &L,
-        ask: &BookingRequest,
+        today: Time,
         plan: Plan,
         slots: Vec<Vec<SlotKey>>,
         granted: Vec<Grant>,
-    ) -> Vec<Part> {
+    ) -> Reservation {
+        let ask = self.ask;
         let each = ask.parts.iter().zip(plan).zip(slots).zip(granted);
-        each.map(|(((part, steps), slots), grant)| Part {
-            resource: self.resources.place(&part.resource, ledger),
+        let part = |(((part, steps), slots), grant): (((&crate::PartAsk, _), _), _)| Part {
+            resource: table.name_resource(&part.resource, ledger),
             steps,
             slots,
             background: part.background,
             shape: part.shape,
             binding: part.binding.clone(),
-            grant: self.grants.place(grant),
-        })
-        .collect()
+            grant: table.name_grant(grant),
+        };
+        let parts = each.map(part).collect();
+        Reservation {
+            handle: table.new_handle(),
+            number: table.next_number(),
+            owner: table.name_owner(&self.caller.name),
+            label: ask.label.as_str().into(),
+            group: ask.group.as_str().into(),
+            members: ask.members.iter().map(|member| member.as_str().into()).collect(),
+            key: self.mark.take().map(Box::new),
+            created: today,
+            over: Time::ZERO,
+            version: 1,
+            state: if self.hold.is_some() { BookingState::Held } else { BookingState::Booked },
+            hold_until: self.hold.map_or(Time::ZERO, |hold| today.saturating_add(hold)),
+            parts,
+            busy: None,
+            look: Time::FOREVER,
+            unborn: true,
+        }
     }
+}
 
-    /// Books every step of every foreground part, or nothing.
-    fn book<L: Ledger>(
-        &self,
-        ledger: &mut L,
-        ids: &[(ResourceId, u32)],
-        ask: &BookingRequest,
-        plan: &Plan,
-    ) -> Result<Vec<Vec<SlotKey>>, Failed> {
-        let mut slots: Vec<Vec<SlotKey>> = alloc::vec![Vec::new(); plan.len()];
-        for (part, steps) in plan.iter().enumerate().filter(|(n, _)| ask.parts[*n].background.is_none()) {
-            let (id, packet) = ids[part];
-            for step in steps {
-                let window = self.clock.agents_window(step.window).unwrap_or(step.window);
-                match ledger.book(self.now, id, window, Demand { amount: step.amount, packet }) {
-                    Ok(slot) => slots[part].push(slot),
-                    Err(why) => {
-                        let taken = ids.iter().zip(slots);
-                        taken.for_each(|((id, _), slots)| {
-                            slots.into_iter().for_each(|slot| ledger.release(self.now, *id, slot));
-                        });
-                        return Err(Failed { part, step: *step, why });
-                    }
+/// Puts a new reservation into the table, to be written.
+fn announce<'a>(table: &mut Reservations, today: Time, mut r: Reservation, decided: Decided<'a>) -> Outcome<'a> {
+    let mut events = alloc::vec![EventKind::Created(r.state)];
+    if r.state == BookingState::Booked && r.is_open(today) {
+        r.state = BookingState::Active;
+        events.push(EventKind::Opened);
+    }
+    let (change, decided) = (Change::Create(r.number), decided.about(r.handle));
+    table.insert(r);
+    Outcome::Change(Proposal { next: None, change, events, decided })
+}
+
+/// Books every step of every foreground part, or nothing.
+fn book<L: Ledger>(
+    ledger: &mut L,
+    calendar: Calendar,
+    ids: &[(ResourceId, u32)],
+    ask: &BookingRequest,
+    plan: &Plan,
+) -> Result<Vec<Vec<SlotKey>>, Failed> {
+    let mut slots: Vec<Vec<SlotKey>> = alloc::vec![Vec::new(); plan.len()];
+    for (part, steps) in plan.iter().enumerate().filter(|(n, _)| ask.parts[*n].background.is_none()) {
+        let (id, packet) = ids[part];
+        for step in steps {
+            match slots::book(ledger, calendar, id, packet, step) {
+                Ok(slot) => slots[part].push(slot),
+                Err(why) => {
+                    let taken = ids.iter().zip(slots);
+                    taken.for_each(|((id, _), slots)| {
+                        slots.into_iter().for_each(|slot| ledger.release(calendar.now(), *id, slot));
+                    });
+                    return Err(Failed { part, step: *step, why });
                 }
             }
         }
-        Ok(slots)
     }
-
-    /// Writes the batch that creates it.
-    fn announce(&mut self, number: Number, id: CallId, decided: &mut Decided<'_>) {
-        let today = self.today();
-        let Some(mut r) = self.all.remove(&number) else { return };
-        let mut whats = alloc::vec![EventKind::Created(r.state)];
-        if r.state == BookingState::Booked && r.is_open(today) {
-            r.state = BookingState::Active;
-            whats.push(EventKind::Opened);
-        }
-        decided.handle = Some(r.handle);
-        r.busy = Some(self.write(&r, Written::Create(number), &whats, id, decided));
-        self.all.insert(number, r);
-    }
-
-    /// Checks that no two parts whose windows meet have the same binding.
-    pub(crate) fn not_bound_twice(
-        &self,
-        caller: &Caller,
-        n: usize,
-        part: &Wanted<'_>,
-        steps: &[RateStep],
-    ) -> Result<(), Refusal> {
-        let (Some(binding), Some(resource)) = (&part.ask.binding, self.resources.find(&part.ask.resource)) else {
-            return Ok(());
-        };
-        self.free_to_bind(caller, n, resource, binding, steps, None)
-    }
+    Ok(slots)
 }
 
 fn refused(ask: &BookingRequest, failed: Failed) -> Refusal {
@@ -257,15 +250,6 @@ fn refused(ask: &BookingRequest, failed: Failed) -> Refusal {
             return Refusal::meaningless(Some(part), alloc::string::ToString::to_string(&misuse));
         }
     })
-}
-
-pub(crate) fn sought<'a>(wanted: &'a [Wanted<'_>], plan: &'a Plan) -> Vec<Sought<'a>> {
-    let part = |(wanted, steps): (&'a Wanted<'_>, &'a Vec<RateStep>)| Sought {
-        resource: &wanted.ask.resource,
-        background: wanted.ask.background.is_some(),
-        steps,
-    };
-    wanted.iter().zip(plan).map(part).collect()
 }
 
 /// A binding as the caller stated it, without the start of a process or thread, which the machine adds.
@@ -329,5 +313,5 @@ fn request(ask: &BookingRequest, hold: Option<Span>) -> Vec<u8> {
     // Where there are none the bytes are as they were before there were members.
     ask.members.iter().for_each(|member| w.text(member));
     w.option(&hold, |w, hold| w.number(hold.as_nanos()));
-    w.bytes
+    w.into_bytes()
 }

@@ -278,7 +278,7 @@ impl Pair {
             let view = self.driver.broker.peek(self.handles[*k]).expect("it is kept");
             assert_eq!(view, known.state, "{known:?} at {}", self.now);
         }
-        let due: Vec<u64> = self.driver.broker.due().map(|due| due.amount).collect();
+        let due: Vec<u64> = self.driver.broker.due().map(|due| due.amount.count()).collect();
         let open = |known: &&Known| known.state == BookingState::Active;
         let most: usize = self.known.values().filter(open).map(|known| known.rows.len()).sum();
         assert!(due.len() <= most, "more is enforced than is open");

@@ -4,8 +4,8 @@ use crate::world::{Driver, at, window};
 use crate::{ask, create, flow, granted, part};
 use booking::io::{BookingChange, CallResult, EventKind, OrderAction};
 use booking::view::Enforced;
-use booking::{BookingRequest, BookingState, Call, Input, RefusalReason, When};
-use terms::book::{Background, ResourceKind};
+use booking::{BookingRequest, BookingState, Call, Input, PartAsk, RefusalReason, When};
+use terms::book::{Background, Binding, ResourceId, ResourceKind, Task};
 use terms::{Span, Time};
 
 const NET: &[(&str, u64)] = &[("net/eth1", 100), ("cpu", 2_000_000), ("licence/x", 2)];
@@ -232,10 +232,10 @@ fn background_takes_what_foreground_leaves() {
     assert_eq!(d.view("ann", first.handle).parts[0].now, 4);
     let last: Vec<_> = d.carried.iter().rev().take(2).map(|order| order.action.clone()).collect();
     assert!(
-        matches!(last[1], OrderAction::Change { amount: 4, .. }),
+        matches!(last[1], OrderAction::Change { amount, .. } if amount == ResourceKind::Network.amount(4)),
         "background makes way before foreground comes: {last:?}"
     );
-    assert!(matches!(last[0], OrderAction::Enable { amount: 36, .. }));
+    assert!(matches!(last[0], OrderAction::Enable { amount, .. } if amount == ResourceKind::Network.amount(36)));
     // A second one of three times the weight, with a floor: suspended until there is more.
     let second = granted(d.call("cat", create(bulk(10, 3))));
     assert_eq!(d.view("cat", second.handle).state, BookingState::Suspended);
@@ -341,4 +341,23 @@ fn a_long_history_comes_in_pages() {
         assert_eq!((sizes, all.len()), (vec![1_000, 251, 0], 1_251));
         assert!(all.is_sorted_by_key(|event| event.seq) && all[0].what.name() == "created");
     }
+}
+
+/// A resource goes: the same reservation's parts of other resources stay in the kernel as they are.
+#[test]
+fn a_resource_that_goes_leaves_other_parts_alone() {
+    let mut d = Driver::new(&[("net/eth1", 100), ("disk/sda", 800)]);
+    let mut both = ask("net/eth1", 60, window(0, 20));
+    both.parts[0].binding = Some(flow(1));
+    let binding = Some(Binding::Process(Task::numbered(7)));
+    both.parts.push(PartAsk { binding, ..part("disk/sda", 8) });
+    let handle = granted(d.call("ann", create(both))).handle;
+    assert_eq!((d.kernel.len(), d.carried.len()), (2, 2));
+    d.world.tables[0].1 = None;
+    d.kernel.remove(&(handle, 0));
+    d.tell(Input::Resource(ResourceId(0)));
+    assert_eq!(d.carried.len(), 2, "no order: the disk's part is in force already");
+    d.until(30);
+    assert!(d.kernel.is_empty());
+    d.check();
 }

@@ -59,7 +59,7 @@ impl Tables {
     /// What is counted: every slot, whatever its number.
     pub fn counted(&self) -> Vec<Vec<(Window, Rate)>> {
         let of = |table: &SlotTable| {
-            let mut slots: Vec<_> = table.slots().map(|(_, slot)| (slot.window, slot.rate)).collect();
+            let mut slots: Vec<_> = table.slots().map(|(_, slot)| (slot.window, slot.amount)).collect();
             slots.sort_unstable();
             slots
         };
@@ -69,7 +69,7 @@ impl Tables {
 
 fn no(denied: Denied) -> NoRoom {
     match denied {
-        Denied::Capacity { free, .. } => NoRoom::Full { free: free.as_bps() },
+        Denied::Capacity { free, .. } | Denied::Pool { free, .. } => NoRoom::Full { free: free.as_bps() },
         Denied::Limit { limit, .. } => NoRoom::Limit { limit },
         Denied::Misuse(misuse) => NoRoom::Meaningless(misuse),
     }
@@ -297,11 +297,11 @@ impl Driver {
             let place = (order.handle, order.part);
             match order.action.clone() {
                 OrderAction::Enable { binding, amount } => {
-                    let had = self.kernel.insert(place, (binding, amount));
+                    let had = self.kernel.insert(place, (binding, amount.count()));
                     assert_eq!(had, None, "enabled twice");
                 }
                 OrderAction::Change { binding, amount } => {
-                    let had = self.kernel.insert(place, (binding.clone(), amount));
+                    let had = self.kernel.insert(place, (binding.clone(), amount.count()));
                     assert_eq!(had.map(|had| had.0), Some(binding), "changed what is not there");
                 }
                 OrderAction::Disable { binding } => {

@@ -158,7 +158,7 @@ impl Net {
     /// An interface of so many Mbit/s, one of which is kept back.
     pub fn open(&mut self, n: usize, oif: u32, mbit: u64) {
         let rate = Rate::from_mbps(mbit);
-        let spec = LinkSpec { rate, overhead: 14, mtu: 1_500 };
+        let spec = LinkSpec { rate, overhead: 14, mtu: 1_500, scheduler: traffic::scheduler::SchedulerKind::Htb };
         let kept_back = Rate::from_mbps(1);
         let link = Reservable { spec, signalled_share: rate, kept_back, assumed_holding: None, guaranteed: None };
         let state = InterfaceState {

@@ -1,0 +1,175 @@
+//! An interface whose link takes reservations: its ledger, its classes, and its reservations.
+
+use crate::classes::{self, Premium, ReservedLoad};
+use crate::core::SetApart;
+use crate::displace::Ranks;
+use crate::granted::Granted;
+use crate::held::{Held, Place};
+use crate::io::Reservable;
+use crate::plane::Shadow;
+use admit::{Limits, LinkTerms, SlotId};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use terms::ports::RHandle;
+use terms::{FlowSpec, IfIndex, Rate, Refused, Time, Window};
+use traffic::plan::{ClassId, ClassSpec};
+
+/// Each guaranteed flow has its own class while ids last: 16 bits, as in the kernel, which reserves the last.
+const LAST_OWN: u16 = u16::MAX - 1;
+const OWN_CLASSES: usize = (LAST_OWN - ClassId::FIRST_OWN.0) as usize + 1;
+
+/// An interface with a link.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) terms: Reservable,
+    pub(crate) ledger: admit::LinkLedger,
+    pub(crate) load: ReservedLoad,
+    pub(crate) premium: Premium,
+    /// The grant that the fast path divides.
+    pub(crate) granted: Option<Granted>,
+    /// The slot for the background's rate, if that is promised.
+    pub(crate) lent: Option<SlotId>,
+    /// The configured guarantees of the code point classes.
+    pub(crate) apart: SetApart,
+    /// The reservation of each own class.
+    pub(crate) own: BTreeMap<ClassId, RHandle>,
+    /// The start of the search for a free id; an id rests as long as possible before it is used again.
+    next_own: u16,
+    /// The reservations in the order of displacement.
+    pub(crate) ranks: Ranks,
+    /// The place of each slot's reservation, by the index of the slot.
+    by_slot: Vec<Place>,
+}
+
+/// The place for a slot without a reservation: a booking's.
+const NOBODY: Place = Place::MAX;
+
+impl Link {
+    /// The load of the premium classes: the booked and the configured one.
+    pub(crate) fn served(&self) -> Premium {
+        let apart = self.apart.served;
+        Premium {
+            foreground: self.premium.foreground.with(apart.foreground),
+            background: self.premium.background.with(apart.background),
+        }
+    }
+
+    /// Counts the configured guarantees even if they do not fit beside other slots. The ledger then reports
+    /// the shortfall.
+    pub(crate) fn set_apart(&mut self, now: Time, served: Premium) {
+        self.ledger.expire(now);
+        if let Some(slot) = self.apart.slot.take() {
+            // It never ends by itself.
+            let _ = self.ledger.release(now, slot);
+        }
+        let rate = served.foreground.rate.saturating_add(served.background.rate);
+        let slot = Window::open(now).ok().filter(|_| rate > Rate::ZERO);
+        let slot = slot.and_then(|ever| self.ledger.table_mut().adopt_booked(ever, rate).ok());
+        self.apart = SetApart { served, slot };
+    }
+
+    pub(crate) fn new(oif: IfIndex, terms: Reservable) -> Link {
+        Link {
+            terms,
+            ledger: admit::LinkLedger::new(oif, Link::ledger_terms(&terms), Limits::default()),
+            load: ReservedLoad::default(),
+            premium: Premium::default(),
+            granted: None,
+            lent: None,
+            apart: SetApart::default(),
+            own: BTreeMap::new(),
+            next_own: ClassId::FIRST_OWN.0,
+            ranks: Ranks::default(),
+            by_slot: Vec::new(),
+        }
+    }
+
+    pub(crate) fn ledger_terms(terms: &Reservable) -> LinkTerms {
+        LinkTerms {
+            rate: terms.spec.rate,
+            kept_back: classes::kept_back(terms),
+            signalled_share: terms.signalled_share,
+            assumed_holding: terms.assumed_holding,
+        }
+    }
+
+    /// The most that reservations can hold together.
+    pub(crate) fn reservable(&self) -> Rate {
+        let for_sale = self.terms.spec.rate.saturating_sub(classes::kept_back(&self.terms));
+        for_sale.min(self.terms.signalled_share)
+    }
+
+    /// The classes that every interface has or may have, in order, for this load, after what the plane has
+    /// (`told`).
+    pub(crate) fn base(&self, load: &ReservedLoad, told: Option<&Shadow>) -> [(ClassId, Option<ClassSpec>); 5] {
+        let (spec, premium) = (&self.terms.spec, &self.served());
+        let has = told.and_then(|told| told.classes.get(&ClassId::CONTROLLED_LOAD));
+        let shared = classes::controlled_load(spec, load, premium, has);
+        [
+            (ClassId::BEST_EFFORT, Some(classes::best_effort(spec, load, premium, classes::guaranteed(&shared)))),
+            (ClassId::CONTROL, Some(classes::control(spec))),
+            (ClassId::CONTROLLED_LOAD, Some(shared)),
+            (ClassId::PREMIUM, classes::premium(spec, load, premium)),
+            (ClassId::BACKGROUND, classes::background(spec, load, premium)),
+        ]
+    }
+
+    pub(crate) fn own_class(&self, held: &Held) -> ClassSpec {
+        classes::own(&self.terms.spec, &held.charged(), held.admitted)
+    }
+
+    /// The class for a flowspec: the shared one, the present one (`keep`), or the next free one. An id is
+    /// free only if neither a reservation nor the plane has it.
+    pub(crate) fn class_for(
+        &self,
+        flowspec: &FlowSpec,
+        keep: Option<ClassId>,
+        told: Option<&Shadow>,
+    ) -> Result<ClassId, Refused> {
+        if let FlowSpec::ControlledLoad(_) = flowspec {
+            return Ok(ClassId::CONTROLLED_LOAD);
+        }
+        if let Some(class) = keep.filter(|&class| class >= ClassId::FIRST_OWN) {
+            return Ok(class);
+        }
+        let from = self.next_own.max(ClassId::FIRST_OWN.0);
+        let is_free = |id: &ClassId| !self.own.contains_key(id) && !told.is_some_and(|t| t.classes.contains_key(id));
+        let ids = (from..=LAST_OWN).chain(ClassId::FIRST_OWN.0..from);
+        let full = Refused::Limit { what: "classes of an interface", limit: OWN_CLASSES };
+        ids.map(ClassId).find(is_free).ok_or(full)
+    }
+
+    /// Counts a reservation at this place.
+    pub(crate) fn count(&mut self, held: &mut Held, handle: RHandle, place: Place) {
+        self.load = self.load.plus(&held.charged(), held.admitted, &self.terms.spec);
+        if held.class >= ClassId::FIRST_OWN && self.own.insert(held.class, handle).is_none() {
+            self.next_own = held.class.0 + 1;
+        }
+        held.rank = self.ranks.add(held.priority.defending, held.admitted, place);
+        let slot = slot_place(held.slot);
+        if self.by_slot.len() <= slot {
+            self.by_slot.resize(slot + 1, NOBODY);
+        }
+        self.by_slot[slot] = place;
+    }
+
+    /// Removes a reservation from the counts. Returns the place that has its rank now, if there is one.
+    pub(crate) fn uncount(&mut self, held: &Held) -> Option<Place> {
+        self.load = self.load.minus(&held.charged(), held.admitted, &self.terms.spec);
+        self.own.remove(&held.class);
+        if let Some(whose) = self.by_slot.get_mut(slot_place(held.slot)) {
+            *whose = NOBODY;
+        }
+        self.ranks.remove(held.priority.defending, held.admitted, held.rank)
+    }
+
+    /// The place of the reservation with this slot.
+    pub(crate) fn whose(&self, slot: SlotId) -> Option<Place> {
+        self.by_slot.get(slot_place(slot)).copied().filter(|&place| place != NOBODY)
+    }
+}
+
+/// The index of a slot in its table; see [`SlotId::as_u64`].
+fn slot_place(slot: SlotId) -> usize {
+    slot.as_u64() as u32 as usize
+}

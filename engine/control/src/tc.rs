@@ -1,0 +1,435 @@
+//! Traffic control (RFC 2205 section 3.11.2): admits in the ledger, keeps the reservations, changes the plan.
+//!
+//! `add` and `modify` admit at once, or change nothing; the plane's result comes back as
+//! [`ControlOutput::Installed`]. Each reservation is one open slot of its interface's ledger, opened only here,
+//! however many senders share it (RFC 2205 section 1.3): they share the slot, the class and one bucket in the plane.
+
+use crate::classes::{self, Premium};
+use crate::edges::{Edges, PartId};
+use crate::held::{Flows, Held, MOST, Reservations, place};
+use crate::io::{Event, PlanId};
+use crate::link::Link;
+use crate::order::Want;
+use crate::plane::{MOST_FLOWS, Plane};
+use crate::resources::ResourceRegistry;
+use crate::search::Search;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use terms::ports::{Preemption, RHandle, TcRequest, TrafficControl};
+use terms::{Adspec, Fault, FlowKey, FlowSpec, HopExport, IfIndex, Rate, Refused, Style, Time};
+use traffic::plan::{BucketId, BucketSpec, FlowSpecEntry, LinkSpec, PlanOp};
+use traffic::shapes::MOST_SHAPES;
+
+/// The most senders that share one reservation.
+pub const MOST_FILTERS: usize = 4_096;
+
+/// Traffic control of one node.
+#[derive(Debug, Default)]
+pub struct Tc {
+    pub(crate) links: BTreeMap<IfIndex, Link>,
+    pub(crate) held: Reservations,
+    /// The load of the premium classes, even for interfaces that are not there.
+    pub(crate) premium: BTreeMap<IfIndex, Premium>,
+    /// Adopted reservations, and adopted flows that were not requested again, by the end of their lifetime.
+    pub(crate) deadlines: BTreeSet<(Time, RHandle)>,
+    /// The other flows of adopted reservations that were requested again for only some of their flows, and
+    /// the end of their lifetime. Their senders' Paths come one after another.
+    pub(crate) lingering: BTreeMap<RHandle, (Time, Vec<FlowKey>)>,
+    pub(crate) plane: Plane,
+    /// The searches for what made a batch fail.
+    pub(crate) searches: BTreeMap<IfIndex, Search>,
+    pub(crate) edges: Edges,
+    /// The bookable resources.
+    pub(crate) resources: ResourceRegistry,
+    said: VecDeque<ControlOutput>,
+    pub(crate) last_bucket: u64,
+    /// The last batch's memory, reused for the next.
+    pub(crate) scratch: Want,
+}
+
+/// An output of traffic control.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ControlOutput {
+    /// A batch of plan operations to carry out.
+    Plan(PlanId, Vec<PlanOp>),
+    /// An event.
+    Event(Event),
+    /// The result of an installation, for RSVP; one for each `add` and `modify`, unless the reservation is gone.
+    Installed(RHandle, Result<(), Fault>),
+    /// Tells RSVP that a reservation was displaced: by a request of that priority, or (`None`) by a booking.
+    /// Its handle is no longer valid.
+    Displaced(RHandle, Option<Preemption>),
+    /// The result of an order for a premium flow; one for each [`Tc::set_part`].
+    Enforced(PartId, Result<(), Fault>),
+    /// Trust the marks of packets from exactly these interfaces; answer with [`Tc::trusted`].
+    Trust(BTreeSet<IfIndex>),
+}
+
+impl TrafficControl for Tc {
+    fn add(&mut self, now: Time, request: &TcRequest<'_>) -> Result<RHandle, Refused> {
+        let flows = self.check(request)?;
+        self.read_ledger(now, request.oif);
+        let mut adopted = self.holders(request.oif, &flows, None)?;
+        let handle = if adopted.is_empty() {
+            let handle = self.open(now, flows, request)?;
+            self.sync_reservation(handle);
+            handle
+        } else {
+            let handle = adopted.remove(0);
+            self.take_over(now, handle, request, flows)?;
+            handle
+        };
+        adopted.into_iter().for_each(|adopted| self.drop_reservation(now, adopted));
+        self.read_ledger(now, request.oif);
+        Ok(handle)
+    }
+
+    fn modify(&mut self, now: Time, handle: RHandle, request: &TcRequest<'_>) -> Result<(), Refused> {
+        let flows = self.check(request)?;
+        self.read_ledger(now, request.oif);
+        let same = |held: &Held| held.oif == request.oif && held.session == request.session;
+        if !self.held.get(handle).is_some_and(same) {
+            return Err(Refused::NotReservable { interface: request.oif });
+        }
+        let adopted = self.holders(request.oif, &flows, Some(handle))?;
+        self.change(now, handle, request, flows)?;
+        adopted.into_iter().for_each(|adopted| self.drop_reservation(now, adopted));
+        self.read_ledger(now, request.oif);
+        Ok(())
+    }
+
+    fn remove(&mut self, now: Time, handle: RHandle) {
+        self.drop_reservation(now, handle);
+    }
+
+    fn offers(&self, _: Time, oif: IfIndex, min_packet: u32) -> Rate {
+        let Some(link) = self.links.get(&oif) else { return Rate::ZERO };
+        // No packet is shorter than an IP header.
+        let (m, overhead) = (u64::from(min_packet.max(20)), u64::from(link.terms.spec.overhead));
+        link.ledger.free_then().share(m, m + overhead)
+    }
+
+    fn set_up_rate(&self, oif: IfIndex) -> Option<Rate> {
+        // The class of signalling is the first to borrow, so a quarter of the link is there as a rule.
+        Some(self.links.get(&oif)?.terms.spec.rate.share(1, 4))
+    }
+
+    fn advertise(&self, _: Time, oif: IfIndex, arriving: &Adspec) -> Adspec {
+        let Some(link) = self.links.get(&oif) else {
+            return Adspec { break_bit: true, ..*arriving };
+        };
+        arriving.through(&HopExport {
+            bandwidth: link.ledger.free_then(),
+            mtu: link.terms.spec.mtu,
+            latency: None,
+            guaranteed: link.terms.guaranteed,
+        })
+    }
+}
+
+impl Tc {
+    /// Traffic control with tables keyed by `key`, so that a stranger cannot choose flows that collide.
+    pub fn new(key: [u64; 2]) -> Tc {
+        Tc { plane: Plane::new(key), ..Tc::default() }
+    }
+
+    /// The next output, until `None`. Batches are drawn by [`Tc::end_turn`], and only then said.
+    pub fn poll(&mut self) -> Option<ControlOutput> {
+        self.said.pop_front()
+    }
+
+    /// Says that the resource of an interface has come, gone or changed. Under another name it is another resource,
+    /// so its premium begins empty.
+    pub(crate) fn name_resource(&mut self, oif: IfIndex, name: Option<&str>, changed: bool) {
+        let before = self.resources.of(oif);
+        let event = self.resources.link(oif, name);
+        if self.resources.of(oif) != before
+            && let Some(link) = self.links.get_mut(&oif)
+        {
+            link.ledger.set_premium(None);
+            link.ledger.set_premium(self.resources.terms(oif).share);
+        }
+        if let Some(event) = event.filter(|_| changed) {
+            self.say(ControlOutput::Event(event));
+        }
+    }
+
+    /// True if there is an output to poll.
+    pub(crate) fn has_said(&self) -> bool {
+        !self.said.is_empty()
+    }
+
+    pub(crate) fn say(&mut self, said: ControlOutput) {
+        self.said.push_back(said);
+    }
+
+    /// Makes the refusals that do not need the ledger.
+    fn check(&self, request: &TcRequest<'_>) -> Result<Flows, Refused> {
+        let interface = request.oif;
+        let link = self.links.get(&interface).ok_or(Refused::NotReservable { interface })?;
+        let flows = flows_of(request)?;
+        if let Some(shadow) = self.plane.link(interface) {
+            if !shadow.has_room(flows.as_slice().len()) {
+                return Err(Refused::Limit { what: "flows of an interface", limit: MOST_FLOWS });
+            }
+            if !shadow.has_room_for_shape(&flows.first()) {
+                let what = "lengths of prefixes, with ports and without, on an interface";
+                return Err(Refused::Limit { what, limit: MOST_SHAPES });
+            }
+        }
+        let (asked, mtu) = (request.flowspec.tspec().M, link.terms.spec.mtu);
+        if asked > mtu {
+            return Err(Refused::Mtu { interface, asked, mtu });
+        }
+        match request.flowspec {
+            FlowSpec::Guaranteed(..) if link.terms.guaranteed.is_none() => Err(Refused::NoDelayBound { interface }),
+            _ => Ok(flows),
+        }
+    }
+
+    /// The adopted reservations, other than `but`, with any of these flows. Reservations that were requested
+    /// in this run keep their flows.
+    fn holders(&self, oif: IfIndex, flows: &Flows, but: Option<RHandle>) -> Result<Vec<RHandle>, Refused> {
+        let mut adopted = Vec::new();
+        let Some(shadow) = self.plane.link(oif) else { return Ok(adopted) };
+        for place in flows.as_slice().iter().filter_map(|flow| shadow.whose(flow)) {
+            let Some((handle, held)) = self.held.at(place).filter(|(handle, _)| Some(*handle) != but) else { continue };
+            if held.adopted_until.is_none() {
+                return Err(Refused::Limit { what: "reservations of one flow on an interface", limit: 1 });
+            }
+            if !adopted.contains(&handle) {
+                adopted.push(handle);
+            }
+        }
+        Ok(adopted)
+    }
+
+    /// Opens a slot and records the reservation; the plane is not updated yet.
+    fn open(&mut self, now: Time, flows: Flows, request: &TcRequest<'_>) -> Result<RHandle, Refused> {
+        let interface = request.oif;
+        if self.held.len() >= MOST {
+            return Err(Refused::Limit { what: "reservations of a node", limit: MOST });
+        }
+        let link = self.links.get(&interface).ok_or(Refused::NotReservable { interface })?;
+        let class = link.class_for(&request.flowspec, None, self.plane.link(interface))?;
+        let admitted = classes::demand(&link.terms.spec, &classes::charged(&request.session, &request.flowspec));
+        let bucket = policer(&link.terms.spec, request);
+        let slot = self.slot_for(now, request, admitted, None)?;
+        let shared = (request.style == Style::Se).then(|| self.next_bucket());
+        let flow = flows.first();
+        let handle = self.hold(Held {
+            oif: interface,
+            session: request.session,
+            flows,
+            shared,
+            flowspec: request.flowspec,
+            sender_tspec: request.path_te,
+            lifetime: request.lifetime,
+            admitted,
+            slot,
+            class,
+            bucket,
+            priority: request.priority.unwrap_or_default(),
+            rank: 0,
+            adopted_until: None,
+            pending: 0,
+        });
+        self.say(ControlOutput::Event(Event::Admitted { oif: interface, flow, rate: admitted }));
+        Ok(handle)
+    }
+
+    /// A new bucket number.
+    fn next_bucket(&mut self) -> BucketId {
+        self.last_bucket += 1;
+        BucketId(self.last_bucket)
+    }
+
+    /// Records a reservation whose slot is open.
+    pub(crate) fn hold(&mut self, held: Held) -> RHandle {
+        let oif = held.oif;
+        let handle = self.held.insert(held);
+        self.count(handle);
+        let Some(held) = self.held.get(handle) else { return handle };
+        let shadow = self.plane.link_mut(oif);
+        held.flows.as_slice().iter().for_each(|flow| shadow.give(*flow, place(handle)));
+        handle
+    }
+
+    /// Counts a reservation in its link's sums.
+    pub(crate) fn count(&mut self, handle: RHandle) {
+        let Some(held) = self.held.get_mut(handle) else { return };
+        if let Some(link) = self.links.get_mut(&held.oif) {
+            link.count(held, handle, place(handle));
+        }
+    }
+
+    /// Removes a reservation from its link's sums.
+    pub(crate) fn uncount(&mut self, handle: RHandle) {
+        let Some(held) = self.held.get(handle) else { return };
+        let Some(link) = self.links.get_mut(&held.oif) else { return };
+        let (rank, moved) = (held.rank, link.uncount(held));
+        if let Some(moved) = moved.and_then(|place| self.held.at_mut(place)) {
+            moved.rank = rank;
+        }
+    }
+
+    /// Passes an adopted reservation to a new request: it takes over the slot, so nothing counts twice and equal
+    /// parts stay installed untouched. Other senders of the reservation are kept for the rest of their lifetime.
+    fn take_over(&mut self, now: Time, handle: RHandle, request: &TcRequest<'_>, flows: Flows) -> Result<(), Refused> {
+        let Some(held) = self.held.get(handle) else { return Ok(()) };
+        let until = held.adopted_until.unwrap_or(now);
+        if request.style == Style::Se {
+            let unnamed = held.flows.as_slice().iter().filter(|flow| !flows.contains(flow)).copied();
+            let unnamed: Vec<FlowKey> = unnamed.collect();
+            if !unnamed.is_empty() {
+                self.lingering.insert(handle, (until, unnamed));
+            }
+        }
+        let changed = self.change(now, handle, request, flows);
+        if changed.is_err() {
+            self.lingering.remove(&handle);
+            return changed;
+        }
+        if !self.lingering.contains_key(&handle) {
+            self.deadlines.remove(&(until, handle));
+        }
+        if let Some(held) = self.held.get_mut(handle) {
+            held.adopted_until = None;
+        }
+        Ok(())
+    }
+
+    /// Changes slot and reservation, or refuses and changes nothing.
+    fn change(&mut self, now: Time, handle: RHandle, request: &TcRequest<'_>, asked: Flows) -> Result<(), Refused> {
+        let interface = request.oif;
+        let gone = Refused::NotReservable { interface };
+        let (link, old) = self.links.get(&interface).zip(self.held.get(handle)).ok_or(gone)?;
+        let class = link.class_for(&request.flowspec, Some(old.class), self.plane.link(interface))?;
+        let admitted = classes::demand(&link.terms.spec, &classes::charged(&request.session, &request.flowspec));
+        let bucket = policer(&link.terms.spec, request);
+        let (before, slot, old_shared) = (old.entry(), old.slot, old.shared);
+        if admitted != old.admitted {
+            self.slot_for(now, request, admitted, Some((handle, slot)))?;
+            let flow = asked.first();
+            self.say(ControlOutput::Event(Event::Admitted { oif: interface, flow, rate: admitted }));
+        }
+        let flows = self.with_lingering(handle, asked);
+        let shared = (request.style == Style::Se).then(|| old_shared.unwrap_or_else(|| self.next_bucket()));
+        self.uncount(handle);
+        if class != before.class {
+            self.links.get_mut(&interface).map(|link| link.own.remove(&before.class));
+        }
+        let Some(held) = self.held.get_mut(handle) else { return Err(gone) };
+        let had = core::mem::replace(&mut held.flows, flows);
+        held.shared = shared;
+        held.flowspec = request.flowspec;
+        held.sender_tspec = request.path_te;
+        held.lifetime = request.lifetime;
+        held.admitted = admitted;
+        held.class = class;
+        held.bucket = bucket;
+        held.priority = request.priority.unwrap_or_default();
+        self.count(handle);
+        self.note_flows(handle, &had, &before);
+        self.sync(interface, &[before.class, class], Some(handle));
+        Ok(())
+    }
+
+    /// Records the differences of a reservation that had these flows, each with this entry.
+    pub(crate) fn note_flows(&mut self, handle: RHandle, had: &Flows, before: &FlowSpecEntry) {
+        let Some(held) = self.held.get(handle) else { return };
+        let changed = held.entry() != *before;
+        let shadow = self.plane.link_mut(held.oif);
+        for flow in had.as_slice() {
+            if !held.flows.contains(flow) {
+                shadow.differs(flow, before, Some(place(handle)));
+            } else if changed {
+                shadow.differs(flow, before, None);
+            }
+        }
+        for flow in held.flows.as_slice().iter().filter(|flow| !had.contains(flow)) {
+            if let Some((_, other)) = shadow.whose(flow).and_then(|whose| self.held.at(whose)) {
+                shadow.differs(flow, &other.entry(), None);
+            }
+            shadow.give(*flow, place(handle));
+        }
+    }
+
+    /// The requested flows, and those of an earlier run that wait for a new request.
+    fn with_lingering(&mut self, handle: RHandle, asked: Flows) -> Flows {
+        let Some((until, unnamed)) = self.lingering.get_mut(&handle) else { return asked };
+        unnamed.retain(|flow| !asked.contains(flow));
+        if unnamed.is_empty() {
+            let until = *until;
+            self.lingering.remove(&handle);
+            self.deadlines.remove(&(until, handle));
+            return asked;
+        }
+        let mut all = [asked.as_slice(), unnamed].concat();
+        all.sort_unstable();
+        Flows::Several(all)
+    }
+
+    /// Releases a reservation and updates the plane.
+    pub(crate) fn drop_reservation(&mut self, now: Time, handle: RHandle) {
+        if let Some(held) = self.close(now, handle) {
+            self.sync(held.oif, &[held.class], None);
+            self.read_ledger(now, held.oif);
+        }
+    }
+
+    /// Releases the slot and forgets the reservation; the plane is not updated yet.
+    pub(crate) fn close(&mut self, now: Time, handle: RHandle) -> Option<Held> {
+        let held = self.forget(handle)?;
+        if let Some(link) = self.links.get_mut(&held.oif) {
+            // If a booking has displaced it at this very instant, there is nothing left to release.
+            let _ = link.ledger.release(now, held.slot);
+        }
+        Some(held)
+    }
+
+    /// Forgets a reservation whose slot has ended, or will at once.
+    pub(crate) fn forget(&mut self, handle: RHandle) -> Option<Held> {
+        self.uncount(handle);
+        let held = self.held.remove(handle)?;
+        let entry = held.entry();
+        let shadow = self.plane.link_mut(held.oif);
+        held.flows.as_slice().iter().for_each(|flow| shadow.differs(flow, &entry, Some(place(handle))));
+        let lingered = self.lingering.remove(&handle).map(|(until, _)| until);
+        if let Some(until) = held.adopted_until.or(lingered) {
+            self.deadlines.remove(&(until, handle));
+        }
+        if let Some(link) = self.links.get_mut(&held.oif) {
+            link.own.remove(&held.class);
+        }
+        let flow = held.flows.first();
+        self.say(ControlOutput::Event(Event::Released { oif: held.oif, flow, rate: held.admitted }));
+        Some(held)
+    }
+}
+
+/// The flows that a request is for.
+fn flows_of(request: &TcRequest<'_>) -> Result<Flows, Refused> {
+    let too_many = |limit| Refused::Limit { what: "filter specs of one reservation", limit };
+    match (request.style, request.filters) {
+        (Style::Ff, [filter]) => {
+            Ok(Flows::One(FlowKey { wild: request.wild, ..FlowKey::of(&request.session, filter) }))
+        }
+        (Style::Ff, _) => Err(too_many(1)),
+        (Style::Wf, []) => Ok(Flows::One(FlowKey::of_any_sender(&request.session))),
+        (Style::Wf, _) => Err(too_many(0)),
+        (Style::Se, filters) if filters.is_empty() || filters.len() > MOST_FILTERS => Err(too_many(MOST_FILTERS)),
+        (Style::Se, filters) => {
+            let mut flows: Vec<FlowKey> = filters.iter().map(|filter| FlowKey::of(&request.session, filter)).collect();
+            flows.sort_unstable();
+            flows.dedup();
+            Ok(Flows::Several(flows))
+        }
+    }
+}
+
+fn policer(link: &LinkSpec, request: &TcRequest<'_>) -> BucketSpec {
+    let charged = classes::charged(&request.session, &request.flowspec);
+    let tspec = charged.tspec();
+    if request.police.entry { classes::bucket(tspec) } else { classes::inner_bucket(link, tspec) }
+}

@@ -1,0 +1,112 @@
+//! The bookings of a node: what they and traffic control say, and who hears it.
+
+use super::Node;
+use crate::io::{ControlEvent, Event, Output};
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::{String, ToString};
+use booking::io::{Order, OrderAction};
+use control::edges::PremiumFlow;
+use control::tc::ControlOutput;
+use rsvp::io as protocol;
+use terms::book::{Binding, ResourceKind};
+use terms::ports::book::{BindQuestion, PolicyDecision, Question};
+use terms::ports::{PolicyPort, Route};
+use terms::probe::ProbeObserver;
+
+/// The policy of a node that takes no bookings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NoPolicy;
+
+impl PolicyPort for NoPolicy {
+    fn decide(&self, _: &Question<'_>) -> PolicyDecision {
+        PolicyDecision { rule: "default".into(), denied: Some("this node takes no bookings".into()) }
+    }
+
+    fn may_bind(&self, _: &BindQuestion<'_>) -> PolicyDecision {
+        PolicyDecision { rule: "default".into(), denied: Some("this node takes no bookings".into()) }
+    }
+}
+
+/// An input that follows from an output.
+pub(super) enum News {
+    Protocol(protocol::Input<'static>),
+    Booking(booking::Input),
+}
+
+impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
+    pub(super) fn control_said(&mut self, said: ControlOutput, news: &mut VecDeque<News>) {
+        match said {
+            ControlOutput::Plan(id, ops) => self.out.push_back(Output::Plan { id, ops }),
+            ControlOutput::Installed(handle, result) => {
+                news.push_back(News::Protocol(protocol::Input::Installed { handle, result }));
+            }
+            ControlOutput::Displaced(handle, by) => {
+                news.push_back(News::Protocol(protocol::Input::Displaced { handle, by }));
+            }
+            ControlOutput::Enforced(part, result) => {
+                let result = result.map_err(|fault| fault.to_string());
+                let order = self.orders.remove(&part);
+                news.extend(order.map(|id| News::Booking(booking::Input::Enforced { id, result })));
+            }
+            ControlOutput::Trust(interfaces) => self.out.push_back(Output::Trust(interfaces)),
+            ControlOutput::Event(ControlEvent::Resource { resource }) => {
+                news.push_back(News::Booking(booking::Input::Resource(resource)));
+            }
+            ControlOutput::Event(event) => {
+                news.extend(self.adopted(&event).map(News::Protocol));
+                news.extend(self.of_bookings(&event).map(News::Booking));
+                self.out.push_back(Output::Event(Event::Control(event)));
+            }
+        }
+    }
+
+    pub(super) fn bookings_said(&mut self, output: booking::Output, news: &mut VecDeque<News>) {
+        match output {
+            booking::Output::Append(batch) => self.out.push_back(Output::Append(batch)),
+            booking::Output::Reply { id, reply } => self.out.push_back(Output::Reply { id, reply }),
+            booking::Output::Event(event) => self.out.push_back(Output::Event(Event::Booking(event))),
+            booking::Output::Corrupt { table, key, what } => self.out.push_back(Output::Corrupt { table, key, what }),
+            booking::Output::Enforce(order) if ResourceKind::of(&order.resource) == ResourceKind::Network => {
+                let (id, part) = (order.id, (order.handle, order.part));
+                match self.premium_flow(&order) {
+                    Ok(flow) => {
+                        self.orders.insert(part, id);
+                        self.world.tc.set_part(part, flow);
+                    }
+                    Err(why) => news.push_back(News::Booking(booking::Input::Enforced { id, result: Err(why) })),
+                }
+            }
+            booking::Output::Enforce(order) => self.out.push_back(Output::Order(order)),
+        }
+    }
+
+    /// The flow that an order wants in the plane; `None`: none any more.
+    fn premium_flow(&mut self, order: &Order) -> Result<Option<PremiumFlow>, String> {
+        let (binding, amount) = match &order.action {
+            OrderAction::Enable { binding, amount } | OrderAction::Change { binding, amount } => (binding, *amount),
+            OrderAction::Disable { .. } => return Ok(None),
+        };
+        let Some(Binding::Flow(flow)) = binding else {
+            return Err(format!("{} is for packets: bind it to a flow", order.resource));
+        };
+        let name = order.resource.strip_prefix("net/").unwrap_or(&order.resource);
+        let found = self.interfaces.values().find(|state| state.name == name);
+        let oif = found.map(|state| state.index).ok_or_else(|| format!("there is no interface {name}"))?;
+        let (rate, route) = (amount.network_rate().map_err(|wrong| wrong.to_string())?, &mut self.world.route);
+        Ok(Some(PremiumFlow::booked(route, oif, flow, rate, order.shape, order.background)))
+    }
+
+    /// Tells background flows that a signalled reservation has changed their room.
+    fn of_bookings(&self, event: &ControlEvent) -> Option<booking::Input> {
+        let oif = match event {
+            ControlEvent::Admitted { oif, .. }
+            | ControlEvent::Released { oif, .. }
+            | ControlEvent::Adopted { oif, .. }
+            | ControlEvent::Displaced { oif, .. } => *oif,
+            _ => return None,
+        };
+        let resource = self.world.tc.resource_of(oif).filter(|resource| self.bookings.has_background(*resource));
+        resource.map(booking::Input::Resource)
+    }
+}
