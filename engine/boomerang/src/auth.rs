@@ -8,14 +8,13 @@
 //!
 //! Its limits: a node that has the key is believed, and nothing is encrypted.
 
-use crate::engine::Boomerang;
-use crate::transit::Work;
+use crate::replay::Replays;
+use crate::work::Work;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
-use terms::probe::ProbeObserver;
 use wire::boomerang::{self, AuthOption, Opt, Places};
 
 /// A key for AUTH.
@@ -65,6 +64,11 @@ impl Keys {
 
     fn get(&self, id: u32) -> Option<&Hmac<Sha256>> {
         self.0.iter().find(|(other, _)| *other == id).map(|(_, mac)| &**mac)
+    }
+
+    /// True if there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     pub fn has(&self, id: u32) -> bool {
@@ -152,11 +156,31 @@ pub(crate) fn auth_of(message: &boomerang::BoomerangMessage<'_>) -> Option<AuthO
     message.options().find_map(|(_, option)| if let Opt::Auth(auth) = option { Some(auth) } else { None })
 }
 
-impl<P: ProbeObserver> Boomerang<P> {
+/// The proof of messages: keys, and the sequence numbers that were used.
+#[derive(Debug)]
+pub(crate) struct Proof {
+    keys: Keys,
+    replays: Replays,
+}
+
+impl Proof {
+    pub fn new(keys: &[AuthKey]) -> Proof {
+        Proof { keys: Keys::new(keys), replays: Replays::default() }
+    }
+
+    /// Other keys from now on. Sequence numbers that were used stay used.
+    pub fn set_keys(&mut self, keys: &[AuthKey]) {
+        self.keys = Keys::new(keys);
+    }
+
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
     /// Checks the AUTH option of a message. Each sequence number is accepted once.
-    pub(crate) fn standing(&mut self, probe: &boomerang::ProbePacket<'_>, packet: &[u8], work: &Work) -> Standing {
+    pub fn standing(&mut self, probe: &boomerang::ProbePacket<'_>, packet: &[u8], work: &Work) -> Standing {
         let Some(auth) = &work.auth else { return Standing::Unsaid };
-        if self.config.keys.is_empty() {
+        if self.keys.is_empty() {
             return Standing::Unsaid;
         }
         if work.entry {
@@ -172,7 +196,7 @@ impl<P: ProbeObserver> Boomerang<P> {
     }
 
     /// Computes the hop digest of a proven message again, after it was rewritten.
-    pub(crate) fn seal(&self, work: &Work, packet: &mut [u8]) {
+    pub fn seal(&self, work: &Work, packet: &mut [u8]) {
         let Some(auth) = &work.auth else { return };
         let Ok(probe) = boomerang::ProbePacket::parse(packet) else { return };
         let places = Places::of(&probe);

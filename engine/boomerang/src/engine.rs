@@ -1,45 +1,22 @@
 //! The engine's state and its interface: `handle`, `poll`, `wake_at`.
 
-use crate::auth::Keys;
-use crate::chance::Chance;
-use crate::half::{Half, State};
-use crate::initiator::Initiator;
-use crate::io::{Config, Event, Input, Output};
-use crate::limit::Limits;
-use crate::replay::Replays;
-use crate::table::Table;
-use crate::transit::Verdict;
-use alloc::collections::VecDeque;
-use hashbrown::HashTable;
+use crate::half::{EXACT, HalfKey};
+use crate::initiator::{InitiatedSession, Initiator};
+use crate::io::{Config, FailureReason, Input, Output};
+use crate::node::{NodeSide, Secrets};
+use crate::view::{self, HalfView};
+use crate::work::Verdict;
+use terms::Rng;
 use terms::ports::{RHandle, Route, TrafficControl};
 use terms::probe::{Off, ProbeObserver};
-use terms::{Fault, IfIndex, Time};
-use wheel::Wheel;
-
-/// The ports that the engine calls directly: routing and traffic control.
-pub(crate) trait Env: Route + TrafficControl {}
-impl<E: Route + TrafficControl> Env for E {}
+use terms::{FlowKey, IfIndex, Time};
 
 /// A Boomerang node. `P` observes probe points; the default is [`Off`] (see [`Boomerang::with`]).
 #[derive(Debug)]
 pub struct Boomerang<P = Off> {
-    pub(crate) config: Config,
-    pub(crate) table: Table,
-    pub(crate) timers: Wheel,
-    handles: HashTable<(RHandle, u32)>,
-    pub(crate) limits: Limits,
-    pub(crate) keys: Keys,
-    pub(crate) replays: Replays,
-    pub(crate) secret: [u64; 2],
-    pub(crate) initiator: Initiator,
-    pub(crate) chance: Chance,
-    pub(crate) now: Time,
-    out: VecDeque<Output>,
-    pub(crate) probe: P,
+    node: NodeSide<P>,
+    initiator: Initiator,
 }
-
-/// Resolution of the session blocks' timers: 67 ms, as in the kernel's table.
-const TICK: u32 = 26;
 
 impl Boomerang {
     /// A node without state. `seed` feeds jitter and keys the tables: take it from chance in a daemon, from the run's seed
@@ -53,149 +30,97 @@ impl<P: ProbeObserver> Boomerang<P> {
     /// Replaces secrets and the keys of the tables by these words: in a daemon, from the kernel's random
     /// source. Call it before the first input, because it empties the tables.
     pub fn keyed(&mut self, chance: &mut dyn FnMut() -> u64) {
-        let mut pair = || [chance(), chance()];
-        self.table = Table::new(pair());
-        self.limits = Limits::new(self.config.per_source, pair());
-        self.secret = pair();
+        self.node.keyed(secrets(chance));
     }
 
     /// As [`Boomerang::new`], with an observer of probe points.
     pub fn with(config: Config, seed: u64, probe: P) -> Boomerang<P> {
-        let mut chance = Chance::new(seed);
-        let mut pair = || [chance.next_u64(), chance.next_u64()];
-        Boomerang {
-            table: Table::new(pair()),
-            timers: Wheel::new(TICK, Time::ZERO, 0),
-            handles: HashTable::new(),
-            limits: Limits::new(config.per_source, pair()),
-            keys: Keys::new(&config.keys),
-            replays: Replays::default(),
-            secret: pair(),
-            initiator: Initiator::new(),
-            config,
-            chance,
-            now: Time::ZERO,
-            out: VecDeque::new(),
-            probe,
-        }
+        let mut chance = Rng::seeded(seed);
+        let secrets = secrets(&mut || chance.next_u64());
+        Boomerang { node: NodeSide::new(config, secrets, probe), initiator: Initiator::new(chance) }
     }
 
     /// The observer of probe points.
     pub fn probe_mut(&mut self) -> &mut P {
-        &mut self.probe
+        self.node.probe_mut()
     }
 
     /// Sets the configuration from now on. Reservations stay.
     pub fn configure(&mut self, config: Config) {
-        self.keys = Keys::new(&config.keys);
-        if config.per_source != self.config.per_source {
-            self.limits = Limits::new(config.per_source, [self.chance.next_u64(), self.chance.next_u64()]);
-        }
-        self.config = config;
+        let chance = self.initiator.chance();
+        self.node.configure(config, || [chance.next_u64(), chance.next_u64()]);
     }
 
     /// Takes one input.
     pub fn handle<E: Route + TrafficControl>(&mut self, now: Time, env: &mut E, input: Input<'_>) {
-        debug_assert!(self.out.is_empty(), "one input, then drain");
-        self.now = now;
+        debug_assert!(self.node.is_drained(), "one input, then drain");
+        self.node.at(now);
         match input {
             Input::Packet { iif, packet } => {
-                let verdict = self.packet(env, iif, packet);
-                self.say(match verdict {
+                let output = match self.node.packet(env, iif, packet) {
                     Verdict::Pass { oif, gateway } => Output::Pass { oif, gateway },
                     Verdict::Deliver => Output::Deliver,
+                    Verdict::Answer { transaction } => {
+                        let ours = self.initiator.answered(&mut self.node, env, transaction, packet);
+                        if ours { Output::Dropped(FailureReason::Heard) } else { Output::Deliver }
+                    }
                     Verdict::Dropped(why) => Output::Dropped(why),
-                });
+                };
+                self.node.say(output);
             }
             Input::Wake => {
-                self.expire(env);
-                self.wake_initiator(env);
+                self.node.expire(env);
+                self.initiator.wake(&mut self.node, env);
             }
-            Input::App(call) => self.call(env, call),
-            Input::Installed { handle, result } => self.installed(env, handle, result),
-            Input::Displaced { handle } => self.displaced(handle),
-            Input::InterfaceGone(interface) => self.interface_gone(interface),
+            Input::App(call) => self.initiator.call(&mut self.node, env, call),
+            Input::Installed { handle, result } => self.node.installed(env, handle, result),
+            Input::Displaced { handle } => self.node.lost(handle),
+            Input::InterfaceGone(interface) => self.node.interface_gone(interface),
         }
     }
 
     /// The next thing that the engine says.
     pub fn poll(&mut self) -> Option<Output> {
-        self.out.pop_front()
+        self.node.poll()
     }
 
     /// The time to come back with [`Input::Wake`], if there is no other input.
     pub fn wake_at(&self) -> Option<Time> {
-        [self.timers.wake_at(), self.initiator.wake_at()].into_iter().flatten().min()
+        [self.node.blocks().wake_at(), self.initiator.wake_at()].into_iter().flatten().min()
     }
 
     /// True if a handle of traffic control belongs to this engine.
     pub fn owns(&self, handle: RHandle) -> bool {
-        self.whose(handle).is_some()
+        self.node.blocks().whose(handle).is_some()
     }
 
-    pub(crate) fn say(&mut self, output: Output) {
-        self.out.push_back(output);
+    /// Every session block.
+    pub fn halves(&self) -> impl Iterator<Item = HalfView> + '_ {
+        view::halves(self.node.blocks())
     }
 
-    pub(crate) fn event(&mut self, event: Event) {
-        self.out.push_back(Output::Event(event));
+    /// True if there is a block of exactly this flow on this interface.
+    pub fn holds(&self, oif: IfIndex, flow: &FlowKey) -> bool {
+        self.node.blocks().table().find(&HalfKey { flow: *flow, oif, mask: EXACT }).is_some()
     }
 
-    pub(crate) fn whose(&self, handle: RHandle) -> Option<u32> {
-        self.handles.find(hash(handle), |(other, _)| *other == handle).map(|(_, id)| *id)
+    /// The number of session blocks.
+    pub fn len(&self) -> usize {
+        self.node.blocks().table().len()
     }
 
-    pub(crate) fn note(&mut self, handle: RHandle, id: u32) {
-        self.handles.insert_unique(hash(handle), (handle, id), |(handle, _)| hash(*handle));
+    /// True if there is no session block.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
-    pub(crate) fn unnote(&mut self, handle: RHandle) {
-        if let Ok(entry) = self.handles.find_entry(hash(handle), |(other, _)| *other == handle) {
-            entry.remove();
-        }
-    }
-
-    fn installed(&mut self, env: &mut impl Env, handle: RHandle, result: Result<(), Fault>) {
-        let Some(id) = self.whose(handle) else { return };
-        if result.is_ok() {
-            if let Some(half) = self.table.get_mut(id) {
-                half.state = State::Installed;
-            }
-            return;
-        }
-        env.remove(self.now, handle);
-        self.lost(id, handle);
-    }
-
-    fn displaced(&mut self, handle: RHandle) {
-        if let Some(id) = self.whose(handle) {
-            self.lost(id, handle);
-        }
-    }
-
-    /// Records that a block has lost its reservation. Its initiating node learns it from the next message.
-    fn lost(&mut self, id: u32, handle: RHandle) {
-        self.unnote(handle);
-        let Some(half) = self.table.get_mut(id) else { return };
-        *half = Half { handle: None, rate: 0, state: State::Lost, ..*half };
-        let Some((key, _)) = self.table.get(id) else { return };
-        let (flow, oif) = (key.flow, key.oif);
-        self.event(Event::Lost { flow, oif });
-    }
-
-    fn interface_gone(&mut self, interface: IfIndex) {
-        let there = self.table.iter().filter(|(_, key, _)| key.oif == interface);
-        let gone: alloc::vec::Vec<u32> = there.map(|(id, ..)| id).collect();
-        for id in gone {
-            self.timers.cancel(id);
-            if let Some((key, half)) = self.table.remove(id) {
-                half.handle.into_iter().for_each(|handle| self.unnote(handle));
-                self.event(Event::Lost { flow: key.flow, oif: key.oif });
-            }
-        }
+    /// The sessions of local applications.
+    pub fn sessions(&self) -> impl Iterator<Item = InitiatedSession> + '_ {
+        self.initiator.sessions()
     }
 }
 
-fn hash(handle: RHandle) -> u64 {
-    handle.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(20)
+fn secrets(mut chance: impl FnMut() -> u64) -> Secrets {
+    let mut pair = || [chance(), chance()];
+    Secrets { table: pair(), limits: pair(), locks: pair() }
 }

@@ -13,27 +13,19 @@
 extern crate alloc;
 
 pub mod auth;
-mod chance;
-mod create;
+mod blocks;
 mod demand;
 mod engine;
-mod expire;
-mod far_end;
-mod find;
-mod gather;
-mod group;
 mod half;
 mod initiator;
 pub mod io;
 mod limit;
 mod lock;
-mod manage;
-mod remove;
+mod node;
 mod replay;
-mod revert;
 mod table;
-mod transit;
 mod view;
+mod work;
 
 pub use demand::is_told_apart;
 pub use engine::Boomerang;

@@ -1,10 +1,9 @@
 //! The session blocks of a node, for status and for comparison with the kernel's table.
 
-use crate::engine::Boomerang;
-use crate::half::{EXACT, HalfKey, State};
+use crate::blocks::Blocks;
+use crate::half::State;
 use core::net::IpAddr;
 use terms::ports::RHandle;
-use terms::probe::ProbeObserver;
 use terms::{FlowKey, IfIndex, Rate, Time};
 use wire::boomerang::Selector;
 
@@ -33,35 +32,18 @@ pub struct HalfView {
     pub handle: Option<RHandle>,
 }
 
-impl<P: ProbeObserver> Boomerang<P> {
-    /// Every session block.
-    pub fn halves(&self) -> impl Iterator<Item = HalfView> + '_ {
-        self.table.iter().map(|(id, key, half)| HalfView {
-            flow: key.flow,
-            mask: self.table.mask_of(key.mask).copied(),
-            oif: key.oif,
-            rate: Rate::from_bps(u64::from(half.rate)),
-            undo: (half.undo.0, Rate::from_bps(u64::from(half.undo.1))),
-            initiator: half.initiator,
-            expires: self.timers.due(id),
-            locked: half.lock.is_some(),
-            installed: half.handle.is_some() && half.state == State::Installed,
-            handle: half.handle,
-        })
-    }
-
-    /// True if there is a block of exactly this flow on this interface.
-    pub fn holds(&self, oif: IfIndex, flow: &FlowKey) -> bool {
-        self.table.find(&HalfKey { flow: *flow, oif, mask: EXACT }).is_some()
-    }
-
-    /// The number of session blocks.
-    pub fn len(&self) -> usize {
-        self.table.len()
-    }
-
-    /// True if there is no session block.
-    pub fn is_empty(&self) -> bool {
-        self.table.len() == 0
-    }
+/// Every session block.
+pub(crate) fn halves(blocks: &Blocks) -> impl Iterator<Item = HalfView> + '_ {
+    blocks.table().iter().map(|(id, key, half)| HalfView {
+        flow: key.flow,
+        mask: blocks.table().mask_of(key.mask).copied(),
+        oif: key.oif,
+        rate: Rate::from_bps(u64::from(half.rate)),
+        undo: (half.undo.0, Rate::from_bps(u64::from(half.undo.1))),
+        initiator: half.initiator,
+        expires: blocks.expires(id),
+        locked: half.lock.is_some(),
+        installed: half.handle.is_some() && half.state == State::Installed,
+        handle: half.handle,
+    })
 }

@@ -4,15 +4,13 @@
 //! millisecond; and the table of path states is walked a piece at a time. So an attacker who makes a
 //! neighbour ask makes us send no more than one more round of refreshes, and no other work waits for it.
 
-use crate::engine::{Rsvp, Timer};
-use crate::psb::{OutgoingInterfaces, Psb};
-use crate::rsb::NextHop;
-use crate::table::BlockId;
-use crate::timers::Alarm;
+use crate::state::psb::{OutgoingInterfaces, Psb};
+use crate::state::rsb::NextHop;
+use crate::state::table::BlockId;
+use crate::state::timers::Alarm;
+use crate::state::{State, Timer};
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::probe::ProbeObserver;
 use terms::{FilterSpec, IfIndex, Session, Span, Time};
 
 /// Most path states of one piece of the walk, and the pause before the next piece.
@@ -103,73 +101,73 @@ impl CatchUps {
     }
 }
 
-impl<P: ProbeObserver> Rsvp<P> {
+impl CatchUps {
     /// Schedules a refresh of our state at a neighbour, without the states that it has just got.
-    pub(crate) fn catch_up(&mut self, now: Time, interface: IfIndex, peer: IpAddr, but: Kept) {
-        let period = self.config.refresh;
-        self.catch_ups.begin(now, (interface, peer), period, but);
-        self.arm_catch_up();
+    pub fn catch_up(&mut self, state: &mut State, now: Time, interface: IfIndex, peer: IpAddr, but: Kept) {
+        let period = state.config().refresh;
+        self.begin(now, (interface, peer), period, but);
+        self.arm(state);
     }
 
-    fn arm_catch_up(&mut self) {
-        let next = self.catch_ups.next();
+    fn arm(&mut self, state: &mut State) {
+        let next = self.next();
         if next != Time::FOREVER {
-            self.timers.set_by(&mut self.catch_ups.alarm, next, Timer::CatchUp);
+            state.alarms().set_by(&mut self.alarm, next, Timer::CatchUp);
         }
     }
 
     /// Handles the next piece of each neighbour that is due.
-    pub(crate) fn catch_up_alarm(&mut self, now: Time) {
-        self.timers.clear(&mut self.catch_ups.alarm);
-        while let Some((at, from, but)) = self.catch_ups.take(now) {
+    pub fn alarm(&mut self, state: &mut State, now: Time) {
+        state.alarms().clear(&mut self.alarm);
+        while let Some((at, from, but)) = self.take(now) {
             let end = from.saturating_add(AT_ONCE.0);
-            let paths: Vec<_> = self.psbs.between(from..end).collect();
+            let paths = state.psbs_between(from..end);
             let mut when = now;
             for id in paths {
-                if self.refresh_towards(id, at, when, &but) {
+                if refresh_towards(state, id, at, when, &but) {
                     when = when + APART;
                 }
             }
-            let next = (end < self.psbs.places()).then_some(end);
-            self.catch_ups.told(now, at, self.config.refresh, next, but);
+            let next = (end < state.places()).then_some(end);
+            self.told(now, at, state.config().refresh, next, but);
         }
-        self.arm_catch_up();
+        self.arm(state);
     }
+}
 
-    /// Refreshes by `when` the state that a path state has at a neighbour. False if it has none there.
-    fn refresh_towards(&mut self, id: BlockId<Psb>, at: (IfIndex, IpAddr), when: Time, but: &Kept) -> bool {
-        let (_, session, template) = self.sender_of(id);
-        let said = |path| [Some(template), None].into_iter().any(|who| but.contains(&(path, session, who)));
-        let down = self.leads_to(id, at) && !said(true);
-        let psb = &mut self.psbs[id];
-        let up = psb.phop().is_some_and(|p| (p.iif, p.addr) == at) && !said(false);
-        if down && psb.path_refresh_at != Time::FOREVER {
-            psb.path_refresh_at = psb.path_refresh_at.min(when);
-        }
-        if let Some(request) = psb.request.as_mut().filter(|_| up) {
-            request.refresh_at = request.refresh_at.min(when);
-        }
-        if down || up {
-            self.arm_path(id);
-        }
-        down || up
+/// Refreshes by `when` the state that a path state has at a neighbour. False if it has none there.
+fn refresh_towards(state: &mut State, id: BlockId<Psb>, at: (IfIndex, IpAddr), when: Time, but: &Kept) -> bool {
+    let (_, session, template) = state.sender_of(id);
+    let said = |path| [Some(template), None].into_iter().any(|who| but.contains(&(path, session, who)));
+    let down = leads_to(state, id, at) && !said(true);
+    let psb = &mut state[id];
+    let up = psb.phop().is_some_and(|p| (p.iif, p.addr) == at) && !said(false);
+    if down && psb.path_refresh_at != Time::FOREVER {
+        psb.path_refresh_at = psb.path_refresh_at.min(when);
     }
+    if let Some(request) = psb.request.as_mut().filter(|_| up) {
+        request.refresh_at = request.refresh_at.min(when);
+    }
+    if down || up {
+        state.arm_path(id);
+    }
+    down || up
+}
 
-    /// True if the Paths of a sender go to this neighbour, as far as is known: it is the gateway or the
-    /// destination, or it has asked for a reservation.
-    fn leads_to(&self, id: BlockId<Psb>, (interface, peer): (IfIndex, IpAddr)) -> bool {
-        let (sid, session, _) = self.sender_of(id);
-        match &self.psbs[id].out {
-            out if !out.takes(interface) => false,
-            OutgoingInterfaces::Interface { gateway, .. } => {
-                let local = |addr: IpAddr| matches!(addr, IpAddr::V6(v6) if v6.is_unicast_link_local());
-                // A gateway of link-local address is known by another as a hop.
-                let gateway = gateway.is_some_and(|addr| addr == peer || (local(addr) && !local(peer)));
-                let asks = |hop: NextHop| hop == NextHop::Hop { oif: interface, addr: peer };
-                let mut requests = self.rsbs.chain(&self.sessions[sid].rsbs).take(MOST_ASKED);
-                gateway || session.dst == peer || requests.any(|rsb| asks(self.rsbs.key(rsb).1))
-            }
-            _ => true,
+/// True if the Paths of a sender go to this neighbour, as far as is known: it is the gateway or the
+/// destination, or it has asked for a reservation.
+fn leads_to(state: &State, id: BlockId<Psb>, (interface, peer): (IfIndex, IpAddr)) -> bool {
+    let (sid, session, _) = state.sender_of(id);
+    match &state[id].out {
+        out if !out.takes(interface) => false,
+        OutgoingInterfaces::Interface { gateway, .. } => {
+            let local = |addr: IpAddr| matches!(addr, IpAddr::V6(v6) if v6.is_unicast_link_local());
+            // A gateway of link-local address is known by another as a hop.
+            let gateway = gateway.is_some_and(|addr| addr == peer || (local(addr) && !local(peer)));
+            let asks = |hop: NextHop| hop == NextHop::Hop { oif: interface, addr: peer };
+            let mut requests = state.rsbs_of(sid).take(MOST_ASKED);
+            gateway || session.dst == peer || requests.any(|rsb| asks(state.key(rsb).1))
         }
+        _ => true,
     }
 }

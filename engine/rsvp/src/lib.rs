@@ -5,21 +5,28 @@
 //!
 //! | file | RFC 2209 procedure or RFC 2205 message |
 //! |---|---|
+//! | `engine` | the three entry points |
 //! | `receive` | message arrives: RFC 2209 section 2, the checks before any procedure |
-//! | `heard` | a refresh that repeats the last message byte for byte |
 //! | `overload` | the queue in front of the engine, and load shedding |
-//! | `path` `path_multicast` `path_tear` `path_err` | Path, PathTear, PathErr arrives |
-//! | `resv` `resv_shared` `resv_tear` `resv_err` `resv_conf` | Resv, ResvTear, ResvErr, ResvConf arrives |
-//! | `matching` | the senders of each reservation: RFC 2205 section 3.1.4 |
+//! | `path` `path_tear` `path_err` | Path, PathTear, PathErr arrives |
+//! | `resv` `resv_tear` `resv_err` `resv_conf` | Resv, ResvTear, ResvErr, ResvConf arrives |
+//! | `refuse` `refusal` | our own PathErr and ResvErr |
+//! | `path_life` | a path state is made, changed, rerouted, remembered, ended |
 //! | `update_traffic_control` `installed` | UPDATE TRAFFIC CONTROL, and the procedures after its outcome |
-//! | `path_refresh` `resv_refresh` `resv_refresh_shared` | PATH REFRESH, RESV REFRESH |
+//! | `path_refresh` `resv_refresh` | PATH REFRESH, RESV REFRESH |
 //! | `sender` `receiver` | the upcalls of RFC 2205 section 3.11.1 |
 //! | `repair` | route and interface changes: local repair, RFC 2205 section 3.6 |
 //! | `wake` `lifetime` | soft state: RFC 2205 section 3.7 |
-//! | `session` `psb` `rsb` `tcsb` `bsb` | state blocks |
-//! | `integrity` | authentication: RFC 2747, before any other check of a message |
-//! | `neighbour` | between neighbours: refresh reduction (RFC 2961), Hello (RFC 3209 section 5) |
-//! | `table` `timers` `pcg` | tables of blocks, their alarms, random numbers |
+//!
+//! The procedures borrow parts, each of which keeps its own invariant:
+//!
+//! | file | part |
+//! |---|---|
+//! | `state` `index` | state blocks, their tables, indexes and alarms |
+//! | `signalling` | messages between this node, its neighbours and its applications, by way of: |
+//! | `neighbour` | refresh reduction (RFC 2961), Hello (RFC 3209 section 5) |
+//! | `transport` `integrity` | messages in and out, signed: RFC 2747, before any other check of a message |
+//! | `links` `outbox` `set_up` `catch_up` `applications` | interfaces; outputs; limits; refreshes owed; standings |
 //!
 //! **Scope.** Unicast and multicast sessions, all three styles, controlled load and guaranteed service, IPv4 and IPv6,
 //! protocols without ports and generalised port identifiers (RFC 2207), pre-emption priorities (RFC 3181, merged by "take
@@ -46,49 +53,47 @@
 
 extern crate alloc;
 
-mod bsb;
+mod applications;
+mod arrival;
 mod catch_up;
 pub mod counters;
 mod engine;
-mod heard;
+mod index;
 mod installed;
 pub mod integrity;
 pub mod io;
 pub mod lifetime;
-mod many;
-mod matching;
+mod links;
 mod neighbour;
+mod outbox;
 pub mod overload;
+mod passed_on;
 mod path;
 mod path_err;
-mod path_multicast;
+mod path_life;
 mod path_refresh;
 mod path_tear;
-mod pcg;
-mod psb;
+mod procedure;
 mod receive;
 mod receiver;
 mod refusal;
+mod refuse;
 mod repair;
 mod resv;
 mod resv_conf;
 mod resv_err;
 mod resv_refresh;
-mod resv_refresh_shared;
-mod resv_shared;
 mod resv_tear;
-mod rsb;
 mod sender;
-mod session;
 mod set_up;
 mod short_list;
-mod table;
-mod tcsb;
-mod timers;
+mod signalling;
+mod state;
+mod transport;
 mod update_traffic_control;
 pub mod views;
 mod wake;
 
 pub use engine::Rsvp;
-pub use psb::{Origin, OutgoingInterfaces, Phop};
-pub use rsb::NextHop;
+pub use state::psb::{Origin, OutgoingInterfaces, Phop};
+pub use state::rsb::NextHop;

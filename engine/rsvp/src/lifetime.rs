@@ -5,7 +5,7 @@
 //! TIME_VALUES: the node that refreshes knows its period, we do not. K is the number of refreshes in a row
 //! that may be lost.
 
-use crate::pcg::Pcg;
+use terms::Rng;
 use terms::Span;
 
 /// The shortest R that state lives by, whatever its sender says: a tiny R would have us expire state faster
@@ -20,7 +20,7 @@ pub fn lifetime(refresh: Span, keep: u32) -> Span {
 }
 
 /// The time from this refresh to the next: evenly distributed over `[0.5 R, 1.5 R]`.
-pub fn jittered(refresh: Span, pcg: &mut Pcg) -> Span {
+pub fn jittered(refresh: Span, pcg: &mut Rng) -> Span {
     // The half is rounded up and the one and a half down, so that rounding never leaves the interval.
     let low = refresh.mul_div_ceil(1, 2);
     let high = Span::from_nanos(refresh.as_nanos().saturating_add(refresh.as_nanos() / 2));

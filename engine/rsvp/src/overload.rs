@@ -19,15 +19,16 @@
 //!
 //! The driver reads its sockets into [`Intake::offer`] and gives the engine the messages of [`Intake::take`].
 
-mod class;
+pub(crate) mod class;
+pub(crate) mod class_of;
 mod shares;
+pub(crate) mod waiting;
 
 pub use class::IntakeClass;
+pub use waiting::{Incoming, WaitingMessage};
 
-use crate::Rsvp;
-use crate::heard::{UNHEARD, fold};
-use crate::integrity::Proof;
-use crate::receive::Arrival;
+use crate::engine::Rsvp;
+use crate::state::heard::{UNHEARD, fold};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -66,28 +67,6 @@ impl Limits {
     }
 }
 
-/// A datagram of protocol 46 as the driver read it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Incoming<'a> {
-    /// The incoming interface.
-    pub iif: IfIndex,
-    /// IP source.
-    pub src: IpAddr,
-    /// IP destination.
-    pub dst: IpAddr,
-    /// IP TTL.
-    pub ttl: u8,
-    /// The RSVP message.
-    pub bytes: &'a [u8],
-}
-
-impl Incoming<'_> {
-    fn arrival(&self) -> Arrival {
-        let Incoming { iif, src, dst, ttl, .. } = *self;
-        Arrival { iif, src, dst, ttl, direct: true, proof: None }
-    }
-}
-
 /// The result of offering a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IntakeOutcome {
@@ -100,37 +79,6 @@ pub enum IntakeOutcome {
     /// It lacks a valid signature on an interface that requires one, for this reason, which the engine has
     /// counted; or it was a step of the handshake, which needs no further handling.
     Refused(&'static str),
-}
-
-/// A message that waited.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WaitingMessage {
-    iif: IfIndex,
-    src: IpAddr,
-    dst: IpAddr,
-    ttl: u8,
-    bytes: Vec<u8>,
-    class: IntakeClass,
-    buckets: [u8; 2],
-    refresh: u64,
-    proof: Option<Proof>,
-}
-
-impl WaitingMessage {
-    /// The message as it came in.
-    pub fn incoming(&self) -> Incoming<'_> {
-        Incoming { iif: self.iif, src: self.src, dst: self.dst, ttl: self.ttl, bytes: &self.bytes }
-    }
-
-    /// Its class.
-    pub fn class(&self) -> IntakeClass {
-        self.class
-    }
-
-    /// The proof that its digest is right, if it had to be signed.
-    pub fn proof(&self) -> Option<Proof> {
-        self.proof
-    }
 }
 
 /// The counters of a class.

@@ -6,24 +6,23 @@
 //! torn, so that a refused request leaves nothing reserved anywhere. "No path" and "no sender" do not refuse
 //! the request itself: a node that lost its state learns it anew, and the request waits.
 
-use crate::bsb::exceeds;
-use crate::engine::{Env, Rsvp, api_refusal};
-use crate::heard::UNHEARD;
 use crate::io::{AppId, ErrorReport, Gone, Upcall};
-use crate::psb::Psb;
-use crate::refusal::{Refusal, api, option_vector};
-use crate::resv_refresh::Push;
-use crate::rsb::{Confirm, ListedSender, MOST_EARLIER, MOST_FILTERS, NextHop, Rsb, SharedSenders};
+use crate::links::Env;
+use crate::path_life::PathLife;
+use crate::procedure::procedure;
+use crate::refusal::{Refusal, api, api_refusal, option_vector};
+use crate::resv_refresh::{Push, ResvRefresh};
+use crate::resv_tear::ResvTearing;
 use crate::sender::{as_on_the_wire, bad, check_tspec, rate_on_the_wire};
-use crate::session::{MOST_RECEIVERS, SessionState};
 use crate::short_list::Few;
-use crate::table::BlockId;
-use crate::timers::Alarm;
+use crate::state::bsb::exceeds;
+use crate::state::rsb::{Confirm, ListedSender, MOST_EARLIER, MOST_FILTERS, NextHop, Request, Rsb, SharedSenders};
+use crate::state::session::{MOST_RECEIVERS, SessionState};
+use crate::state::table::BlockId;
 use crate::update_traffic_control::merge;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
-use terms::ports::Preemption;
 use terms::probe::ProbeObserver;
 use terms::{FilterSpec, FlowSpec, Rspec, Session, Style, Time};
 use wire::iana::error;
@@ -38,7 +37,12 @@ pub(crate) struct Ask<'a> {
     pub confirm: bool,
 }
 
-impl<P: ProbeObserver> Rsvp<P> {
+procedure! {
+    /// The calls of local receivers.
+    Receivers
+}
+
+impl<P: ProbeObserver, E: Env> Receivers<'_, P, E> {
     pub(crate) fn receiver(&mut self, app: AppId, session: &Session) {
         if let Err(refusal) = self.register(app, session) {
             self.tell_refused(app, session, None, &refusal, None);
@@ -54,33 +58,36 @@ impl<P: ProbeObserver> Rsvp<P> {
         flowspec: Option<FlowSpec>,
     ) {
         let error = refusal.report(session.dst, flowspec);
-        self.tell(app, Upcall::Error { session: *session, template, resv: true, error });
+        self.signalling.tell(app, Upcall::Error { session: *session, template, resv: true, error });
     }
 
     /// Registers an application for path events and tells it of the senders already there.
     fn register(&mut self, app: AppId, session: &Session) -> Result<BlockId<SessionState>, Refusal> {
-        if !session.dst.is_multicast() && !self.is_ours(session.dst) && !self.is_proxy(app) {
+        if !session.dst.is_multicast()
+            && !self.signalling.links().is_ours(session.dst)
+            && !self.signalling.applications().is_proxy(app)
+        {
             return Err(api_refusal(api::ADDRESS, format!("{} is not an address of this node", session.dst)));
         }
-        let sid = self.session_for(session)?;
-        if self.sessions[sid].receivers.contains(&app) {
+        let sid = self.life().session_for(session)?;
+        if self.state[sid].receivers.contains(&app) {
             return Ok(sid);
         }
-        if self.sessions[sid].receivers.len() >= MOST_RECEIVERS {
+        if self.state[sid].receivers.len() >= MOST_RECEIVERS {
             return Err(Refusal::table_full("receivers of a session", MOST_RECEIVERS));
         }
-        self.sessions[sid].receivers.change(|all| all.push(app));
-        let senders: Vec<_> = self.senders(sid).collect();
+        self.state[sid].receivers.change(|all| all.push(app));
+        let senders: Vec<_> = self.state.senders(sid).collect();
         for id in senders.into_iter().rev() {
-            if self.is_heard_by(app, id) {
-                let upcall = self.path_upcall(id, *session, self.psbs.key(id).1);
-                self.tell(app, upcall);
+            if self.life().is_heard_by(app, id) {
+                let upcall = self.life().path_upcall(id);
+                self.signalling.tell(app, upcall);
             }
         }
         Ok(sid)
     }
 
-    pub(crate) fn reserve<E: Env>(&mut self, now: Time, env: &mut E, ask: &Ask<'_>) {
+    pub(crate) fn reserve(&mut self, ask: &Ask<'_>) {
         if let Err(refusal) = self.check_ask(ask) {
             let (template, flowspec) = (ask.filters.first().copied(), ask.flowspecs.first().copied());
             return self.tell_refused(ask.app, &ask.session, template, &refusal, flowspec);
@@ -90,22 +97,22 @@ impl<P: ProbeObserver> Rsvp<P> {
             Err(refusal) => return self.tell_refused(ask.app, &ask.session, None, &refusal, None),
         };
         for id in self.requests_of(sid, ask.app) {
-            let stays = match self.rsbs.key(id).2 {
+            let stays = match self.state.key(id).2 {
                 Some(filter) => ask.style == Style::Ff && ask.filters.contains(&filter),
-                None => self.rsbs[id].style == ask.style,
+                None => self.state[id].style == ask.style,
             };
             if !stays {
-                self.end_reservation(now, env, id, Gone::Torn);
+                self.ending().end_reservation(id, Gone::Torn);
             }
         }
         match ask.style {
             Style::Ff => {
                 for (filter, flowspec) in ask.filters.iter().zip(ask.flowspecs) {
-                    self.request(now, ask, sid, Some(*filter), canonical(flowspec));
+                    self.request(ask, sid, Some(*filter), canonical(flowspec));
                 }
             }
             Style::Se | Style::Wf => {
-                ask.flowspecs.iter().for_each(|flowspec| self.request(now, ask, sid, None, canonical(flowspec)));
+                ask.flowspecs.iter().for_each(|flowspec| self.request(ask, sid, None, canonical(flowspec)));
             }
         }
     }
@@ -126,25 +133,23 @@ impl<P: ProbeObserver> Rsvp<P> {
             return Err(api_refusal(api::ADDRESS, text));
         }
         let nhop = NextHop::App(ask.app);
-        let known = self.sessions.find(&ask.session);
-        let is_new = |f: Option<FilterSpec>| known.is_none_or(|sid| self.rsbs.find(&(sid, nhop, f)).is_none());
+        let known = self.state.session(&ask.session);
+        let is_new = |f: Option<FilterSpec>| known.is_none_or(|sid| self.state.rsb(&(sid, nhop, f)).is_none());
         let more = match ask.style {
             Style::Ff => ask.filters.iter().filter(|f| is_new(Some(**f))).count(),
             Style::Se | Style::Wf => usize::from(is_new(None)),
         };
-        if self.rsbs.len() + more > self.config.max_resvs {
-            return Err(Refusal::table_full("reservation states", self.config.max_resvs));
-        }
+        self.state.room_for_resvs(more)?;
         let Some(sid) = known else { return Ok(()) };
-        for id in self.rsbs.chain(&self.sessions[sid].rsbs).filter(|id| self.rsbs.key(*id).1 != nhop) {
-            let other = &self.rsbs[id];
+        for id in self.state.rsbs_of(sid).filter(|id| self.state.key(*id).1 != nhop) {
+            let other = &self.state[id];
             if other.style != ask.style {
                 return Err(Refusal::code(error::BAD_STYLE, option_vector(other.style)));
             }
             for (n, flowspec) in ask.flowspecs.iter().enumerate() {
                 let meets = match ask.style {
-                    Style::Ff => self.is_for(id, &ask.filters[n]),
-                    Style::Se => ask.filters.iter().any(|f| self.is_for(id, f)),
+                    Style::Ff => self.state.is_for(id, &ask.filters[n]),
+                    Style::Se => ask.filters.iter().any(|f| self.state.is_for(id, f)),
                     Style::Wf => true,
                 };
                 if meets {
@@ -156,22 +161,15 @@ impl<P: ProbeObserver> Rsvp<P> {
     }
 
     /// Makes or changes one request of an application: for one sender (FF), or for all that share (`None`).
-    fn request(
-        &mut self,
-        now: Time,
-        ask: &Ask<'_>,
-        sid: BlockId<SessionState>,
-        filter: Option<FilterSpec>,
-        flowspec: FlowSpec,
-    ) {
+    fn request(&mut self, ask: &Ask<'_>, sid: BlockId<SessionState>, filter: Option<FilterSpec>, flowspec: FlowSpec) {
         let key = (sid, NextHop::App(ask.app), filter);
         let confirm = Some(Confirm::Application).filter(|_| ask.confirm);
         let shared = shared(ask);
-        let priority = self.standings.get(&ask.app).and_then(|s| s.priority);
-        let (id, before, changed) = match self.rsbs.find(&key) {
+        let priority = self.signalling.applications().priority(ask.app);
+        let (id, before, changed) = match self.state.rsb(&key) {
             Some(id) => {
-                let before = self.senders_of(id);
-                let rsb = &mut self.rsbs[id];
+                let before = self.state.senders_of(id);
+                let rsb = &mut self.state[id];
                 let changed = rsb.flowspec != flowspec;
                 if changed {
                     if rsb.earlier.len() == MOST_EARLIER {
@@ -188,51 +186,37 @@ impl<P: ProbeObserver> Rsvp<P> {
                 (id, before, changed || others)
             }
             None => {
-                let rsb = Rsb {
-                    style: ask.style,
-                    flowspec,
-                    earlier: Few::NONE,
-                    shared,
-                    confirm,
-                    priority,
-                    refused: false,
-                    forward: Few::NONE,
-                    refresh: self.config.refresh,
-                    direct: true,
-                    expires: Time::FOREVER,
-                    heard: UNHEARD,
-                    alarm: Alarm::OFF,
-                };
-                (self.rsbs.insert(&mut self.sessions[sid].rsbs, key, rsb), Vec::new(), true)
+                let refresh = self.state.config().refresh;
+                let (style, forward) = (ask.style, Few::NONE);
+                let request = Request { style, flowspec, shared, confirm, priority, forward, refresh, direct: true };
+                (self.state.add_resv(key, Rsb::new(request, Time::FOREVER)), Vec::new(), true)
             }
         };
         if changed {
-            self.say_created(id);
+            self.signalling.say_created(self.state, id);
         }
-        let mut senders = self.senders_of(id);
+        let mut senders = self.state.senders_of(id);
         senders.extend(before.into_iter().filter(|b| !senders.contains(b)).collect::<Vec<_>>());
-        self.refresh_upstream(now, senders, if ask.confirm { Push::Now } else { Push::IfNew });
+        self.upstream().refresh_upstream(senders, if ask.confirm { Push::Now } else { Push::IfNew });
     }
 
     /// Handles an error for an application's request; `named` is a sender that it is about.
-    pub(crate) fn request_refused<E: Env>(
+    pub(crate) fn request_refused(
         &mut self,
-        now: Time,
-        env: &mut E,
         app: AppId,
         id: BlockId<Rsb>,
         named: Option<FilterSpec>,
         report: &ErrorReport,
     ) {
-        let (sid, _, filter) = self.rsbs.key(id);
-        let session = self.sessions.key(sid);
+        let (sid, _, filter) = self.state.key(id);
+        let session = self.state.key(sid);
         let template = filter.or(named);
-        self.tell(app, Upcall::Error { session, template, resv: true, error: report.clone() });
+        self.signalling.tell(app, Upcall::Error { session, template, resv: true, error: report.clone() });
         let waits = matches!(report.code, error::NO_PATH | error::NO_SENDER);
         if waits || report.not_guilty {
             return;
         }
-        let rsb = &mut self.rsbs[id];
+        let rsb = &mut self.state[id];
         if report.flowspec.is_some_and(|refused| !refused.serves(&rsb.flowspec) || exceeds(&refused, &rsb.flowspec)) {
             // An older request of ours: not one to fall back to.
             rsb.earlier.change(|all| all.retain(|e| Some(*e) != report.flowspec));
@@ -242,77 +226,65 @@ impl<P: ProbeObserver> Rsvp<P> {
             Some(back) if report.in_place => {
                 rsb.flowspec = back;
                 rsb.confirm = None;
-                self.say_created(id);
-                let senders = self.senders_of(id);
-                self.refresh_upstream(now, senders, Push::IfNew);
+                self.signalling.say_created(self.state, id);
+                let senders = self.state.senders_of(id);
+                self.upstream().refresh_upstream(senders, Push::IfNew);
             }
-            _ => self.end_reservation(now, env, id, Gone::Refused),
+            _ => self.ending().end_reservation(id, Gone::Refused),
         }
-    }
-
-    /// Changes the standing of an application.
-    pub(crate) fn standing(&mut self, app: AppId, say: impl FnOnce(&mut Standing)) {
-        say(self.standings.entry(app).or_default());
-    }
-
-    /// True if an application acts on behalf of hosts that do not signal.
-    pub(crate) fn is_proxy(&self, app: AppId) -> bool {
-        self.standings.get(&app).is_some_and(|s| s.proxy)
-    }
-
-    /// True if an application is told of a sender: it, or the host it acts for, may receive the packets.
-    pub(crate) fn is_heard_by(&self, app: AppId, id: BlockId<Psb>) -> bool {
-        self.psbs[id].out.is_heard_here() || self.is_proxy(app)
     }
 
     fn requests_of(&self, sid: BlockId<SessionState>, app: AppId) -> Vec<BlockId<Rsb>> {
-        let chain = self.rsbs.chain(&self.sessions[sid].rsbs);
-        chain.filter(|id| self.rsbs.key(*id).1 == NextHop::App(app)).collect()
+        let chain = self.state.rsbs_of(sid);
+        chain.filter(|id| self.state.key(*id).1 == NextHop::App(app)).collect()
     }
 
-    pub(crate) fn release<E: Env>(&mut self, now: Time, env: &mut E, app: AppId, session: &Session) {
-        let Some(sid) = self.sessions.find(session) else { return };
+    pub(crate) fn release(&mut self, app: AppId, session: &Session) {
+        let Some(sid) = self.state.session(session) else { return };
         let requests = self.requests_of(sid, app);
         if requests.is_empty() {
-            self.sessions[sid].receivers.change(|all| all.retain(|a| *a != app));
-            self.drop_if_idle(sid);
+            self.state[sid].receivers.change(|all| all.retain(|a| *a != app));
+            self.state.drop_if_idle(sid);
             return;
         }
         for id in requests {
-            self.end_reservation(now, env, id, Gone::Torn);
+            self.ending().end_reservation(id, Gone::Torn);
         }
     }
 
     /// Ends an application's senders, requests and registrations when it is gone.
-    pub(crate) fn application_ended<E: Env>(&mut self, now: Time, env: &mut E, app: AppId) {
-        let senders: Vec<_> = self.psbs.iter().map(|(id, _, _)| id).collect();
+    pub(crate) fn application_ended(&mut self, app: AppId) {
+        let senders: Vec<_> = self.state.psbs().map(|(id, _, _)| id).collect();
         for id in senders {
-            if self.local_sender(id) == Some(app) {
-                self.end_path(now, env, id, Gone::Torn);
+            if self.state.local_sender(id) == Some(app) {
+                self.life().end_path(id, Gone::Torn);
             }
         }
-        self.standings.remove(&app);
+        self.signalling.applications_mut().forget(app);
         let requests: Vec<_> =
-            self.rsbs.iter().filter(|(_, key, _)| key.1 == NextHop::App(app)).map(|(id, _, _)| id).collect();
+            self.state.rsbs().filter(|(_, key, _)| key.1 == NextHop::App(app)).map(|(id, _, _)| id).collect();
         for id in requests {
-            self.end_reservation(now, env, id, Gone::Torn);
+            self.ending().end_reservation(id, Gone::Torn);
         }
         let registered: Vec<_> =
-            self.sessions.iter().filter(|(_, _, s)| s.receivers.contains(&app)).map(|(id, _, _)| id).collect();
+            self.state.sessions().filter(|(_, _, s)| s.receivers.contains(&app)).map(|(id, _, _)| id).collect();
         for id in registered {
-            self.sessions[id].receivers.change(|all| all.retain(|a| *a != app));
-            self.drop_if_idle(id);
+            self.state[id].receivers.change(|all| all.retain(|a| *a != app));
+            self.state.drop_if_idle(id);
         }
     }
-}
 
-/// The standing of an application: it holds for all its requests.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Standing {
-    /// True if it acts on behalf of hosts that do not signal.
-    pub proxy: bool,
-    /// The pre-emption priority of its requests.
-    pub priority: Option<Preemption>,
+    fn life(&mut self) -> PathLife<'_, P, E> {
+        PathLife::new(self.env, self.state, self.signalling, self.probe)
+    }
+
+    fn ending(&mut self) -> ResvTearing<'_, P, E> {
+        ResvTearing::new(self.env, self.state, self.signalling, self.probe)
+    }
+
+    fn upstream(&mut self) -> ResvRefresh<'_, P> {
+        ResvRefresh::new(self.state, self.signalling, self.probe)
+    }
 }
 
 /// The senders of a shared-explicit request; they stay until the application changes them.

@@ -1,13 +1,11 @@
 //! The reason of a refusal, as RFC 2205 appendix B codes it and as people read it (RFC 5284 USER_ERROR_SPEC).
 
-use crate::engine::Rsvp;
 use crate::io::ErrorReport;
 use alloc::format;
 use alloc::string::String;
 use core::net::IpAddr;
 use terms::ports::Preemption;
-use terms::probe::ProbeObserver;
-use terms::{Fault, FlowSpec, IfIndex, Refused, Style};
+use terms::{Fault, FlowSpec, Style};
 use wire::ErrorSpec;
 use wire::iana::error;
 
@@ -108,40 +106,7 @@ impl Refusal {
     }
 }
 
-impl<P: ProbeObserver> Rsvp<P> {
-    /// Traffic control's refusal in RSVP's terms, with the node and the interface named.
-    pub(crate) fn refused(&self, refused: &Refused) -> Refusal {
-        let at = |i: &IfIndex| {
-            let name = self.interfaces.get(i).map_or("?", |i| i.name.as_str());
-            format!("node {} interface {name}", self.config.node_name)
-        };
-        let (code, value, text) = match refused {
-            Refused::Capacity { interface, asked, free } => {
-                let text = format!("{} asked {asked} free {free}", at(interface));
-                (error::ADMISSION, error::ADMISSION_BANDWIDTH, text)
-            }
-            Refused::NoDelayBound { interface } => {
-                let text = format!("{} keeps no delay bound, guaranteed service is not offered", at(interface));
-                (error::ADMISSION, error::ADMISSION_DELAY, text)
-            }
-            Refused::Mtu { interface, asked, mtu } => {
-                let text = format!("{} asked packets of {asked} bytes, mtu {mtu}", at(interface));
-                (error::ADMISSION, error::ADMISSION_MTU, text)
-            }
-            Refused::Limit { what, limit } => {
-                let text = format!("node {} {what}: the limit of {limit} is reached", self.config.node_name);
-                (error::TRAFFIC_CONTROL_SYSTEM, 0, text)
-            }
-            Refused::Policy => (error::POLICY, 0, format!("node {} refused by policy", self.config.node_name)),
-            Refused::NotReservable { interface } => {
-                let text = format!("{} takes no reservations", at(interface));
-                (error::TRAFFIC_CONTROL, error::TC_SERVICE_UNSUPPORTED, text)
-            }
-            Refused::Meaningless(misuse) => {
-                let text = format!("node {} {misuse}", self.config.node_name);
-                (error::TRAFFIC_CONTROL, error::TC_BAD_FLOWSPEC, text)
-            }
-        };
-        Refusal { code, value, in_place: false, text: Some(text) }
-    }
+/// The refusal of an API call that is not supported or not meaningful.
+pub(crate) fn api_refusal(value: u16, text: String) -> Refusal {
+    Refusal { code: error::API, value, in_place: false, text: Some(text) }
 }

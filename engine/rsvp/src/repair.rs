@@ -2,14 +2,17 @@
 //! in which the route settles. The reservation on the old route is given back at once, so that nothing is
 //! held twice here.
 
-use crate::engine::{Env, Rsvp, Timer};
-use crate::io::{Event, Gone, Interface};
-use crate::psb::{OutgoingInterfaces, Psb};
-use crate::table::BlockId;
+use crate::links::Env;
+use crate::path_life::PathLife;
+use crate::procedure::procedure;
+use crate::state::psb::{OutgoingInterfaces, Psb};
+use crate::state::table::BlockId;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use terms::IfIndex;
+use terms::ports::Oifs;
 use terms::probe::ProbeObserver;
-use terms::{IfIndex, Time};
 
 /// Most path states that are checked in one step. A notice that may concern all of a million must not delay
 /// everything else by a million look-ups: the rest follows at the next wake-ups, which come at once.
@@ -21,7 +24,7 @@ const MOST_CHANGES: usize = 32;
 /// A walk over all path states that is under way. It is circular: a change that comes meanwhile is checked
 /// from the present place of the walk until the walk is there again. It does not begin anew, or states far
 /// from the beginning would never be checked while changes go on.
-pub(crate) struct Sweep {
+struct Sweep {
     /// The next place in the table of path states.
     next: u32,
     changes: Vec<Change>,
@@ -54,73 +57,76 @@ impl Change {
     }
 }
 
-impl<P: ProbeObserver> Rsvp<P> {
-    pub(crate) fn route_changed<E: Env>(&mut self, now: Time, env: &mut E, within: Option<(IpAddr, u8)>) {
+/// The walk that is under way, if there is one.
+#[derive(Default)]
+pub(crate) struct Sweeps(Option<Sweep>);
+
+impl Sweeps {
+    /// True if a walk is under way.
+    pub fn is_under_way(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+procedure! {
+    /// The walk over path states after a change.
+    Repair
+}
+
+impl<P: ProbeObserver, E: Env> Repair<'_, P, E> {
+    pub(crate) fn route_changed(&mut self, sweeps: &mut Sweeps, within: Option<(IpAddr, u8)>) {
         let what = within.map_or(What::Everything, |(network, bits)| What::Within(network, bits));
-        self.begin_sweep(now, env, what);
+        self.begin_sweep(sweeps, what);
     }
 
-    pub(crate) fn interface_changed<E: Env>(
-        &mut self,
-        now: Time,
-        env: &mut E,
-        interface: IfIndex,
-        state: Option<Interface>,
-    ) {
-        if self.interfaces.get(&interface) == state.as_ref() {
-            return;
-        }
-        self.set_interfaces(|all| match state {
-            Some(state) => drop(all.insert(interface, state)),
-            None => drop(all.remove(&interface)),
-        });
-        self.begin_sweep(now, env, What::Interface(interface));
+    pub(crate) fn interface_changed(&mut self, sweeps: &mut Sweeps, interface: IfIndex) {
+        self.begin_sweep(sweeps, What::Interface(interface));
     }
 
     /// Begins to check all path states that a change may concern, or adds it to the walk under way.
-    fn begin_sweep<E: Env>(&mut self, now: Time, env: &mut E, what: What) {
-        let mut sweep = self.sweep.take().unwrap_or(Sweep { next: 0, changes: Vec::new() });
+    fn begin_sweep(&mut self, sweeps: &mut Sweeps, what: What) {
+        let mut sweep = sweeps.0.take().unwrap_or(Sweep { next: 0, changes: Vec::new() });
         let full = sweep.changes.len() >= MOST_CHANGES;
         let what = if full && !matches!(what, What::Interface(_)) { What::Everything } else { what };
         let asks_all = |change: &Change| !matches!(change.what, What::Interface(_));
         sweep.changes.retain(|change| change.what != what && !(full && asks_all(change)));
         sweep.changes.push(Change { what, from: sweep.next, ends: 0 });
-        self.sweep = Some(sweep);
-        self.sweep_on(now, env);
+        sweeps.0 = Some(sweep);
+        self.sweep_on(sweeps);
     }
 
     /// Checks the next path states of the walk.
-    pub(crate) fn sweep_on<E: Env>(&mut self, now: Time, env: &mut E) {
-        let Some(mut sweep) = self.sweep.take() else { return };
+    pub(crate) fn sweep_on(&mut self, sweeps: &mut Sweeps) {
+        let Some(mut sweep) = sweeps.0.take() else { return };
         let end = sweep.next.saturating_add(MOST_AT_ONCE);
-        let chosen: Vec<_> = self.psbs.between(sweep.next..end).collect();
+        let chosen = self.state.psbs_between(sweep.next..end);
         for &id in &chosen {
             // One repair may end another's state.
-            if self.psbs.get(id).is_some() && self.psbs.key(id).2.is_none() && self.is_asked_after(&sweep, id) {
-                self.repair(now, env, id);
+            if self.state.get(id).is_some() && self.state.key(id).2.is_none() && self.is_asked_after(&sweep, id) {
+                self.repair(id);
             }
         }
         for id in chosen {
             let told = |psb: &Psb, what| matches!(what, What::Interface(interface) if psb.out.takes(interface));
             let through = |psb: &Psb| sweep.changes.iter().any(|change| told(psb, change.what));
-            if self.psbs.get(id).is_some_and(through) {
-                self.path_soon(now, id);
+            if self.state.get(id).is_some_and(through) {
+                self.life().path_soon(id);
             }
         }
         sweep.next = end;
-        if end >= self.psbs.places() {
+        if end >= self.state.places() {
             sweep.next = 0;
             sweep.changes.iter_mut().for_each(|change| change.ends += 1);
         }
         sweep.changes.retain(|change| !change.is_over(sweep.next));
         if !sweep.changes.is_empty() {
-            self.sweep = Some(sweep);
+            sweeps.0 = Some(sweep);
         }
     }
 
     /// True if a change of the walk may concern the route of this path state.
     fn is_asked_after(&self, sweep: &Sweep, id: BlockId<Psb>) -> bool {
-        let (_, session, template) = self.sender_of(id);
+        let (_, session, template) = self.state.sender_of(id);
         sweep.changes.iter().any(|change| match change.what {
             What::Everything | What::Interface(_) => true,
             // A router may look at the way back to the source too (RFC 3704).
@@ -130,52 +136,50 @@ impl<P: ProbeObserver> Rsvp<P> {
         })
     }
 
-    fn repair<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>) {
-        let (_, session, template) = self.sender_of(id);
+    fn repair(&mut self, id: BlockId<Psb>) {
+        let (_, session, template) = self.state.sender_of(id);
         if session.dst.is_multicast() {
-            return self.tree_changed(now, env, id);
+            return self.tree_changed(id);
         }
-        let iif = self.psbs[id].phop().map(|p| p.iif);
-        let mut out = self.way_out(env, &session, template.src, iif);
+        let iif = self.state[id].phop().map(|p| p.iif);
+        let mut out = self.signalling.links().way_out(self.env, &session, template.src, iif);
         if iif.is_some_and(|iif| out.takes(iif)) {
             out = OutgoingInterfaces::Nowhere;
         }
-        if out != self.psbs[id].out {
-            self.reroute(now, env, id, out);
+        if out != self.state[id].out {
+            self.life().reroute(id, out);
         }
     }
 
-    /// Moves a sender to other outgoing interfaces.
-    pub(crate) fn reroute<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>, out: OutgoingInterfaces) {
-        let (sid, session, template) = self.sender_of(id);
-        self.forget_sums(sid);
-        let old = core::mem::replace(&mut self.psbs[id].out, out.clone());
-        self.unheard_path(id);
-        self.say(Event::Rerouted { session, template, oif: out.oifs().first().copied() });
-        if old.oifs().iter().any(|oif| !out.takes(*oif)) {
-            self.drop_reservations_of(now, env, sid, &template, Gone::RouteGone);
+    /// Follows a change of multicast routing: of a sender's incoming interface, or of its branches.
+    pub(crate) fn tree_changed(&mut self, id: BlockId<Psb>) {
+        let (sid, session, template) = self.state.sender_of(id);
+        let Some(phop) = self.state[id].phop().copied() else {
+            let out = self.signalling.links().tree_from_here(self.env, &session, template.src);
+            return self.life().rerouted(id, out);
+        };
+        let tree = self.signalling.links().tree(self.env, &session, template.src, Some(phop.iif));
+        let out = |oifs| OutgoingInterfaces::Tree(Box::new(oifs));
+        let Some(iif) = tree.iif.filter(|iif| *iif != phop.iif) else {
+            return self.life().rerouted(id, out(tree.oifs));
+        };
+        // Packets come in elsewhere. If Paths have been heard from there, they are what counts now.
+        match self.state.psb(&(sid, template, Some(iif))) {
+            Some(aside) => {
+                let news = self.state[aside].news();
+                let expires = self.state[aside].expires;
+                self.life().set_aside(id);
+                self.state.drop_aside(aside);
+                self.life().path_known(id, out(tree.oifs), news);
+                self.state[id].expires = expires;
+                self.state.arm_path(id);
+            }
+            None => self.life().rerouted(id, out(Oifs::NONE)),
         }
-        if out.oifs().iter().any(|oif| !old.takes(*oif)) {
-            // Whoever sends shares a wildcard reservation that is there already.
-            self.sender_changed(now, env, id);
-        }
-        // What was asked upstream stays for as long as the new way needs to ask anew: the next refresh finds out.
-        let grace = now + self.config.repair_wait + self.config.refresh;
-        if let Some(request) = &mut self.psbs[id].request {
-            request.refresh_at = grace;
-        }
-        if out.is_heard_here() && !old.is_heard_here() {
-            self.path_event(id);
-        }
-        self.path_soon(now, id);
     }
 
-    /// Schedules a Path after W, which is at once if W is zero.
-    fn path_soon(&mut self, now: Time, id: BlockId<Psb>) {
-        let psb = &mut self.psbs[id];
-        psb.path_refresh_at = psb.path_refresh_at.min(now + self.config.repair_wait);
-        let (at, alarm) = (psb.next_deadline(), &mut psb.alarm);
-        self.timers.set_by(alarm, at, Timer::Path(id));
+    fn life(&mut self) -> PathLife<'_, P, E> {
+        PathLife::new(self.env, self.state, self.signalling, self.probe)
     }
 }
 

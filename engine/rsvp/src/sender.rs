@@ -1,13 +1,15 @@
 //! SENDER, RFC 2205 section 3.11.1: a local application announces its traffic, or stops.
 
-use crate::engine::{Env, Rsvp, api_refusal};
-use crate::heard::UNHEARD;
 use crate::io::{AppId, Gone, Upcall};
-use crate::psb::{Origin, Psb};
-use crate::refusal::{Refusal, api};
+use crate::links::Env;
+use crate::path_life::PathLife;
+use crate::path_refresh::PathRefresh;
+use crate::procedure::procedure;
+use crate::refusal::{Refusal, api, api_refusal};
 use crate::short_list::Few;
-use crate::table::BlockId;
-use crate::timers::Alarm;
+use crate::state::psb::{News, Origin, Psb};
+use crate::state::table::BlockId;
+use crate::update_traffic_control::UpdateTrafficControl;
 use alloc::format;
 use alloc::string::ToString;
 use terms::probe::ProbeObserver;
@@ -24,73 +26,68 @@ pub(crate) struct Offer {
     pub ttl: u8,
 }
 
-impl<P: ProbeObserver> Rsvp<P> {
-    pub(crate) fn sender<E: Env>(&mut self, now: Time, env: &mut E, offer: &Offer) {
-        let offered = self.offer(now, env, offer);
+procedure! {
+    /// The calls of local senders.
+    Senders
+}
+
+impl<P: ProbeObserver, E: Env> Senders<'_, P, E> {
+    pub(crate) fn sender(&mut self, offer: &Offer) {
+        let offered = self.offer(offer);
         if let Err(refusal) = offered {
             let (session, template) = (offer.session, Some(offer.template));
             let error = refusal.report(offer.template.src, None);
-            self.tell(offer.app, Upcall::Error { session, template, resv: false, error });
+            self.signalling.tell(offer.app, Upcall::Error { session, template, resv: false, error });
         }
     }
 
-    fn offer<E: Env>(&mut self, now: Time, env: &mut E, offer: &Offer) -> Result<(), Refusal> {
+    fn offer(&mut self, offer: &Offer) -> Result<(), Refusal> {
         let Offer { app, session, template, ttl, .. } = offer;
         self.check_offer(offer)?;
         let tspec = as_on_the_wire(&offer.tspec);
-        let known = self.sessions.find(session).and_then(|sid| self.psb_of(sid, template));
+        let known = self.state.session(session).and_then(|sid| self.state.psb_of(sid, template));
         let out = match session.dst.is_multicast() {
-            true => self.tree_from_here(env, session, template.src),
-            false => self.way_out(env, session, template.src, None),
+            true => self.signalling.links().tree_from_here(self.env, session, template.src),
+            false => self.signalling.links().way_out(self.env, session, template.src, None),
         };
         let id = match known {
-            Some(id) if self.local_sender(id) == Some(*app) => {
-                self.offer_again(now, env, id, &tspec, *ttl);
+            Some(id) if self.state.local_sender(id) == Some(*app) => {
+                self.offer_again(id, &tspec, *ttl);
                 return Ok(());
             }
             Some(_) => return Err(api_refusal(api::TAKEN, "another application sends this already".to_string())),
             None => {
-                let mtus = out.oifs().iter().filter_map(|oif| self.interfaces.get(oif)).map(|i| i.mtu);
+                let mtus = out.oifs().iter().filter_map(|oif| self.signalling.links().mtu(*oif));
                 let mtu = mtus.min().unwrap_or(u32::MAX);
-                let psb = Psb {
+                let news = News {
                     origin: Origin::Local(*app),
                     tspec,
                     adspec: Some(Adspec::origin(mtu)),
                     fragments: Few::NONE,
                     ttl: *ttl,
-                    out,
                     forward: Few::NONE,
-                    refresh: self.config.refresh,
-                    expires: Time::FOREVER,
-                    heard: UNHEARD,
-                    path_refresh_at: Time::FOREVER,
-                    credit: 0,
-                    phop_since: now,
-                    other: None,
-                    confirm: None,
-                    blockade: None,
+                    refresh: self.state.config().refresh,
                     entry: false,
-                    request: None,
-                    alarm: Alarm::OFF,
                 };
-                self.add_path_state(session, template, psb)?
+                let psb = Psb::new(self.signalling.now(), news, out, Time::FOREVER);
+                self.life().add_path_state(session, template, psb)?
             }
         };
-        self.path_came(now, env, id);
+        self.life().path_came(id);
         Ok(())
     }
 
-    fn offer_again<E: Env>(&mut self, now: Time, env: &mut E, id: BlockId<Psb>, tspec: &Tspec, ttl: u8) {
-        let psb = &mut self.psbs[id];
+    fn offer_again(&mut self, id: BlockId<Psb>, tspec: &Tspec, ttl: u8) {
+        let psb = &mut self.state[id];
         let changed = psb.tspec != *tspec;
         psb.tspec = *tspec;
         psb.ttl = ttl;
         if changed {
-            self.sender_changed(now, env, id);
+            self.control().sender_changed(id);
         }
-        self.path_event(id);
-        self.path_refresh(now, env, id);
-        self.arm_path(id);
+        self.life().path_event(id);
+        self.onward().path_refresh(id);
+        self.state.arm_path(id);
     }
 
     fn check_offer(&self, offer: &Offer) -> Result<(), Refusal> {
@@ -99,7 +96,7 @@ impl<P: ProbeObserver> Rsvp<P> {
             let text = format!("{} and {} are of different address families", session.dst, template.src);
             return Err(api_refusal(api::ADDRESS, text));
         }
-        if !self.is_ours(template.src) && !self.is_proxy(offer.app) {
+        if !self.signalling.links().is_ours(template.src) && !self.signalling.applications().is_proxy(offer.app) {
             return Err(api_refusal(api::ADDRESS, format!("{} is not an address of this node", template.src)));
         }
         check_tspec(&offer.tspec, error::TC_BAD_TSPEC)?;
@@ -112,18 +109,23 @@ impl<P: ProbeObserver> Rsvp<P> {
         Ok(())
     }
 
-    pub(crate) fn sender_gone<E: Env>(
-        &mut self,
-        now: Time,
-        env: &mut E,
-        app: AppId,
-        session: &Session,
-        template: &SenderTemplate,
-    ) {
-        let known = self.sessions.find(session).and_then(|sid| self.psb_of(sid, template));
-        if let Some(id) = known.filter(|id| self.local_sender(*id) == Some(app)) {
-            self.end_path(now, env, id, Gone::Torn);
+    pub(crate) fn sender_gone(&mut self, app: AppId, session: &Session, template: &SenderTemplate) {
+        let known = self.state.session(session).and_then(|sid| self.state.psb_of(sid, template));
+        if let Some(id) = known.filter(|id| self.state.local_sender(*id) == Some(app)) {
+            self.life().end_path(id, Gone::Torn);
         }
+    }
+
+    fn life(&mut self) -> PathLife<'_, P, E> {
+        PathLife::new(self.env, self.state, self.signalling, self.probe)
+    }
+
+    fn onward(&mut self) -> PathRefresh<'_, P, E> {
+        PathRefresh::new(self.env, self.state, self.signalling, self.probe)
+    }
+
+    fn control(&mut self) -> UpdateTrafficControl<'_, E> {
+        UpdateTrafficControl::new(self.signalling.now(), self.env, self.state)
     }
 }
 

@@ -2,17 +2,18 @@
 //! sender, or for those that share, are merged and put before traffic control, which admits the sum at once
 //! or changes nothing.
 
-use crate::engine::{Env, Rsvp};
 use crate::lifetime::lifetime;
-use crate::many::Sum;
-use crate::psb::Psb;
+use crate::links::Env;
 use crate::refusal::Refusal;
-use crate::rsb::{MOST_FILTERS, NextHop};
-use crate::table::BlockId;
-use crate::tcsb::{ReservationTerms, Tcsb, TcsbKey};
+use crate::state::State;
+use crate::state::keys::TcsbKey;
+use crate::state::psb::Psb;
+use crate::state::rsb::{MOST_FILTERS, NextHop};
+use crate::state::sum::Sum;
+use crate::state::table::BlockId;
+use crate::state::tcsb::{ReservationTerms, Tcsb};
 use alloc::vec::Vec;
 use terms::ports::{Police, Preemption, TcRequest};
-use terms::probe::ProbeObserver;
 use terms::{FilterSpec, FlowSpec, Refused, Span, Style, Time, Wild};
 use wire::iana::error;
 
@@ -51,7 +52,19 @@ pub(crate) struct Due {
     lifetime: Span,
 }
 
-impl<P: ProbeObserver> Rsvp<P> {
+/// The reservations that traffic control holds, and their change.
+pub(crate) struct UpdateTrafficControl<'a, E> {
+    now: Time,
+    env: &'a mut E,
+    state: &'a mut State,
+}
+
+impl<'a, E: Env> UpdateTrafficControl<'a, E> {
+    /// With the parts that it works on.
+    pub fn new(now: Time, env: &'a mut E, state: &'a mut State) -> UpdateTrafficControl<'a, E> {
+        UpdateTrafficControl { now, env, state }
+    }
+
     /// The merged request of the next hops of one interface; with `new`, as if that request were kept
     /// already. `None`: there is no request.
     pub(crate) fn due(&self, at: &TcsbKey, new: Option<&Asked<'_>>) -> Result<Option<Due>, Refusal> {
@@ -60,10 +73,10 @@ impl<P: ProbeObserver> Rsvp<P> {
         let mut refresh = new.map_or(Span::ZERO, |n| n.refresh);
         let mut style = new.map(|n| n.style);
         let mut filters: Vec<FilterSpec> = new.map_or(Vec::new(), |n| n.filters.to_vec());
-        for id in self.reservations_at(at) {
-            let rsb = &self.rsbs[id];
+        for id in self.state.reservations_at(at) {
+            let rsb = &self.state[id];
             filters.extend(rsb.listed());
-            if new.is_some_and(|n| n.nhop == self.rsbs.key(id).1) {
+            if new.is_some_and(|n| n.nhop == self.state.key(id).1) {
                 continue;
             }
             flowspec = Some(match flowspec {
@@ -79,7 +92,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         if filters.len() > MOST_FILTERS {
             return Err(Refusal::table_full("senders of a shared reservation", MOST_FILTERS));
         }
-        let lifetime = lifetime(refresh, self.config.keep);
+        let lifetime = lifetime(refresh, self.state.config().keep);
         let due = |(flowspec, style)| Due { style, flowspec, filters, priority, lifetime };
         Ok(flowspec.zip(style).map(due))
     }
@@ -88,15 +101,15 @@ impl<P: ProbeObserver> Rsvp<P> {
     /// another interface: error 21, value 1.
     pub(crate) fn check_service(&self, at: &TcsbKey, new: &Asked<'_>) -> Result<(), Refusal> {
         let (sid, _, of) = *at;
-        for id in self.rsbs.chain(&self.sessions[sid].rsbs) {
-            let (_, nhop, filter) = self.rsbs.key(id);
+        for id in self.state.rsbs_of(sid) {
+            let (_, nhop, filter) = self.state.key(id);
             let meets = match (of, new.style) {
                 (Some(_), _) => filter == of,
-                (None, Style::Se) => new.filters.iter().any(|f| self.rsbs[id].shares(f)),
+                (None, Style::Se) => new.filters.iter().any(|f| self.state[id].shares(f)),
                 (None, _) => true,
             };
             if meets && nhop != new.nhop {
-                merge(&self.rsbs[id].flowspec, &new.flowspec)?;
+                merge(&self.state[id].flowspec, &new.flowspec)?;
             }
         }
         Ok(())
@@ -106,11 +119,11 @@ impl<P: ProbeObserver> Rsvp<P> {
     fn told(&mut self, at: &TcsbKey, due: &Due) -> ReservationTerms {
         let (sid, oif, of) = *at;
         let together = match (of, due.style) {
-            (None, Style::Wf) => self.under_wildcard(at),
+            (None, Style::Wf) => self.state.under_wildcard(at),
             (of, _) => {
                 let mut sum = Sum::default();
                 let listed = of.as_ref().map_or(&due.filters[..], core::slice::from_ref);
-                for psb in listed.iter().filter_map(|filter| self.psb_of(sid, filter)).map(|id| &self.psbs[id]) {
+                for psb in listed.iter().filter_map(|filter| self.state.psb_of(sid, filter)).map(|id| &self.state[id]) {
                     if of.is_some() || psb.out.takes(oif) {
                         sum.add(&psb.tspec, psb.is_policed());
                     }
@@ -127,12 +140,12 @@ impl<P: ProbeObserver> Rsvp<P> {
     /// same senders.
     fn is_smaller_branch(&self, at: &TcsbKey, due: &Due) -> bool {
         let (sid, oif, of) = *at;
-        if !self.sessions.key(sid).dst.is_multicast() {
+        if !self.state.key(sid).dst.is_multicast() {
             return false;
         }
-        self.rsbs.chain(&self.sessions[sid].rsbs).any(|id| {
-            let (_, nhop, filter) = self.rsbs.key(id);
-            let rsb = &self.rsbs[id];
+        self.state.rsbs_of(sid).any(|id| {
+            let (_, nhop, filter) = self.state.key(id);
+            let rsb = &self.state[id];
             let same = filter == of && (due.style != Style::Se || due.filters.iter().any(|f| rsb.shares(f)));
             same && nhop.oif().is_some_and(|other| other != oif) && !due.flowspec.serves(&rsb.flowspec)
         })
@@ -142,30 +155,17 @@ impl<P: ProbeObserver> Rsvp<P> {
     ///
     /// # Errors
     /// [`Refused`]: the earlier reservation is unchanged.
-    pub(crate) fn update_traffic_control<E: Env>(
-        &mut self,
-        now: Time,
-        env: &mut E,
-        at: &TcsbKey,
-        due: &Due,
-    ) -> Result<(), Refused> {
+    pub(crate) fn update_traffic_control(&mut self, at: &TcsbKey, due: &Due) -> Result<(), Refused> {
         let told = self.told(at, due);
-        self.put(now, env, at, due, told)
+        self.put(at, due, told)
     }
 
-    fn put<E: Env>(
-        &mut self,
-        now: Time,
-        env: &mut E,
-        at: &TcsbKey,
-        due: &Due,
-        told: ReservationTerms,
-    ) -> Result<(), Refused> {
+    fn put(&mut self, at: &TcsbKey, due: &Due, told: ReservationTerms) -> Result<(), Refused> {
         let (sid, oif, of) = *at;
         let alone = of.map(|f| [f]);
         let request = TcRequest {
             oif,
-            session: self.sessions.key(sid),
+            session: self.state.key(sid),
             style: due.style,
             filters: alone.as_ref().map_or(&due.filters[..], |f| &f[..]),
             wild: Wild::NONE,
@@ -176,19 +176,18 @@ impl<P: ProbeObserver> Rsvp<P> {
             priority: told.priority,
         };
         let flowspec = due.flowspec;
-        let Some(id) = self.tcsbs.find(at) else {
-            let handle = env.add(now, &request)?;
+        let Some(id) = self.state.tcsb(at) else {
+            let handle = self.env.add(self.now, &request)?;
             let block = Tcsb::new(due.style, handle, flowspec, told, due.filters.clone().into());
-            let id = self.tcsbs.insert(&mut self.sessions[sid].tcsbs, *at, block);
-            self.handles.insert_alone(handle, id);
+            self.state.add_tcsb(*at, block);
             return Ok(());
         };
-        let block = &mut self.tcsbs[id];
+        let block = &mut self.state[id];
         block.ask(flowspec);
         if (block.admitted(), block.told) == (flowspec, told) && *block.filters == *due.filters {
             return Ok(());
         }
-        env.modify(now, block.handle, &request)?;
+        self.env.modify(self.now, block.handle, &request)?;
         block.admit(flowspec);
         block.told = told;
         if *block.filters != *due.filters {
@@ -199,80 +198,77 @@ impl<P: ProbeObserver> Rsvp<P> {
     }
 
     /// Updates the other branches after a change on one interface: they may have become smaller branches.
-    pub(crate) fn police_other_branches<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
+    pub(crate) fn police_other_branches(&mut self, at: &TcsbKey) {
         let sid = at.0;
-        if self.sessions[sid].tcsbs.is_empty() || !self.sessions.key(sid).dst.is_multicast() {
+        if !self.state[sid].is_installed() || !self.state.key(sid).dst.is_multicast() {
             return;
         }
-        let others: Vec<_> = self.tcsbs.chain(&self.sessions[sid].tcsbs).map(|id| self.tcsbs.key(id)).collect();
+        let others: Vec<_> = self.state.tcsbs_of(sid).map(|id| self.state.key(id)).collect();
         for other in others.into_iter().filter(|o| o != at && (o.2 == at.2)) {
-            self.tell_anew(now, env, &other);
+            self.tell_anew(&other);
         }
     }
 
     /// Tells traffic control the senders' traffic and the places of policing anew; the reservation stays as
     /// it is. If traffic control refuses, the terms that it was told before stay.
-    fn tell_anew<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
-        let Some(id) = self.tcsbs.find(at) else { return };
+    fn tell_anew(&mut self, at: &TcsbKey) {
+        let Some(id) = self.state.tcsb(at) else { return };
         let Ok(Some(due)) = self.due(at, None) else { return };
-        let (asked, admitted) = (self.tcsbs[id].asked(), self.tcsbs[id].admitted());
+        let (asked, admitted) = (self.state[id].asked(), self.state[id].admitted());
         let told = self.told(at, &due);
-        if told != self.tcsbs[id].told {
-            let _kept = self.put(now, env, at, &Due { flowspec: admitted, ..due }, told);
-            self.tcsbs[id].ask(asked);
+        if told != self.state[id].told {
+            let _kept = self.put(at, &Due { flowspec: admitted, ..due }, told);
+            self.state[id].ask(asked);
         }
     }
 
     /// Updates a reservation whose senders have changed, or have other Tspecs.
-    pub(crate) fn senders_changed<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
-        self.tell_anew(now, env, at);
+    pub(crate) fn senders_changed(&mut self, at: &TcsbKey) {
+        self.tell_anew(at);
     }
 
     /// Adds a new sender to the reservations that it shares.
-    pub(crate) fn sender_joins<E: Env>(&mut self, now: Time, env: &mut E, psb: BlockId<Psb>) {
-        self.sum_follows(psb, true);
-        self.tell_interfaces_of(now, env, psb);
+    pub(crate) fn sender_joins(&mut self, psb: BlockId<Psb>) {
+        self.state.sum_follows(psb, true);
+        self.tell_interfaces_of(psb);
     }
 
     /// Updates the reservations of a sender that has another Tspec, or is new to its interfaces.
-    pub(crate) fn sender_changed<E: Env>(&mut self, now: Time, env: &mut E, psb: BlockId<Psb>) {
-        let (sid, ..) = self.sender_of(psb);
-        self.forget_sums(sid);
-        self.tell_interfaces_of(now, env, psb);
+    pub(crate) fn sender_changed(&mut self, psb: BlockId<Psb>) {
+        let (sid, ..) = self.state.sender_of(psb);
+        self.state.forget_sums(sid);
+        self.tell_interfaces_of(psb);
     }
 
-    fn tell_interfaces_of<E: Env>(&mut self, now: Time, env: &mut E, psb: BlockId<Psb>) {
-        let (sid, _, filter) = self.sender_of(psb);
+    fn tell_interfaces_of(&mut self, psb: BlockId<Psb>) {
+        let (sid, _, filter) = self.state.sender_of(psb);
         // No more than a copy, unless it is a tree.
-        let out = self.psbs[psb].out.clone();
+        let out = self.state[psb].out.clone();
         for oif in out.oifs() {
-            if let Some(id) = self.held_for(sid, *oif, &filter) {
-                let at = self.tcsbs.key(id);
-                self.senders_changed(now, env, &at);
+            if let Some(id) = self.state.held_for(sid, *oif, &filter) {
+                let at = self.state.key(id);
+                self.senders_changed(&at);
             }
         }
     }
 
     /// Called after requests have gone: puts the rest on the interface before traffic control, or gives all
     /// back. A plane that cannot shrink keeps the larger reservation.
-    pub(crate) fn settle<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
+    pub(crate) fn settle(&mut self, at: &TcsbKey) {
         match self.due(at, None) {
-            Ok(Some(due)) if self.tcsbs.find(at).is_some() => {
-                let _kept = self.update_traffic_control(now, env, at, &due);
-                self.police_other_branches(now, env, at);
+            Ok(Some(due)) if self.state.tcsb(at).is_some() => {
+                let _kept = self.update_traffic_control(at, &due);
+                self.police_other_branches(at);
             }
-            _ => self.release_traffic_control(now, env, at),
+            _ => self.release_traffic_control(at),
         }
     }
 
     /// Gives back the reservation that traffic control holds, if there is one.
-    pub(crate) fn release_traffic_control<E: Env>(&mut self, now: Time, env: &mut E, at: &TcsbKey) {
-        let Some(id) = self.tcsbs.find(at) else { return };
-        let gone = self.tcsbs.remove(&mut self.sessions[at.0].tcsbs, id);
-        if let Some(handle) = self.handles.find(&gone.handle) {
-            self.handles.remove_alone(handle);
-        }
-        env.remove(now, gone.handle);
-        self.police_other_branches(now, env, at);
+    pub(crate) fn release_traffic_control(&mut self, at: &TcsbKey) {
+        let Some(id) = self.state.tcsb(at) else { return };
+        let gone = self.state.remove_tcsb(id);
+        self.env.remove(self.now, gone.handle);
+        self.police_other_branches(at);
     }
 }

@@ -1,15 +1,13 @@
 //! Views of the engine for people and tests: plain values, read from the state blocks.
 
-use crate::counters::RsvpCounters;
-use crate::engine::Rsvp;
-use crate::psb::{Origin, OutgoingInterfaces};
-use crate::rsb::{Confirm, NextHop};
+use crate::state::State;
+use crate::state::psb::{Origin, OutgoingInterfaces};
+use crate::state::rsb::{Confirm, NextHop};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
 use terms::ports::{Police, Preemption, RHandle};
-use terms::probe::ProbeObserver;
 use terms::{Adspec, FilterSpec, FlowSpec, IfIndex, SenderTemplate, Session, Span, Style, Time, Tspec};
 
 /// A session.
@@ -117,150 +115,129 @@ pub struct NeighbourView {
     pub direct: bool,
 }
 
-impl<P: ProbeObserver> Rsvp<P> {
-    /// True if a session has a reservation here, or one of an earlier life of this node has not expired.
-    pub fn is_reserved(&self, session: &Session) -> bool {
-        self.sessions.find(session).is_some_and(|id| {
-            let state = &self.sessions[id];
-            !state.rsbs.is_empty() || state.adopted_until.is_some()
-        })
-    }
+/// All sessions.
+pub(crate) fn sessions(state: &State) -> impl Iterator<Item = SessionView> + '_ {
+    state.sessions().map(|(_, session, s)| SessionView {
+        session: *session,
+        senders: s.paths(),
+        requests: s.requests(),
+        receivers: s.receivers.len(),
+        adopted_until: s.adopted_until(),
+    })
+}
 
-    /// All sessions.
-    pub fn sessions(&self) -> impl Iterator<Item = SessionView> {
-        self.sessions.iter().map(|(_, session, s)| SessionView {
-            session: *session,
-            senders: s.psbs.len(),
-            requests: s.rsbs.len(),
-            receivers: s.receivers.len(),
-            adopted_until: s.adopted_until,
-        })
-    }
+/// All path states.
+pub(crate) fn paths(state: &State) -> impl Iterator<Item = PathView> + '_ {
+    state.psbs().map(|(_, key, p)| PathView {
+        session: state.key(key.0),
+        template: key.1,
+        origin: p.origin,
+        out: p.out.clone(),
+        remembered: key.2.is_some(),
+        blockade: p.blockade.as_ref().map(|b| (b.flowspec, b.until)),
+        tspec: p.tspec,
+        adspec: p.adspec,
+        refresh: p.refresh,
+        expires: p.expires,
+        refreshed_at: p.path_refresh_at,
+        request: p.request.map(|r| (r.flowspec, r.refresh_at)),
+    })
+}
 
-    /// All path states.
-    pub fn paths(&self) -> impl Iterator<Item = PathView> {
-        self.psbs.iter().map(|(_, key, p)| PathView {
-            session: self.sessions.key(key.0),
-            template: key.1,
-            origin: p.origin,
-            out: p.out.clone(),
-            remembered: key.2.is_some(),
-            blockade: p.blockade.as_ref().map(|b| (b.flowspec, b.until)),
-            tspec: p.tspec,
-            adspec: p.adspec,
-            refresh: p.refresh,
-            expires: p.expires,
-            refreshed_at: p.path_refresh_at,
-            request: p.request.map(|r| (r.flowspec, r.refresh_at)),
-        })
-    }
+/// All requests for reservations.
+pub(crate) fn reservations(state: &State) -> impl Iterator<Item = ResvView> + '_ {
+    state.rsbs().map(|(_, key, r)| ResvView {
+        session: state.key(key.0),
+        filters: key.2.map_or_else(|| r.listed().collect(), |f| alloc::vec![f]),
+        scope: r.scope().map(<[IpAddr]>::to_vec),
+        priority: r.priority,
+        next_hop: key.1,
+        style: r.style,
+        flowspec: r.flowspec,
+        confirm: r.confirm.is_some_and(|c| c != Confirm::Answered),
+        refresh: r.refresh,
+        expires: r.expires,
+    })
+}
 
-    /// All requests for reservations.
-    pub fn reservations(&self) -> impl Iterator<Item = ResvView> {
-        self.rsbs.iter().map(|(_, key, r)| ResvView {
-            session: self.sessions.key(key.0),
-            filters: key.2.map_or_else(|| r.listed().collect(), |f| alloc::vec![f]),
-            scope: r.scope().map(<[IpAddr]>::to_vec),
-            priority: r.priority,
-            next_hop: key.1,
-            style: r.style,
-            flowspec: r.flowspec,
-            confirm: r.confirm.is_some_and(|c| c != Confirm::Answered),
-            refresh: r.refresh,
-            expires: r.expires,
-        })
-    }
+/// All reservations of outgoing interfaces.
+pub(crate) fn traffic_control(state: &State) -> impl Iterator<Item = TcView> + '_ {
+    state.tcsbs().map(|(_, key, t)| TcView {
+        session: state.key(key.0),
+        style: t.style,
+        filters: key.2.map_or_else(|| t.filters.to_vec(), |f| alloc::vec![f]),
+        police: t.told.police,
+        path_te: t.told.path_te,
+        oif: key.1,
+        handle: t.handle,
+        asked: t.asked(),
+        admitted: t.admitted(),
+        installed: t.installed(),
+    })
+}
 
-    /// All reservations of outgoing interfaces.
-    pub fn traffic_control(&self) -> impl Iterator<Item = TcView> {
-        self.tcsbs.iter().map(|(_, key, t)| TcView {
-            session: self.sessions.key(key.0),
-            style: t.style,
-            filters: key.2.map_or_else(|| t.filters.to_vec(), |f| alloc::vec![f]),
-            police: t.told.police,
-            path_te: t.told.path_te,
-            oif: key.1,
-            handle: t.handle,
-            asked: t.asked(),
-            admitted: t.admitted(),
-            installed: t.installed(),
-        })
-    }
-
-    /// The neighbours that any state comes from, by interface and address.
-    pub fn neighbours(&self) -> Vec<(IfIndex, IpAddr, NeighbourView)> {
-        let mut all: BTreeMap<(IfIndex, IpAddr), NeighbourView> = BTreeMap::new();
-        for (_, _, psb) in self.psbs.iter() {
-            if let Some(phop) = psb.phop() {
-                let one = all.entry((phop.iif, phop.addr)).or_default();
-                one.paths += 1;
-                one.direct = !phop.non_rsvp;
-            }
+/// The neighbours that any state comes from, by interface and address.
+pub(crate) fn neighbours(state: &State) -> Vec<(IfIndex, IpAddr, NeighbourView)> {
+    let mut all: BTreeMap<(IfIndex, IpAddr), NeighbourView> = BTreeMap::new();
+    for (_, _, psb) in state.psbs() {
+        if let Some(phop) = psb.phop() {
+            let one = all.entry((phop.iif, phop.addr)).or_default();
+            one.paths += 1;
+            one.direct = !phop.non_rsvp;
         }
-        for (_, key, rsb) in self.rsbs.iter() {
-            if let NextHop::Hop { oif, addr } = key.1 {
-                let one = all.entry((oif, addr)).or_default();
-                one.reservations += 1;
-                one.direct = rsb.direct;
-            }
+    }
+    for (_, key, rsb) in state.rsbs() {
+        if let NextHop::Hop { oif, addr } = key.1 {
+            let one = all.entry((oif, addr)).or_default();
+            one.reservations += 1;
+            one.direct = rsb.direct;
         }
-        all.into_iter().map(|((interface, addr), one)| (interface, addr, one)).collect()
     }
+    all.into_iter().map(|((interface, addr), one)| (interface, addr, one)).collect()
+}
 
-    /// The number of armed alarms: at most one for each session, path state, reservation state and neighbour,
-    /// and two more.
-    pub fn alarms(&self) -> usize {
-        self.timers.armed()
+/// A digest of all state, without lifetimes, refresh times and counters: equal before and after a message
+/// that was refused or dropped. It does not depend on the order in which states came.
+pub(crate) fn digest(state: &State) -> u64 {
+    let mut sum = 0u64;
+    let mut add = |block: &dyn Fn(&mut Digest)| {
+        let mut one = Digest(0xcbf2_9ce4_8422_2325);
+        block(&mut one);
+        sum = sum.wrapping_add(one.finish());
+    };
+    for (_, session, s) in state.sessions() {
+        add(&|d| (0u8, session, &s.receivers, s.adopted_until()).hash(d));
     }
-
-    /// Messages in, out and dropped.
-    pub fn counters(&self) -> &RsvpCounters {
-        &self.counters
+    for (_, key, p) in state.psbs() {
+        let session = state.key(key.0);
+        add(&|d| {
+            (1u8, session, key.1, key.2, p.origin, p.tspec, p.ttl, &p.out, &p.forward, p.confirm, p.entry).hash(d);
+            (
+                p.request.map(|r| (r.flowspec, r.style)),
+                p.other.as_ref().map(|o| o.phop),
+                p.adspec.map(|a| alloc::format!("{a:?}")),
+            )
+                .hash(d);
+        });
     }
-
-    /// A digest of all state, without lifetimes, refresh times and counters: equal before and after a message
-    /// that was refused or dropped. It does not depend on the order in which states came.
-    pub fn digest(&self) -> u64 {
-        let mut sum = 0u64;
-        let mut add = |block: &dyn Fn(&mut Digest)| {
-            let mut one = Digest(0xcbf2_9ce4_8422_2325);
-            block(&mut one);
-            sum = sum.wrapping_add(one.finish());
+    for (_, key, r) in state.rsbs() {
+        let session = state.key(key.0);
+        let confirm = match r.confirm {
+            None | Some(Confirm::Answered) => None,
+            Some(Confirm::Application) => Some(None),
+            Some(Confirm::Receiver(addr)) => Some(Some(addr)),
         };
-        for (_, session, s) in self.sessions.iter() {
-            add(&|d| (0u8, session, &s.receivers, s.adopted_until).hash(d));
-        }
-        for (_, key, p) in self.psbs.iter() {
-            let session = self.sessions.key(key.0);
-            add(&|d| {
-                (1u8, session, key.1, key.2, p.origin, p.tspec, p.ttl, &p.out, &p.forward, p.confirm, p.entry).hash(d);
-                (
-                    p.request.map(|r| (r.flowspec, r.style)),
-                    p.other.as_ref().map(|o| o.phop),
-                    p.adspec.map(|a| alloc::format!("{a:?}")),
-                )
-                    .hash(d);
-            });
-        }
-        for (_, key, r) in self.rsbs.iter() {
-            let session = self.sessions.key(key.0);
-            let confirm = match r.confirm {
-                None | Some(Confirm::Answered) => None,
-                Some(Confirm::Application) => Some(None),
-                Some(Confirm::Receiver(addr)) => Some(Some(addr)),
-            };
-            let listed: Vec<_> = r.listed().collect();
-            add(&|d| {
-                (2u8, session, key.1, key.2, r.style, r.flowspec, &r.earlier, &r.forward, confirm).hash(d);
-                (&listed, r.scope(), r.priority).hash(d);
-            });
-        }
-        for (_, key, t) in self.tcsbs.iter() {
-            let session = self.sessions.key(key.0);
-            add(&|d| (3u8, session, key.1, key.2, t.handle, t.admitted(), t.installed(), t.told, &t.filters).hash(d));
-        }
-        sum
+        let listed: Vec<_> = r.listed().collect();
+        add(&|d| {
+            (2u8, session, key.1, key.2, r.style, r.flowspec, &r.earlier, &r.forward, confirm).hash(d);
+            (&listed, r.scope(), r.priority).hash(d);
+        });
     }
+    for (_, key, t) in state.tcsbs() {
+        let session = state.key(key.0);
+        add(&|d| (3u8, session, key.1, key.2, t.handle, t.admitted(), t.installed(), t.told, &t.filters).hash(d));
+    }
+    sum
 }
 
 /// FNV-1a, 64 bits: the same on every machine.

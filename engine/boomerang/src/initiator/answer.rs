@@ -1,11 +1,9 @@
 //! Replies at the initiating side: without NACK, their values are adopted; with NACK, a node has refused.
 
-use super::{LOWERINGS, Session, SessionPhase, UNLOCKS};
-use crate::Boomerang;
-use crate::auth::auth_of;
+use super::{Initiator, LOWERINGS, Session, SessionPhase, UNLOCKS, upcall};
+use crate::auth::{Keys, auth_of};
 use crate::io::{AppId, BoomerangUpcall, Event};
-use crate::transit::Work;
-use terms::ports::{Route, TrafficControl};
+use crate::node::{Env, NodeSide};
 use terms::probe::ProbeObserver;
 use wire::boomerang::{self, Opt, Rates};
 
@@ -18,18 +16,24 @@ struct Answer {
     hops: Option<(u16, u16)>,
 }
 
-impl<P: ProbeObserver> Boomerang<P> {
+impl Initiator {
     /// Processes a reply; false if it belongs to none of this node's messages.
-    pub(crate) fn answered<E: Route + TrafficControl>(&mut self, env: &mut E, work: &Work, packet: &[u8]) -> bool {
-        let Some(app) = self.initiator.transactions.get(&work.transaction).copied() else { return false };
-        let Some(session) = self.initiator.sessions.get(&app) else { return false };
+    pub(crate) fn answered<P: ProbeObserver>(
+        &mut self,
+        node: &mut NodeSide<P>,
+        env: &mut impl Env,
+        transaction: u32,
+        packet: &[u8],
+    ) -> bool {
+        let Some(app) = self.transactions.get(&transaction).copied() else { return false };
+        let Some(session) = self.sessions.get(&app) else { return false };
         let Ok(probe) = boomerang::ProbePacket::parse(packet) else { return false };
         let unexpected = session.answered
             || probe.src != session.asked.far_end
             || !plausible(session, &probe)
-            || !self.believable(session, &probe, packet);
+            || !believable(node.keys(), session, &probe, packet);
         if unexpected {
-            self.event(Event::Unexpected { transaction: work.transaction });
+            node.event(Event::Unexpected { transaction });
             return true;
         }
         let hops = probe.message.options().find_map(|(_, option)| match option {
@@ -43,42 +47,32 @@ impl<P: ProbeObserver> Boomerang<P> {
             nack: probe.message.is_nack(),
             hops,
         };
-        self.heard(env, app, &answer);
+        self.heard(node, env, app, &answer);
         true
     }
 
-    /// Checks the last node's digest if the session has a key, or anyone could lower the reply's rates.
-    fn believable(&self, session: &Session, probe: &boomerang::ProbePacket<'_>, packet: &[u8]) -> bool {
-        if !session.asked.auth.is_some_and(|id| self.keys.has(id)) {
-            return true;
-        }
-        let message = packet.get(probe.at..probe.total);
-        let auth = auth_of(&probe.message).zip(message);
-        auth.is_some_and(|(auth, message)| self.keys.verify(probe, &auth, message))
-    }
-
-    fn heard<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId, answer: &Answer) {
-        let Some(session) = self.initiator.sessions.get_mut(&app) else { return };
+    fn heard<P: ProbeObserver>(&mut self, node: &mut NodeSide<P>, env: &mut impl Env, app: AppId, answer: &Answer) {
+        let Some(session) = self.sessions.get_mut(&app) else { return };
         session.answered = true;
         session.silent = 0;
         match session.phase {
             SessionPhase::Releasing => {
-                self.initiator.forget(app);
-                self.upcall(app, BoomerangUpcall::Released);
+                self.forget(app);
+                upcall(node, app, BoomerangUpcall::Released);
             }
-            _ if answer.nack => self.refused(env, app, answer),
+            _ if answer.nack => self.refused(node, env, app, answer),
             _ if answer.key > 1 && session.key != answer.key && session.unlocks < UNLOCKS => {
                 session.key = answer.key;
                 session.unlocks += 1;
-                self.tell(env, app);
+                self.tell(node, env, app);
             }
-            _ => self.granted(env, app, answer),
+            _ => self.granted(node, env, app, answer),
         }
     }
 
-    fn granted<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId, answer: &Answer) {
-        let now = self.now;
-        let Some(session) = self.initiator.sessions.get_mut(&app) else { return };
+    fn granted<P: ProbeObserver>(&mut self, node: &mut NodeSide<P>, env: &mut impl Env, app: AppId, answer: &Answer) {
+        let now = node.now();
+        let Some(session) = self.sessions.get_mut(&app) else { return };
         let refresh = answer.refresh.min(session.refresh);
         let news = session.phase == SessionPhase::Asking
             || session.granted != Some(answer.rates)
@@ -93,49 +87,49 @@ impl<P: ProbeObserver> Boomerang<P> {
         session.hops = answer.hops;
         if !uneven {
             let wait = self.chance.shortened(terms::Span::from_secs(u64::from(refresh.max(1))));
-            self.initiator.arm(app, now + wait);
+            self.arm(app, now + wait);
         }
         if news {
-            self.upcall(app, BoomerangUpcall::Reserved { rates: answer.rates, refresh, hops: answer.hops });
+            upcall(node, app, BoomerangUpcall::Reserved { rates: answer.rates, refresh, hops: answer.hops });
         }
         if let Some((forward, reverse)) = answer.hops.filter(|(forward, reverse)| moved && forward != reverse) {
-            self.upcall(app, BoomerangUpcall::HopMismatch { forward, reverse });
+            upcall(node, app, BoomerangUpcall::HopMismatch { forward, reverse });
         }
         if uneven {
-            self.ask(env, app);
+            self.ask(node, env, app);
         }
     }
 
-    fn refused<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId, answer: &Answer) {
-        let Some(session) = self.initiator.sessions.get_mut(&app) else { return };
+    fn refused<P: ProbeObserver>(&mut self, node: &mut NodeSide<P>, env: &mut impl Env, app: AppId, answer: &Answer) {
+        let Some(session) = self.sessions.get_mut(&app) else { return };
         let (available, least) = (answer.rates, session.asked.at_least);
         let enough = !least.is_zero() && available.forward >= least.forward && available.reverse >= least.reverse;
         if enough && session.lowered < LOWERINGS {
             session.lowered += 1;
             session.phase = SessionPhase::Asking;
             session.wanted = [available].into();
-            return self.ask(env, app);
+            return self.ask(node, env, app);
         }
         // What was there before a change that was refused is said again at once, so that every node has it.
         let asked = session.wanted.first().copied();
         if let Some(kept) = session.granted.filter(|kept| Some(*kept) != asked) {
             session.wanted = [kept].into();
             session.phase = SessionPhase::Held;
-            self.upcall(app, BoomerangUpcall::Refused { available, kept });
-            return self.ask(env, app);
+            upcall(node, app, BoomerangUpcall::Refused { available, kept });
+            return self.ask(node, env, app);
         }
-        self.upcall(app, BoomerangUpcall::Refused { available, kept: Rates::default() });
-        self.give_up(env, app);
+        upcall(node, app, BoomerangUpcall::Refused { available, kept: Rates::default() });
+        self.give_up(node, env, app);
     }
 
     /// Sends rate zero once, so that no node keeps a useless reservation, and forgets the session.
-    pub(super) fn give_up<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId) {
-        if let Some(session) = self.initiator.sessions.get_mut(&app) {
+    pub(super) fn give_up<P: ProbeObserver>(&mut self, node: &mut NodeSide<P>, env: &mut impl Env, app: AppId) {
+        if let Some(session) = self.sessions.get_mut(&app) {
             session.wanted = [Rates::default()].into();
             session.phase = SessionPhase::Releasing;
         }
-        self.ask(env, app);
-        self.initiator.forget(app);
+        self.ask(node, env, app);
+        self.forget(app);
     }
 }
 
@@ -147,4 +141,14 @@ fn plausible(session: &Session, probe: &boomerang::ProbePacket<'_>) -> bool {
     let within = said.forward <= asked.forward && said.reverse <= asked.reverse;
     // Without NACK the rates are one of the pairs that were said.
     same && within && (message.is_nack() || session.wanted.contains(&said))
+}
+
+/// Checks the last node's digest if the session has a key, or anyone could lower the reply's rates.
+fn believable(keys: &Keys, session: &Session, probe: &boomerang::ProbePacket<'_>, packet: &[u8]) -> bool {
+    if !session.asked.auth.is_some_and(|id| keys.has(id)) {
+        return true;
+    }
+    let message = packet.get(probe.at..probe.total);
+    let auth = auth_of(&probe.message).zip(message);
+    auth.is_some_and(|(auth, message)| keys.verify(probe, &auth, message))
 }

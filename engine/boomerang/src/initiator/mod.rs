@@ -5,12 +5,12 @@ mod answer;
 mod ask;
 mod timer;
 
-use crate::io::{AppId, BoomerangUpcall, Event, Output};
-use crate::{ApplicationCall, Boomerang};
+use crate::io::{AppId, ApplicationCall, BoomerangUpcall, Event, Output};
+use crate::node::{Env, NodeSide};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::ports::{Route, TrafficControl};
+use terms::Rng;
 use terms::probe::ProbeObserver;
 use terms::{Span, Time};
 use wire::boomerang::{Rates, Selector, Uid};
@@ -101,12 +101,13 @@ struct Session {
 }
 
 /// The sessions of all local applications.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Initiator {
     sessions: BTreeMap<AppId, Session>,
     timers: BTreeSet<(Time, AppId)>,
     transactions: BTreeMap<u32, AppId>,
     auth_sequence: u64,
+    chance: Rng,
 }
 
 /// The wait for the first reply; it doubles with each retry.
@@ -119,8 +120,19 @@ const UNLOCKS: u32 = 2;
 const LOWERINGS: u32 = 3;
 
 impl Initiator {
-    pub fn new() -> Initiator {
-        Initiator::default()
+    /// No sessions. `chance` feeds transactions and jitter.
+    pub fn new(chance: Rng) -> Initiator {
+        Initiator {
+            sessions: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            transactions: BTreeMap::new(),
+            auth_sequence: 0,
+            chance,
+        }
+    }
+
+    pub fn chance(&mut self) -> &mut Rng {
+        &mut self.chance
     }
 
     pub fn wake_at(&self) -> Option<Time> {
@@ -142,21 +154,27 @@ impl Initiator {
     }
 }
 
-impl<P: ProbeObserver> Boomerang<P> {
-    pub(crate) fn call<E: Route + TrafficControl>(&mut self, env: &mut E, call: ApplicationCall) {
+impl Initiator {
+    pub(crate) fn call<P: ProbeObserver>(&mut self, node: &mut NodeSide<P>, env: &mut impl Env, call: ApplicationCall) {
         match call {
-            ApplicationCall::Reserve { app, asked } => self.reserve_for(env, app, asked),
-            ApplicationCall::Release { app } => self.release_for(env, app),
+            ApplicationCall::Reserve { app, asked } => self.reserve_for(node, env, app, asked),
+            ApplicationCall::Release { app } => self.release_for(node, env, app),
         }
     }
 
-    fn reserve_for<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId, asked: SessionRequest) {
-        let most = self.config.most_asked;
-        let Some(session) = self.initiator.sessions.get_mut(&app) else {
-            if self.initiator.sessions.len() >= most {
-                self.event(Event::Full { what: "Boomerang sessions of applications", limit: most });
+    fn reserve_for<P: ProbeObserver>(
+        &mut self,
+        node: &mut NodeSide<P>,
+        env: &mut impl Env,
+        app: AppId,
+        asked: SessionRequest,
+    ) {
+        let most = node.config().most_asked;
+        let Some(session) = self.sessions.get_mut(&app) else {
+            if self.sessions.len() >= most {
+                node.event(Event::Full { what: "Boomerang sessions of applications", limit: most });
                 let none = Rates::default();
-                self.upcall(app, BoomerangUpcall::Refused { available: none, kept: none });
+                upcall(node, app, BoomerangUpcall::Refused { available: none, kept: none });
                 return;
             }
             let session = Session {
@@ -176,37 +194,33 @@ impl<P: ProbeObserver> Boomerang<P> {
                 due: Time::FOREVER,
                 asked,
             };
-            self.initiator.sessions.insert(app, session);
-            return self.ask(env, app);
+            self.sessions.insert(app, session);
+            return self.ask(node, env, app);
         };
         session.wanted = asked.rates.clone();
         session.phase = SessionPhase::Asking;
         (session.lowered, session.unlocks, session.silent) = (0, 0, 0);
         session.refresh = asked.refresh;
         session.asked = asked;
-        self.ask(env, app);
+        self.ask(node, env, app);
     }
 
-    fn release_for<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId) {
-        let Some(session) = self.initiator.sessions.get_mut(&app) else { return };
+    fn release_for<P: ProbeObserver>(&mut self, node: &mut NodeSide<P>, env: &mut impl Env, app: AppId) {
+        let Some(session) = self.sessions.get_mut(&app) else { return };
         session.phase = SessionPhase::Releasing;
         session.wanted = [Rates::default()].into();
         session.silent = 0;
         let silent = session.asked.no_echo;
-        self.ask(env, app);
+        self.ask(node, env, app);
         if silent {
-            self.initiator.forget(app);
-            self.upcall(app, BoomerangUpcall::Released);
+            self.forget(app);
+            upcall(node, app, BoomerangUpcall::Released);
         }
-    }
-
-    pub(crate) fn upcall(&mut self, app: AppId, upcall: BoomerangUpcall) {
-        self.say(Output::Upcall { app, upcall });
     }
 
     /// The sessions of local applications.
     pub fn sessions(&self) -> impl Iterator<Item = InitiatedSession> + '_ {
-        self.initiator.sessions.iter().map(|(app, session)| InitiatedSession {
+        self.sessions.iter().map(|(app, session)| InitiatedSession {
             app: *app,
             asked: session.asked.clone(),
             phase: session.phase,
@@ -217,4 +231,8 @@ impl<P: ProbeObserver> Boomerang<P> {
             transaction: session.transaction,
         })
     }
+}
+
+fn upcall<P: ProbeObserver>(node: &mut NodeSide<P>, app: AppId, upcall: BoomerangUpcall) {
+    node.say(Output::Upcall { app, upcall });
 }

@@ -1,26 +1,25 @@
 //! The initiating side's timers: no reply came, or a refresh is due.
 
-use super::{SessionPhase, TRIES};
-use crate::Boomerang;
+use super::{Initiator, SessionPhase, TRIES, upcall};
 use crate::io::{AppId, BoomerangUpcall};
-use terms::ports::{Route, TrafficControl};
+use crate::node::{Env, NodeSide};
 use terms::probe::ProbeObserver;
 
-impl<P: ProbeObserver> Boomerang<P> {
-    pub(crate) fn wake_initiator<E: Route + TrafficControl>(&mut self, env: &mut E) {
-        while let Some((at, app)) = self.initiator.timers.first().copied() {
-            if at > self.now {
+impl Initiator {
+    pub(crate) fn wake<P: ProbeObserver>(&mut self, node: &mut NodeSide<P>, env: &mut impl Env) {
+        while let Some((at, app)) = self.timers.first().copied() {
+            if at > node.now() {
                 return;
             }
-            self.initiator.timers.pop_first();
-            self.due(env, app);
+            self.timers.pop_first();
+            self.due(node, env, app);
         }
     }
 
-    fn due<E: Route + TrafficControl>(&mut self, env: &mut E, app: AppId) {
-        let Some(session) = self.initiator.sessions.get_mut(&app) else { return };
+    fn due<P: ProbeObserver>(&mut self, node: &mut NodeSide<P>, env: &mut impl Env, app: AppId) {
+        let Some(session) = self.sessions.get_mut(&app) else { return };
         if session.asked.no_echo {
-            return self.ask(env, app);
+            return self.ask(node, env, app);
         }
         if !session.answered {
             session.silent += 1;
@@ -29,26 +28,26 @@ impl<P: ProbeObserver> Boomerang<P> {
         match session.phase {
             SessionPhase::Held => {
                 if silent == TRIES {
-                    self.upcall(app, BoomerangUpcall::Silent { messages: silent, over: false });
+                    upcall(node, app, BoomerangUpcall::Silent { messages: silent, over: false });
                 }
-                self.ask(env, app);
+                self.ask(node, env, app);
             }
-            SessionPhase::Asking if silent < TRIES => self.tell(env, app),
+            SessionPhase::Asking if silent < TRIES => self.tell(node, env, app),
             // A change that nobody answered: what was there before is said again.
             SessionPhase::Asking => {
                 let Some(kept) = session.granted else {
-                    self.upcall(app, BoomerangUpcall::Silent { messages: silent, over: true });
-                    return self.give_up(env, app);
+                    upcall(node, app, BoomerangUpcall::Silent { messages: silent, over: true });
+                    return self.give_up(node, env, app);
                 };
                 session.wanted = [kept].into();
                 session.phase = SessionPhase::Held;
-                self.upcall(app, BoomerangUpcall::Silent { messages: silent, over: false });
-                self.ask(env, app);
+                upcall(node, app, BoomerangUpcall::Silent { messages: silent, over: false });
+                self.ask(node, env, app);
             }
-            SessionPhase::Releasing if silent < TRIES => self.tell(env, app),
+            SessionPhase::Releasing if silent < TRIES => self.tell(node, env, app),
             SessionPhase::Releasing => {
-                self.initiator.forget(app);
-                self.upcall(app, BoomerangUpcall::Released);
+                self.forget(app);
+                upcall(node, app, BoomerangUpcall::Released);
             }
         }
     }

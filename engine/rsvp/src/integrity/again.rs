@@ -9,17 +9,17 @@
 //! seconds, with a limit on messages per second on an interface, and each only a few times. The rest of our
 //! state there waits until the neighbour has sent a *signed* message ([`crate::catch_up`]).
 
+use super::Guard;
 use super::bucket::Bucket;
+use crate::arrival::Arrival;
 use crate::catch_up::Kept;
-use crate::engine::{Rsvp, Timer};
 use crate::io::Datagram;
-use crate::receive::Arrival;
-use crate::timers::Alarm;
+use crate::state::Timer;
+use crate::state::timers::Alarm;
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::probe::ProbeObserver;
 use terms::{FilterSpec, IfIndex, Session, Span, Time};
 use wire::{Message, MessageType, Outline};
 
@@ -170,14 +170,14 @@ impl Again {
     }
 }
 
-impl<P: ProbeObserver> Rsvp<P> {
+impl Guard<'_> {
     /// Takes the challenge of a neighbour that has dropped our messages, and schedules their repetition. True
     /// if the challenge is to be answered.
-    pub(super) fn asked(&mut self, now: Time, from: &Arrival, cookie: &[u8]) -> bool {
-        let answer = self.security.again.asked(now, from, cookie);
+    pub(super) fn asked(&mut self, from: &Arrival, cookie: &[u8]) -> bool {
+        let answer = self.security.again.asked(self.now, from, cookie);
         let next = self.security.again.next();
         if next != Time::FOREVER {
-            self.timers.set_by(&mut self.security.again.alarm, next, Timer::Again);
+            self.state.alarms().set_by(&mut self.security.again.alarm, next, Timer::Again);
         }
         answer
     }
@@ -185,9 +185,9 @@ impl<P: ProbeObserver> Rsvp<P> {
     /// Sends neighbours that have challenged us the messages that they missed: those of the last moments go
     /// out again, with new sequence numbers (tears, errors and confirmations too, which no refresh would
     /// repeat).
-    pub(crate) fn again_alarm(&mut self, now: Time) {
-        self.timers.clear(&mut self.security.again.alarm);
-        while let Some((interface, peer, missed)) = self.security.again.due(now) {
+    pub(crate) fn again_alarm(&mut self) {
+        self.state.alarms().clear(&mut self.security.again.alarm);
+        while let Some((interface, peer, missed)) = self.security.again.due(self.now) {
             let kept: Kept = missed.iter().flat_map(|sent| keeps(&sent.unsigned.bytes)).collect();
             for Sent { kind, unsigned, again, .. } in missed {
                 self.security.again.before = again + 1;
@@ -200,24 +200,24 @@ impl<P: ProbeObserver> Rsvp<P> {
                 owed.extend(kept);
             }
             if asking.heard {
-                self.heard_signed(now, interface, peer);
+                self.heard_signed(interface, peer);
             }
         }
         let next = self.security.again.next();
         if next != Time::FOREVER {
-            self.timers.set(&mut self.security.again.alarm, next, Timer::Again);
+            self.state.alarms().set(&mut self.security.again.alarm, next, Timer::Again);
         }
     }
 
     /// Notes a signed message of a neighbour: if it challenged us before, it now gets the rest of our state.
-    pub(super) fn heard_signed(&mut self, now: Time, interface: IfIndex, peer: IpAddr) {
+    pub(super) fn heard_signed(&mut self, interface: IfIndex, peer: IpAddr) {
         let Some(asking) = self.security.again.asking.get_mut(&(interface, peer)) else { return };
         asking.heard = true;
         // What it missed lately comes first.
         if asking.due == Time::FOREVER
             && let Some(kept) = asking.owed.take()
         {
-            self.catch_up(now, interface, peer, kept);
+            self.catch_ups.catch_up(self.state, self.now, interface, peer, kept);
         }
     }
 }

@@ -5,13 +5,12 @@
 //! this life, so that any number of forged messages costs no memory. Answers to challenges of others are
 //! rationed, as any node can send a challenge.
 
+use super::Guard;
 use super::check::Checked;
-use crate::engine::Rsvp;
+use crate::arrival::Arrival;
 use crate::io::{Datagram, Event, NeighbourNews};
-use crate::path_err::HOP_TTL;
-use crate::receive::Arrival;
+use crate::outbox::HOP_TTL;
 use core::net::IpAddr;
-use terms::probe::ProbeObserver;
 use terms::{IfIndex, Span, Time};
 use wire::{Builder, Challenge, Message, MessageType};
 
@@ -31,28 +30,28 @@ pub(super) enum Asked {
     Known(Time),
 }
 
-impl<P: ProbeObserver> Rsvp<P> {
+impl Guard<'_> {
     /// Asks a sender to sign a cookie. The challenge itself is not signed.
     pub(super) fn send_challenge(&mut self, from: &Arrival, sender: IpAddr, key_id: u64, asked: Asked) {
-        let Some(src) = self.address_on(from.iif, sender) else { return };
+        let Some(src) = self.links.address_on(from.iif, sender) else { return };
         let cookie = self.cookie(from.iif, sender, key_id, asked);
         let challenge = Challenge { key_id, cookie: &cookie[..16] };
         let build = Builder::new(MessageType::IntegrityChallenge, HOP_TTL).challenge(&challenge);
-        if let Some(bytes) = self.finished(build) {
+        if let Some(bytes) = self.out.finished(build) {
             let to = Datagram { oif: Some(from.iif), src, dst: sender, ttl: HOP_TTL, router_alert: false, bytes };
-            self.send_unsigned(MessageType::IntegrityChallenge, to);
+            self.out.send(MessageType::IntegrityChallenge, to);
         }
     }
 
     /// Answers a challenge. The challenger does not know our sequence numbers and has dropped our messages;
     /// they are sent to it again.
-    pub(super) fn challenge_arrives(&mut self, now: Time, from: &Arrival, bytes: &[u8]) -> Checked {
+    pub(super) fn challenge_arrives(&mut self, from: &Arrival, bytes: &[u8]) -> Checked {
         let message = match Message::parse(bytes) {
             Ok(Message::IntegrityChallenge(message)) => message,
             Ok(_) => return Checked::Bad("no INTEGRITY where it is required"),
             Err(malformed) => return Checked::Bad(malformed.what),
         };
-        if !self.is_ours(from.dst) || self.is_ours(from.src) || from.ttl != HOP_TTL {
+        if !self.links.is_ours(from.dst) || self.links.is_ours(from.src) || from.ttl != HOP_TTL {
             return Checked::Bad("a challenge that is not from a neighbour to us");
         }
         if message.challenge.cookie.len() > LONGEST_COOKIE {
@@ -63,15 +62,15 @@ impl<P: ProbeObserver> Rsvp<P> {
             return Checked::Bad("a challenge for a key that is not ours");
         }
         // Several of our messages in a row make it ask several times; one answer will do.
-        if !self.asked(now, from, message.challenge.cookie) {
+        if !self.asked(from, message.challenge.cookie) {
             return Checked::Done;
         }
-        if !self.security.responses.take(now) {
+        if !self.security.responses.take(self.now) {
             return Checked::Bad("more challenges than are answered");
         }
         let kind = MessageType::IntegrityResponse;
         let response = Builder::new(kind, HOP_TTL).challenge(&message.challenge);
-        if let Some(bytes) = self.finished(response) {
+        if let Some(bytes) = self.out.finished(response) {
             let out = Datagram {
                 oif: Some(from.iif),
                 src: from.dst,
@@ -86,16 +85,16 @@ impl<P: ProbeObserver> Rsvp<P> {
     }
 
     /// Checks the cookie in the answer to a challenge; its digest is right already.
-    pub(super) fn response_arrives(&mut self, now: Time, from: &Arrival, bytes: &[u8]) -> Checked {
+    pub(super) fn response_arrives(&mut self, from: &Arrival, bytes: &[u8]) -> Checked {
         let Ok(Message::IntegrityResponse(message)) = Message::parse(bytes) else {
             return Checked::Bad("an Integrity Response that cannot be read");
         };
-        if !self.is_ours(from.dst) {
+        if !self.links.is_ours(from.dst) {
             return Checked::Bad("sent to another node");
         }
         let key_id = message.integrity.key_id;
         let at = (from.iif, from.src, key_id);
-        let strange = [Asked::Stranger(now), Asked::Stranger(now.saturating_sub(PATIENCE))];
+        let strange = [Asked::Stranger(self.now), Asked::Stranger(self.now.saturating_sub(PATIENCE))];
         // An answer counts once: played back, it would take a sender's numbers back to it.
         let asked: &[Asked] = match self.security.senders.get(&at).map(|s| s.challenged) {
             None => &strange,
@@ -109,11 +108,11 @@ impl<P: ProbeObserver> Rsvp<P> {
         if !ours {
             return Checked::Bad("an Integrity Response to no challenge of ours");
         }
-        if !self.admit_sender(at, message.integrity.sequence) {
+        if !self.security.admit_sender(self.now, at, message.integrity.sequence) {
             return Checked::Bad("more authenticated senders than can be remembered");
         }
         let news = NeighbourNews::Authenticated { key_id };
-        self.say(Event::Neighbour { interface: from.iif, addr: from.src, news });
+        self.out.say(Event::Neighbour { interface: from.iif, addr: from.src, news });
         Checked::Done
     }
 
@@ -128,34 +127,5 @@ impl<P: ProbeObserver> Rsvp<P> {
         };
         let parts: [&[u8]; 5] = [&[known], &iif.0.to_be_bytes(), &addr, &key_id.to_be_bytes(), &when.to_be_bytes()];
         self.security.cookies.sign(&parts)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::io::Config;
-
-    /// The jitter of refreshes reveals nothing about cookies: these come from random numbers of their own.
-    #[test]
-    fn cookies_hang_on_the_secret_and_not_on_the_seed() {
-        let cookie = |first: u64| {
-            let mut rsvp = Rsvp::new(Config::default(), 7);
-            let mut word = first;
-            rsvp.keyed(&mut || {
-                word += 1;
-                word
-            });
-            rsvp.cookie(IfIndex(1), IpAddr::from([10, 0, 0, 1]), 1, Asked::Known(Time::ZERO))
-        };
-        assert_eq!(cookie(1), cookie(1));
-        assert_ne!(cookie(1), cookie(1_000));
-        let mut other = Rsvp::new(Config::default(), 8);
-        let mut word = 1;
-        other.keyed(&mut || {
-            word += 1;
-            word
-        });
-        assert_eq!(cookie(1), other.cookie(IfIndex(1), IpAddr::from([10, 0, 0, 1]), 1, Asked::Known(Time::ZERO)));
     }
 }

@@ -21,10 +21,11 @@
 
 mod again;
 pub(crate) mod bucket;
-mod check;
+pub(crate) mod check;
 mod handshake;
-mod key;
+pub(crate) mod key;
 mod mac;
+pub(crate) mod proof;
 mod replay;
 mod seal;
 mod sequence;
@@ -32,10 +33,13 @@ mod signer;
 
 pub use key::{Algorithm, AuthMode, BadKeys, IntegrityKey, KeyTable, MOST_KEY_ID, MOST_KEYS};
 
-pub(crate) use check::Checked;
-pub use check::Proof;
+pub use proof::Proof;
 pub use signer::Signer;
 
+use crate::catch_up::CatchUps;
+use crate::links::Links;
+use crate::outbox::Outbox;
+use crate::state::State;
 use again::Again;
 use alloc::collections::{BTreeMap, VecDeque};
 use bucket::Bucket;
@@ -74,6 +78,30 @@ pub(crate) struct Security {
     events: Bucket,
     /// Messages that neighbours have dropped because they had to challenge us first.
     again: Again,
+}
+
+/// The check of a message that comes in on an interface that may require signatures.
+pub(crate) struct Guard<'a> {
+    now: Time,
+    security: &'a mut Security,
+    links: &'a Links,
+    out: &'a mut Outbox,
+    catch_ups: &'a mut CatchUps,
+    state: &'a mut State,
+}
+
+impl<'a> Guard<'a> {
+    /// With the parts that it works on.
+    pub fn new(
+        now: Time,
+        security: &'a mut Security,
+        links: &'a Links,
+        out: &'a mut Outbox,
+        catch_ups: &'a mut CatchUps,
+        state: &'a mut State,
+    ) -> Guard<'a> {
+        Guard { now, security, links, out, catch_ups, state }
+    }
 }
 
 /// A sender that has proved that it has the key.
@@ -135,6 +163,11 @@ impl Security {
     pub fn forget(&mut self, interface: IfIndex) {
         self.senders.retain(|(at, _, _), _| *at != interface);
         self.again.forget(interface);
+    }
+
+    /// True if an interface requires signatures.
+    pub fn requires(&self, interface: IfIndex) -> bool {
+        self.shields.on(interface).is_some()
     }
 
     /// True if a sender never heard is to be challenged: it has not been challenged just before.

@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn each_number_is_taken_once_and_only_within_the_window() {
         for width in [1, 2, 63, 64] {
-            let mut pcg = crate::pcg::Pcg::new(u64::from(width));
+            let mut pcg = terms::Rng::seeded(u64::from(width));
             for start in [1_000, u64::MAX - 50, 1 << 63, 0] {
                 let mut window = Window::new(start);
                 // The same by the book: all that was seen, and how far ahead of the start the highest is.

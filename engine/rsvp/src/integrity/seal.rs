@@ -1,11 +1,12 @@
 //! Signing of outgoing messages: RFC 2747 section 4.1.
 
 use super::mac::Mac;
-use crate::engine::Rsvp;
-use crate::io::Datagram;
+use super::{Guard, Security};
+use crate::io::{Datagram, Event, NeighbourNews};
+use crate::links::Links;
+use crate::outbox::Outbox;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::probe::ProbeObserver;
 use terms::{IfIndex, Time};
 use wire::MessageType;
 use wire::iana::class;
@@ -23,64 +24,81 @@ const NO_KEY: &str = "our own message: no key for its neighbour";
 const NO_NUMBER: &str = "our own message: no sequence number is reserved for it";
 const TOO_LONG: &str = "our own message would be too long";
 
-impl<P: ProbeObserver> Rsvp<P> {
+impl Security {
     /// Signs a message if its interface requires that. `None`: it cannot be sent, and the reason is counted.
-    pub(crate) fn sealed(&mut self, now: Time, kind: MessageType, datagram: Datagram) -> Option<Datagram> {
-        let Some(interface) = self.leaves_by(&datagram) else { return Some(datagram) };
-        let Some(shield) = self.security.shields.on(interface) else { return Some(datagram) };
+    pub fn sealed(
+        &mut self,
+        now: Time,
+        links: &Links,
+        out: &mut Outbox,
+        kind: MessageType,
+        datagram: Datagram,
+    ) -> Option<Datagram> {
+        let Some(interface) = links.leaves_by(&datagram) else { return Some(datagram) };
+        let Some(shield) = self.shields.on(interface) else { return Some(datagram) };
         // A message that every node on the way looks into is not addressed to the neighbour.
         let peer = if datagram.router_alert { shield.only_peer() } else { datagram.dst };
         let Some(ready) = shield.signing(peer, now) else {
-            self.unsent(NO_KEY);
+            out.dropped(NO_KEY);
             return None;
         };
         let (overdue, id) = (ready.overdue, ready.key.id);
         if overdue {
-            self.key_overdue(now, interface, peer, id);
+            self.key_overdue(now, out, interface, peer, id);
         }
-        let signed = self.sealed_by(&datagram, interface, peer, id)?;
-        self.security.again.remember(now, interface, kind, datagram);
+        let signed = self.sealed_by(out, &datagram, interface, peer, id)?;
+        self.again.remember(now, interface, kind, datagram);
         Some(signed)
     }
 
-    /// Signs with the key that a challenge names, whatever its lifetime.
-    pub(super) fn send_by_key(&mut self, kind: MessageType, datagram: Datagram, key_id: u64) {
-        let Some(interface) = datagram.oif else { return };
-        let peer = datagram.dst;
-        if let Some(datagram) = self.sealed_by(&datagram, interface, peer, key_id) {
-            self.send_unsigned(kind, datagram);
+    /// Reports that the last key shared with a neighbour has expired and stays in use (RFC 2747 section 5.3).
+    pub(super) fn key_overdue(&mut self, now: Time, out: &mut Outbox, interface: IfIndex, addr: IpAddr, key_id: u64) {
+        if self.events.take(now) {
+            out.say(Event::Neighbour { interface, addr, news: NeighbourNews::KeyOverdue { key_id } });
         }
     }
 
-    fn sealed_by(&mut self, datagram: &Datagram, at: IfIndex, peer: IpAddr, id: u64) -> Option<Datagram> {
-        let Some(sequence) = self.security.sequences.take() else {
-            self.unsent(NO_NUMBER);
+    fn sealed_by(
+        &mut self,
+        out: &mut Outbox,
+        datagram: &Datagram,
+        at: IfIndex,
+        peer: IpAddr,
+        id: u64,
+    ) -> Option<Datagram> {
+        let Some(sequence) = self.sequences.take() else {
+            out.dropped(NO_NUMBER);
             return None;
         };
-        let ready = self.security.shields.on(at)?.named(peer, id)?;
+        let ready = self.shields.on(at)?.named(peer, id)?;
         match sign(&datagram.bytes, ready.key.id, ready.mac, sequence) {
             Some(bytes) => {
                 let Datagram { oif, src, dst, ttl, router_alert, .. } = *datagram;
                 Some(Datagram { oif, src, dst, ttl, router_alert, bytes })
             }
             None => {
-                self.unsent(TOO_LONG);
+                out.dropped(TOO_LONG);
                 None
             }
         }
     }
+}
 
-    /// The interface that a message leaves by. If the routing table decides, it is the interface that has the
-    /// message's source address.
-    pub(crate) fn leaves_by(&self, datagram: &Datagram) -> Option<IfIndex> {
-        datagram.oif.or_else(|| {
-            let mut all = self.interfaces.iter();
-            all.find(|(_, i)| i.addresses.contains(&datagram.src)).map(|(index, _)| *index)
-        })
+impl Guard<'_> {
+    /// Signs with the key that a challenge names, whatever its lifetime.
+    pub(super) fn send_by_key(&mut self, kind: MessageType, datagram: Datagram, key_id: u64) {
+        let Some(interface) = datagram.oif else { return };
+        let peer = datagram.dst;
+        if let Some(datagram) = self.security.sealed_by(self.out, &datagram, interface, peer, key_id) {
+            self.out.send(kind, datagram);
+        }
     }
 
-    fn unsent(&mut self, why: &'static str) {
-        *self.counters.dropped.entry(why).or_insert(0) += 1;
+    /// Sends a message, signed if its interface requires that.
+    pub(super) fn send_signed(&mut self, kind: MessageType, datagram: Datagram) {
+        if let Some(datagram) = self.security.sealed(self.now, self.links, self.out, kind, datagram) {
+            self.out.send(kind, datagram);
+        }
     }
 }
 

@@ -80,7 +80,7 @@ mod tests {
     /// Many short lives with a clock that jumps about: no number is used twice.
     #[test]
     fn no_number_is_used_in_two_lives() {
-        let mut pcg = crate::pcg::Pcg::new(1);
+        let mut pcg = terms::Rng::seeded(1);
         let (mut disk, mut highest) = (0u64, None);
         for _ in 0..10_000 {
             let now = Time::from_nanos(pcg.next_u64() % (1 << 40));

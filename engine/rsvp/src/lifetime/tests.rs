@@ -1,9 +1,8 @@
 //! The formulas of RFC 2205 section 3.7 as properties.
 
 use super::{LEAST_REFRESH, jittered, lifetime};
-use crate::pcg::Pcg;
 use proptest::prelude::*;
-use terms::Span;
+use terms::{Rng, Span};
 
 proptest! {
     #![proptest_config(chance::cases(256))]
@@ -19,7 +18,7 @@ proptest! {
 
     #[test]
     fn jitter_stays_within_half_and_one_and_a_half(ns in 1u64..u64::MAX / 2, seed in any::<u64>()) {
-        let mut pcg = Pcg::new(seed);
+        let mut pcg = Rng::seeded(seed);
         for _ in 0..50 {
             let gap = u128::from(jittered(Span::from_nanos(ns), &mut pcg).as_nanos());
             prop_assert!(2 * gap >= u128::from(ns) && 2 * gap <= 3 * u128::from(ns), "{gap} of {ns}");
@@ -30,7 +29,7 @@ proptest! {
 /// Over 100,000 draws the mean is R and every tenth of the interval gets its tenth.
 #[test]
 fn jitter_is_even() {
-    let (mut pcg, refresh) = (Pcg::new(7), Span::from_secs(30));
+    let (mut pcg, refresh) = (Rng::seeded(7), Span::from_secs(30));
     let (mut tenths, mut sum) = ([0u32; 10], 0u128);
     for _ in 0..100_000 {
         let gap = jittered(refresh, &mut pcg).as_nanos();

@@ -4,11 +4,10 @@
 //! cells and a summary refresh walks memory in order. A keyed hash places the runs, so that a node that picks
 //! names cannot pick collisions.
 
-use alloc::vec::Vec;
+use crate::index::Index;
 
 pub(super) struct Flat<V> {
-    cells: Vec<Option<(u32, V)>>,
-    len: usize,
+    cells: Index<Option<(u32, V)>>,
     key: u64,
 }
 
@@ -17,44 +16,29 @@ const RUN: u32 = 4;
 
 impl<V: Copy> Flat<V> {
     pub fn new(key: u64) -> Flat<V> {
-        Flat { cells: Vec::new(), len: 0, key }
+        Flat { cells: Index::new(), key }
     }
 
     /// The number of names, including dead ones that were not forgotten yet.
     pub fn len(&self) -> usize {
-        self.len
+        self.cells.len()
     }
 
-    fn home(&self, name: u32) -> usize {
-        let run = u64::from(name >> RUN) ^ self.key;
-        let mixed = u128::from(run) * u128::from(self.key | 0x9e37_79b9_7f4a_7c15);
-        let mixed = (mixed as u64) ^ ((mixed >> 64) as u64);
-        (mixed as usize) << RUN | (name & ((1 << RUN) - 1)) as usize
+    /// The place and value of a name.
+    #[inline]
+    fn find(&self, name: u32) -> Option<(usize, V)> {
+        let mut probe = self.cells.probe(home(self.key, name));
+        probe.find_map(|(place, cell)| cell.filter(|(n, _)| *n == name).map(|(_, value)| (place, value)))
     }
 
     #[inline]
     pub fn get(&self, name: u32) -> Option<V> {
-        let mask = self.cells.len().checked_sub(1)?;
-        let mut probe = self.home(name) & mask;
-        loop {
-            match self.cells[probe] {
-                Some((n, value)) if n == name => return Some(value),
-                Some(_) => probe = (probe + 1) & mask,
-                None => return None,
-            }
-        }
+        self.find(name).map(|(_, value)| value)
     }
 
     pub fn get_mut(&mut self, name: u32) -> Option<&mut V> {
-        let mask = self.cells.len().checked_sub(1)?;
-        let mut probe = self.home(name) & mask;
-        while let Some((n, _)) = self.cells[probe] {
-            if n == name {
-                return self.cells[probe].as_mut().map(|(_, value)| value);
-            }
-            probe = (probe + 1) & mask;
-        }
-        None
+        let (place, _) = self.find(name)?;
+        self.cells.at_mut(place)?.as_mut().map(|(_, value)| value)
     }
 
     /// Keeps a value under a name, in the place of an older one. Before it grows it forgets the entries for
@@ -64,58 +48,40 @@ impl<V: Copy> Flat<V> {
             *old = value;
             return;
         }
-        if (self.len + 1) * 4 > self.cells.len() * 3 {
-            let living = self.cells.iter().flatten().filter(|(n, v)| live(*n, v)).count();
+        let key = self.key;
+        if self.cells.is_full() {
+            let lives = |cell: &Option<(u32, V)>| cell.as_ref().is_some_and(|(n, v)| live(*n, v));
+            let living = self.cells.iter().filter(|cell| lives(cell)).count();
             let size = (living * 2 + 1).next_power_of_two().max(1 << RUN);
-            let old = core::mem::replace(&mut self.cells, alloc::vec![None; size]);
-            self.len = 0;
-            for (n, v) in old.into_iter().flatten().filter(|(n, v)| live(*n, v)) {
-                self.place(n, v);
-            }
+            self.cells.resize(size, lives, |cell| home_of(key, cell));
         }
-        self.place(name, value);
-    }
-
-    fn place(&mut self, name: u32, value: V) {
-        let mask = self.cells.len() - 1;
-        let mut probe = self.home(name) & mask;
-        while self.cells[probe].is_some() {
-            probe = (probe + 1) & mask;
-        }
-        self.cells[probe] = Some((name, value));
-        self.len += 1;
+        self.cells.insert(Some((name, value)), |cell| home_of(key, cell));
     }
 
     /// Forgets a name, and returns its value.
     pub fn take(&mut self, name: u32) -> Option<V> {
-        let mask = self.cells.len().checked_sub(1)?;
-        let mut gap = self.home(name) & mask;
-        let value = loop {
-            match self.cells[gap] {
-                Some((n, value)) if n == name => break value,
-                Some(_) => gap = (gap + 1) & mask,
-                None => return None,
-            }
-        };
-        let mut probe = (gap + 1) & mask;
-        while let Some((n, _)) = self.cells[probe] {
-            let home = self.home(n) & mask;
-            // A cell may move back to the gap if its home is not between the gap and itself.
-            if probe.wrapping_sub(home) & mask >= probe.wrapping_sub(gap) & mask {
-                self.cells[gap] = self.cells[probe];
-                gap = probe;
-            }
-            probe = (probe + 1) & mask;
-        }
-        self.cells[gap] = None;
-        self.len -= 1;
+        let (place, value) = self.find(name)?;
+        let key = self.key;
+        self.cells.remove(place, |cell| home_of(key, cell));
         Some(value)
     }
 
     pub fn clear(&mut self) {
-        self.cells.clear();
-        self.len = 0;
+        self.cells = Index::new();
     }
+}
+
+#[inline]
+fn home(key: u64, name: u32) -> usize {
+    let run = u64::from(name >> RUN) ^ key;
+    let mixed = u128::from(run) * u128::from(key | 0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed as u64) ^ ((mixed >> 64) as u64);
+    (mixed as usize) << RUN | (name & ((1 << RUN) - 1)) as usize
+}
+
+#[inline]
+fn home_of<V>(key: u64, cell: &Option<(u32, V)>) -> usize {
+    cell.as_ref().map_or(0, |(name, _)| home(key, *name))
 }
 
 #[cfg(test)]
@@ -126,7 +92,7 @@ mod tests {
     #[test]
     fn it_is_a_map() {
         for key in [0, 1, u64::MAX, 0x1234_5678_9abc_def0] {
-            let mut pcg = crate::pcg::Pcg::new(key);
+            let mut pcg = terms::Rng::seeded(key);
             let (mut flat, mut map) = (Flat::new(key), BTreeMap::new());
             for step in 0..60_000u32 {
                 let name = match pcg.next_u64() % 3 {
@@ -158,7 +124,7 @@ mod tests {
         for name in 0..1_000_000u32 {
             flat.put(name, name, |n, _| n + 100 > name);
         }
-        assert!(flat.cells.len() <= 1024, "{}", flat.cells.len());
+        assert!(flat.cells.room() <= 1024, "{}", flat.cells.room());
         assert_eq!(flat.get(999_950), Some(999_950));
     }
 }

@@ -1,19 +1,18 @@
 //! Hello: RFC 3209 section 5.3. Each neighbour announces its instance, which is new in each of its lives. A
 //! new instance means that it has lost our state, which is sent to it again at once.
 
-use crate::engine::Rsvp;
+use super::Exchange;
+use crate::arrival::Arrival;
 use crate::io::NeighbourNews;
-use crate::path_err::HOP_TTL;
-use crate::receive::Arrival;
-use terms::probe::ProbeObserver;
-use terms::{Span, Time};
+use crate::outbox::HOP_TTL;
+use terms::Span;
 use wire::{Builder, Hello, HelloObject, MessageType};
 
 /// The silence after which a neighbour is lost, as a fraction of intervals (RFC 3209 section 5.3).
 const PATIENCE: (u64, u64) = (7, 2);
 
-impl<P: ProbeObserver> Rsvp<P> {
-    pub(crate) fn hello_arrives(&mut self, now: Time, from: &Arrival, message: &Hello<'_>) {
+impl Exchange<'_> {
+    pub(crate) fn hello_arrives(&mut self, from: &Arrival, message: &Hello<'_>) {
         let Some(n) = self.neighbours.find(from.iif, from.src).filter(|_| from.direct) else {
             return self.drop_message(from, "Hello from a node that is not a neighbour");
         };
@@ -27,11 +26,11 @@ impl<P: ProbeObserver> Rsvp<P> {
             return self.drop_message(from, "Hello ACK to another life of ours");
         }
         let neighbour = &mut self.neighbours.all[n];
-        neighbour.hello_heard = now;
+        neighbour.hello_heard = self.now;
         let before = neighbour.instance.replace(src_instance);
         if before.is_some_and(|before| before != src_instance) {
             neighbour.forget_its_names();
-            self.neighbour_restarted(now, n);
+            self.neighbour_restarted(n);
         }
         if request {
             self.send_hello(n, false);
@@ -50,15 +49,15 @@ impl<P: ProbeObserver> Rsvp<P> {
     }
 
     /// Sends the next request, and reports a neighbour that has been silent for too long.
-    pub(super) fn hello_due(&mut self, now: Time, n: usize) {
-        let Some(every) = self.config.hello else { return };
+    pub(super) fn hello_due(&mut self, n: usize) {
+        let Some(every) = self.state.config().hello else { return };
         let neighbour = &mut self.neighbours.all[n];
-        neighbour.hello_at = now + every;
-        let silent = now.since(neighbour.hello_heard);
+        neighbour.hello_at = self.now + every;
+        let silent = self.now.since(neighbour.hello_heard);
         let patience = Span::from_nanos(every.as_nanos().saturating_mul(PATIENCE.0) / PATIENCE.1);
         if neighbour.instance.is_some() && silent > patience {
             // Its state lives on for as long as RSVP lets it; when it is back, its instance says whether it forgot.
-            neighbour.hello_heard = now;
+            neighbour.hello_heard = self.now;
             self.neighbour_news(n, NeighbourNews::Silent);
         }
         self.send_hello(n, true);

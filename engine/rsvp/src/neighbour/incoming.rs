@@ -1,20 +1,19 @@
 //! Named messages, acknowledgements and summaries come in: RFC 2961 sections 4.5, 4.6, 5.3 and 5.4.
 
 use super::About;
+use super::Exchange;
+use crate::arrival::Arrival;
 use crate::catch_up::Kept;
-use crate::engine::{Env, Rsvp};
-use crate::heard::State;
 use crate::io::NeighbourNews;
-use crate::lifetime::lifetime;
-use crate::receive::Arrival;
-use crate::rsb::NextHop;
-use crate::session::SessionState;
-use crate::table::BlockId;
+use crate::links::Env;
+use crate::state::heard::BlockRef;
+use crate::state::rsb::NextHop;
+use crate::state::session::SessionState;
+use crate::state::table::BlockId;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use terms::Time;
 use terms::ports::{MulticastTree, RouteDecision};
-use terms::probe::ProbeObserver;
-use terms::{Span, Time};
 use wire::message::Envelope;
 use wire::objects::{ListKind, MessageId, MessageIdAck, MessageIdList};
 use wire::{FilterObject, Message, RsvpHop, Srefresh};
@@ -36,23 +35,21 @@ fn mark(n: usize, name: u32) -> u64 {
     1 << 63 | (n as u64) << 32 | u64::from(name)
 }
 
-impl<P: ProbeObserver> Rsvp<P> {
+impl Exchange<'_> {
     /// Handles the acknowledgements and the name of a neighbour's message, before its procedure. `Err`: it
     /// came after a newer message about the same state, and is to be dropped.
     pub(crate) fn introduced(
         &mut self,
-        now: Time,
         from: &Arrival,
         message: &Message<'_>,
         hop: Option<IpAddr>,
     ) -> Result<Option<Named>, &'static str> {
-        self.neighbours.spoken.clear();
-        self.neighbours.again = false;
+        self.state.listen();
         if !self.neighbours.enabled || !from.direct || matches!(message, Message::ResvConf(_)) {
             return Ok(None);
         }
         let envelope = message.envelope();
-        let Some(n) = self.neighbour(now, from.iif, hop.unwrap_or(from.src), &envelope.header) else {
+        let Some(n) = self.neighbour(from.iif, hop.unwrap_or(from.src), &envelope.header) else {
             return Ok(None);
         };
         self.acknowledged(n, envelope);
@@ -61,7 +58,7 @@ impl<P: ProbeObserver> Rsvp<P> {
             return Ok(None);
         };
         if self.neighbours.all[n].epoch != Some(id.epoch) {
-            self.epoch_changed(now, n, id);
+            self.epoch_changed(n, id);
         }
         let newest = &mut self.neighbours.all[n].newest;
         // Names wrap (RFC 2961 section 4.5).
@@ -75,19 +72,19 @@ impl<P: ProbeObserver> Rsvp<P> {
         self.answered(n, message, Some(id.id));
         if id.ack_desired() {
             let ack = MessageIdAck { nack: false, flags: 0, epoch: id.epoch, id: id.id };
-            self.acknowledge(now, n, ack, from.dst.is_multicast());
+            self.acknowledge(n, ack, from.dst.is_multicast());
         }
         Ok(Some(Named { n, id }))
     }
 
     /// Acknowledges a message: at once, or, if it went to a group, after a random wait, so that not all of
     /// its members answer in one moment (RFC 2961 section 4.7).
-    fn acknowledge(&mut self, now: Time, n: usize, ack: MessageIdAck, to_group: bool) {
+    fn acknowledge(&mut self, n: usize, ack: MessageIdAck, to_group: bool) {
         if !to_group {
             self.neighbours.all[n].acks.push(ack);
             return self.neighbours.mark(n);
         }
-        let at = now + self.pcg.span_between(Span::ZERO, self.config.group_ack_wait);
+        let at = self.now + self.state.within(self.state.config().group_ack_wait);
         let late = &mut self.neighbours.all[n].late;
         // Who gets none says it again.
         if late.len() < MOST_NACKS && !late.values().any(|waiting| *waiting == ack) {
@@ -97,8 +94,8 @@ impl<P: ProbeObserver> Rsvp<P> {
     }
 
     /// Sends acknowledgements that have waited long enough.
-    pub(super) fn acknowledge_late(&mut self, now: Time, n: usize) {
-        while self.neighbours.all[n].late_at() <= now {
+    pub(super) fn acknowledge_late(&mut self, n: usize) {
+        while self.neighbours.all[n].late_at() <= self.now {
             let Some((_, ack)) = self.neighbours.all[n].late.pop_first() else { return };
             self.neighbours.all[n].acks.push(ack);
             self.neighbours.mark(n);
@@ -106,13 +103,13 @@ impl<P: ProbeObserver> Rsvp<P> {
     }
 
     /// Handles a new epoch: the neighbour and its names have started anew. Our state there is sent in full.
-    fn epoch_changed(&mut self, now: Time, n: usize, id: MessageId) {
+    fn epoch_changed(&mut self, n: usize, id: MessageId) {
         let before = self.neighbours.all[n].epoch;
         self.neighbours.all[n].forget_its_names();
         self.neighbours.all[n].epoch = Some(id.epoch);
         self.neighbours.all[n].newest = id.id;
         if before.is_some() {
-            self.neighbour_restarted(now, n);
+            self.neighbour_restarted(n);
         }
     }
 
@@ -121,15 +118,15 @@ impl<P: ProbeObserver> Rsvp<P> {
         let newer = |heard: u64| {
             heard >> 63 == 1 && heard >> 32 & 0x7fff_ffff == n as u64 && (name.wrapping_sub(heard as u32) as i32) < 0
         };
-        let Some(sid) = message.session().and_then(|s| self.sessions.find(&s)) else { return false };
+        let Some(sid) = message.session().and_then(|s| self.state.session(&s)) else { return false };
         let sender = match message {
             Message::Path(m) => Some(m.sender),
             Message::PathTear(m) => Some(m.sender),
             _ => None,
         };
         if let Some(sender) = sender {
-            let psb = sender.ports().and_then(|template| self.psb_of(sid, &template));
-            return psb.is_some_and(|id| newer(self.psbs[id].heard));
+            let psb = sender.ports().and_then(|template| self.state.psb_of(sid, &template));
+            return psb.and_then(|id| self.state.marked(BlockRef::Path(id))).is_some_and(newer);
         }
         match message {
             Message::Resv(m) => m.flows().any(|f| self.reservation_is(sid, &m.hop, f.filter, &newer)),
@@ -144,8 +141,8 @@ impl<P: ProbeObserver> Rsvp<P> {
 
     /// Our Paths or Resvs that an error message answers.
     fn answers(&self, message: &Message<'_>) -> Vec<About> {
-        let Some(sid) = message.session().and_then(|s| self.sessions.find(&s)) else { return Vec::new() };
-        let of = |filter: FilterObject| filter.ports().and_then(|template| self.psb_of(sid, &template));
+        let Some(sid) = message.session().and_then(|s| self.state.session(&s)) else { return Vec::new() };
+        let of = |filter: FilterObject| filter.ports().and_then(|template| self.state.psb_of(sid, &template));
         match message {
             Message::PathErr(m) => m.sender.and_then(of).map(About::Path).into_iter().collect(),
             Message::ResvErr(m) => m.flows().filter_map(|f| f.filter.and_then(of)).map(About::Resv).collect(),
@@ -164,8 +161,8 @@ impl<P: ProbeObserver> Rsvp<P> {
                 neighbour.waiting.done(said.name);
             }
             if let Some(name) = name {
-                let psbs = &self.psbs;
-                neighbour.errors.put(about.number(), name, |about, _| About::of(about).lives(psbs));
+                let state = &self.state;
+                neighbour.errors.put(about.number(), name, |about, _| About::of(about).lives(state));
             }
         }
     }
@@ -179,47 +176,33 @@ impl<P: ProbeObserver> Rsvp<P> {
         is: &impl Fn(u64) -> bool,
     ) -> bool {
         let wanted = filter.and_then(|f| f.ports());
-        self.rsbs.chain(&self.sessions[sid].rsbs).any(|id| {
-            let (_, nhop, _) = self.rsbs.key(id);
+        self.state.rsbs_of(sid).any(|id| {
+            let (_, nhop, _) = self.state.key(id);
             let from = matches!(nhop, NextHop::Hop { addr, .. } if addr == hop.addr);
-            from && wanted.is_none_or(|w| self.is_for(id, &w)) && is(self.rsbs[id].heard)
+            from && wanted.is_none_or(|w| self.state.is_for(id, &w))
+                && self.state.marked(BlockRef::Resv(id)).is_some_and(is)
         })
     }
 
     /// Marks the states that a message has made or refreshed with the message's name, once it is handled.
     pub(crate) fn named(&mut self, named: Option<Named>, message: &Message<'_>) {
         let Some(Named { n, id }) = named else { return };
-        let refreshes = matches!(message, Message::Path(_) | Message::Resv(_)) && !self.neighbours.again;
-        if !refreshes || self.neighbours.spoken.is_empty() {
+        if !matches!(message, Message::Path(_) | Message::Resv(_)) {
             return;
         }
-        let mut spoken = core::mem::take(&mut self.neighbours.spoken);
-        for state in &spoken {
-            let place = match *state {
-                State::Path(id) => self.psbs.get_mut(id).map(|psb| &mut psb.heard),
-                State::Resv(id) => self.rsbs.get_mut(id).map(|rsb| &mut rsb.heard),
-            };
-            if let Some(place) = place {
-                *place = mark(n, id.id);
-            }
-        }
-        let (psbs, rsbs) = (&self.psbs, &self.rsbs);
-        let live = |name: u32, state: &State| match *state {
-            State::Path(id) => psbs.get(id).is_some_and(|psb| psb.heard == mark(n, name)),
-            State::Resv(id) => rsbs.get(id).is_some_and(|rsb| rsb.heard == mark(n, name)),
-        };
+        let Some((first, more)) = self.state.mark(mark(n, id.id)) else { return };
+        let state = &self.state;
+        let live = |name: u32, of: &BlockRef| state.marked(*of) == Some(mark(n, name));
         let neighbour = &mut self.neighbours.all[n];
-        neighbour.names.put(id.id, spoken[0], live);
-        if spoken.len() > 1 {
+        neighbour.names.put(id.id, first, live);
+        if !more.is_empty() {
             neighbour.more.retain(|name, all| all.iter().any(|state| live(*name, state)));
-            neighbour.more.insert(id.id, spoken[1..].to_vec());
+            neighbour.more.insert(id.id, more);
         }
-        spoken.clear();
-        self.neighbours.spoken = spoken;
     }
 
     /// Refreshes states by name (RFC 2961 section 5.3), and answers unknown names with a NACK.
-    pub(crate) fn srefresh_arrives<E: Env>(&mut self, now: Time, env: &mut E, from: &Arrival, message: &Srefresh<'_>) {
+    pub(crate) fn srefresh_arrives<E: Env>(&mut self, env: &mut E, from: &Arrival, message: &Srefresh<'_>) {
         let Some(n) = self.neighbours.find(from.iif, from.src).filter(|_| from.direct) else {
             return self.drop_message(from, "Srefresh from a node that is not a neighbour");
         };
@@ -231,7 +214,7 @@ impl<P: ProbeObserver> Rsvp<P> {
                 continue;
             }
             if list.kind != ListKind::Plain {
-                unknown += self.multicast_names(now, env, from, n, &list);
+                unknown += self.multicast_names(env, from, n, &list);
                 continue;
             }
             let known = self.neighbours.all[n].epoch == Some(list.epoch);
@@ -248,7 +231,7 @@ impl<P: ProbeObserver> Rsvp<P> {
                     break;
                 }
                 for (name, state) in &found[..count] {
-                    if state.is_some_and(|state| self.refreshed(now, n, *name, state)) {
+                    if state.is_some_and(|state| self.refreshed(n, *name, state)) {
                         continue;
                     }
                     unknown += 1;
@@ -260,7 +243,7 @@ impl<P: ProbeObserver> Rsvp<P> {
             }
         }
         if unknown > 0 {
-            self.counters.unknown_names += unknown as u64;
+            self.transport.out().count(|c| c.unknown_names += unknown as u64);
             self.neighbours.mark(n);
         }
     }
@@ -268,19 +251,12 @@ impl<P: ProbeObserver> Rsvp<P> {
     /// Refreshes senders of multicast sessions by name. An unknown one gets a NACK only if its packets would
     /// be forwarded here (RFC 2961 section 5.3): on a link with several routers they are mostly another's.
     /// Returns the number of NACKs.
-    fn multicast_names<E: Env>(
-        &mut self,
-        now: Time,
-        env: &mut E,
-        from: &Arrival,
-        n: usize,
-        list: &MessageIdList<'_>,
-    ) -> usize {
+    fn multicast_names<E: Env>(&mut self, env: &mut E, from: &Arrival, n: usize, list: &MessageIdList<'_>) -> usize {
         let mut told = 0;
         for (name, src, group) in list.sources() {
             let neighbour = &self.neighbours.all[n];
             let state = neighbour.names.get(name).filter(|_| neighbour.epoch == Some(list.epoch));
-            if state.is_some_and(|state| self.refreshed(now, n, name, state)) {
+            if state.is_some_and(|state| self.refreshed(n, name, state)) {
                 continue;
             }
             let way = env.route(group.unwrap_or(from.dst), Some(src), Some(from.iif));
@@ -296,29 +272,13 @@ impl<P: ProbeObserver> Rsvp<P> {
     }
 
     /// Prolongs the states that a name stands for; false if any of them is not known by it.
-    fn refreshed(&mut self, now: Time, n: usize, name: u32, state: State) -> bool {
-        if !self.prolong(now, n, name, state) {
+    fn refreshed(&mut self, n: usize, name: u32, state: BlockRef) -> bool {
+        if !self.state.prolong(self.now, state, mark(n, name)) {
             return false;
         }
         if !self.neighbours.all[n].more.is_empty() {
             let more = self.neighbours.all[n].more.get(&name).cloned().unwrap_or_default();
-            return more.into_iter().all(|state| self.prolong(now, n, name, state));
-        }
-        true
-    }
-
-    #[inline]
-    fn prolong(&mut self, now: Time, n: usize, name: u32, state: State) -> bool {
-        let keep = self.config.keep;
-        match state {
-            State::Path(id) => match self.psbs.get_mut(id).filter(|psb| psb.heard == mark(n, name)) {
-                Some(psb) => psb.expires = now + lifetime(psb.refresh, keep),
-                None => return false,
-            },
-            State::Resv(id) => match self.rsbs.get_mut(id).filter(|rsb| rsb.heard == mark(n, name)) {
-                Some(rsb) => rsb.expires = now + lifetime(rsb.refresh, keep),
-                None => return false,
-            },
+            return more.into_iter().all(|state| self.state.prolong(self.now, state, mark(n, name)));
         }
         true
     }
@@ -346,26 +306,25 @@ impl<P: ProbeObserver> Rsvp<P> {
 
     /// Schedules the next refresh of this state at once.
     fn say_soon(&mut self, about: About) {
-        let now = self.now;
         let (About::Path(id) | About::Resv(id)) = about;
-        let Some(psb) = self.psbs.get_mut(id) else { return };
+        let Some(psb) = self.state.get_mut(id) else { return };
         match about {
-            About::Path(_) if psb.path_refresh_at != Time::FOREVER => psb.path_refresh_at = now,
+            About::Path(_) if psb.path_refresh_at != Time::FOREVER => psb.path_refresh_at = self.now,
             About::Resv(_) => match &mut psb.request {
-                Some(request) => request.refresh_at = now,
+                Some(request) => request.refresh_at = self.now,
                 None => return,
             },
             About::Path(_) => return,
         }
-        self.arm_path(id);
+        self.state.arm_path(id);
     }
 
     /// Handles the restart of a neighbour, which has lost our state: forgets our names for it, reports the
     /// event and schedules a refresh of all state there.
-    pub(super) fn neighbour_restarted(&mut self, now: Time, n: usize) {
+    pub(super) fn neighbour_restarted(&mut self, n: usize) {
         self.neighbours.all[n].forget_names();
         let (at, addr) = (self.neighbours.all[n].at, self.neighbours.all[n].addr);
         self.neighbour_news(n, NeighbourNews::Restarted);
-        self.catch_up(now, at, addr, Kept::new());
+        self.transport.catch_up(self.state, at, addr, Kept::new());
     }
 }

@@ -22,47 +22,29 @@
 
 mod flat;
 mod hello;
-mod incoming;
+pub(crate) mod incoming;
 mod outgoing;
 mod repeat;
 
-use crate::engine::{Rsvp, Timer};
-use crate::heard::State;
-use crate::io::{Datagram, Event};
-use crate::psb::{OutgoingInterfaces, Psb, PsbKey};
-use crate::table::{BlockId, BlockTable};
-use crate::timers::Alarm;
+use crate::arrival::Arrival;
+use crate::io::{Datagram, Event, NeighbourNews};
+use crate::state::heard::BlockRef;
+use crate::state::psb::{OutgoingInterfaces, Psb};
+use crate::state::table::BlockId;
+use crate::state::timers::Alarm;
+use crate::state::{State, Timer};
+use crate::transport::Transport;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use flat::Flat;
 use repeat::Waiting;
-use terms::probe::ProbeObserver;
 use terms::{IfIndex, Span, Time};
 use wire::objects::MessageIdAck;
 use wire::{Header, MessageType};
 
 /// Most neighbours. Further ones get messages without names.
 pub(crate) const MOST_NEIGHBOURS: usize = 4096;
-
-/// A change in the relation to a neighbour.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NeighbourNews {
-    /// It has answered our challenge: from now on its messages are taken.
-    Authenticated {
-        /// The key's identifier.
-        key_id: u64,
-    },
-    /// The last key that we share has expired, and stays in use for lack of another (RFC 2747 section 5.3).
-    KeyOverdue {
-        /// The key's identifier.
-        key_id: u64,
-    },
-    /// It has started anew (its epoch or its Hello instance has changed), and gets all our state again.
-    Restarted,
-    /// It has not answered a Hello for three and a half intervals.
-    Silent,
-}
 
 /// The state that a message of ours refreshes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,14 +69,10 @@ pub(crate) struct Neighbours {
     index: BTreeMap<(IfIndex, IpAddr), u32>,
     /// Neighbours that get messages at the end of this input.
     ready: Vec<u32>,
-    /// The states that the present message has made or refreshed; true if it must be read when it comes
-    /// again.
-    spoken: Vec<State>,
-    again: bool,
 }
 
 /// One neighbour: an address on a link.
-pub(crate) struct Neighbour {
+struct Neighbour {
     at: IfIndex,
     addr: IpAddr,
     /// Our own address in messages to it.
@@ -108,9 +86,9 @@ pub(crate) struct Neighbour {
     epoch: Option<u32>,
     newest: u32,
     /// The state that each of its names stands for.
-    names: Flat<State>,
+    names: Flat<BlockRef>,
     /// Names that stand for more than one state.
-    more: BTreeMap<u32, Vec<State>>,
+    more: BTreeMap<u32, Vec<BlockRef>>,
     /// Its Hello instance, the time of its last Hello, and the time of our next request.
     instance: Option<u32>,
     hello_heard: Time,
@@ -161,9 +139,9 @@ impl About {
     }
 
     /// True if the state still exists.
-    fn lives(self, psbs: &BlockTable<PsbKey, Psb>) -> bool {
+    fn lives(self, state: &State) -> bool {
         let (About::Path(id) | About::Resv(id)) = self;
-        psbs.get(id).is_some()
+        state.get(id).is_some()
     }
 }
 
@@ -178,8 +156,6 @@ impl Neighbours {
             all: Vec::new(),
             index: BTreeMap::new(),
             ready: Vec::new(),
-            spoken: Vec::new(),
-            again: false,
         }
     }
 
@@ -201,22 +177,38 @@ impl Neighbours {
         }
     }
 
-    /// Notes that the present message has made or refreshed this state.
-    pub fn spoke_of(&mut self, state: State) {
-        if self.enabled && !self.spoken.contains(&state) && self.spoken.len() < wire::object::MAX_OBJECTS {
-            self.spoken.push(state);
+    /// Forgets the state of the neighbours on an interface that is gone.
+    pub fn forget_neighbours(&mut self, at: IfIndex) {
+        for neighbour in self.all.iter_mut().filter(|n| n.at == at) {
+            neighbour.forget_names();
+            neighbour.forget_its_names();
+            neighbour.instance = None;
+            neighbour.acknowledges = false;
+            neighbour.acks.clear();
+            neighbour.late.clear();
+            neighbour.batch.clear();
         }
-    }
-
-    /// Notes that the present message has an effect that it must have again when it comes again.
-    pub fn not_a_refresh(&mut self) {
-        self.again = true;
     }
 }
 
-impl<P: ProbeObserver> Rsvp<P> {
+/// The exchange of messages with neighbours during one input.
+pub(crate) struct Exchange<'a> {
+    now: Time,
+    neighbours: &'a mut Neighbours,
+    state: &'a mut State,
+    transport: &'a mut Transport,
+}
+
+impl<'a> Exchange<'a> {
+    /// With the parts that it works on.
+    pub fn new(neighbours: &'a mut Neighbours, state: &'a mut State, transport: &'a mut Transport) -> Exchange<'a> {
+        Exchange { now: transport.now(), neighbours, state, transport }
+    }
+}
+
+impl Exchange<'_> {
     /// The neighbour that a message is from; remembered if it is new.
-    fn neighbour(&mut self, now: Time, at: IfIndex, addr: IpAddr, header: &Header) -> Option<usize> {
+    fn neighbour(&mut self, at: IfIndex, addr: IpAddr, header: &Header) -> Option<usize> {
         let capable = header.flags & wire::iana::flag::REFRESH_REDUCTION != 0;
         if let Some(n) = self.neighbours.find(at, addr) {
             let neighbour = &mut self.neighbours.all[n];
@@ -230,7 +222,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         if self.neighbours.all.len() >= MOST_NEIGHBOURS {
             return None;
         }
-        let own = self.address_on(at, addr)?;
+        let own = self.transport.links().address_on(at, addr)?;
         let n = self.neighbours.all.len();
         let key = self.neighbours.key.wrapping_add(n as u64).wrapping_mul(0xd134_2543_de82_ef95);
         self.neighbours.all.push(Neighbour {
@@ -244,8 +236,8 @@ impl<P: ProbeObserver> Rsvp<P> {
             names: Flat::new(key),
             more: BTreeMap::new(),
             instance: None,
-            hello_heard: now,
-            hello_at: self.config.hello.map_or(Time::FOREVER, |every| now + every),
+            hello_heard: self.now,
+            hello_at: self.state.config().hello.map_or(Time::FOREVER, |every| self.now + every),
             said: Flat::new(key.rotate_left(17)),
             ours: Flat::new(key.rotate_left(34)),
             errors: Flat::new(key.rotate_left(51)),
@@ -269,12 +261,12 @@ impl<P: ProbeObserver> Rsvp<P> {
 
     /// The neighbour that will read a message that goes out.
     fn reader(&self, datagram: &Datagram, about: Option<About>) -> Option<usize> {
-        let at = self.leaves_by(datagram)?;
+        let at = self.transport.links().leaves_by(datagram)?;
         if !datagram.router_alert {
             return self.neighbours.find(at, datagram.dst);
         }
         let Some(About::Path(id)) = about else { return None };
-        match &self.psbs.get(id)?.out {
+        match &self.state.get(id)?.out {
             OutgoingInterfaces::Interface { oif, gateway, .. } if *oif == at => {
                 self.neighbours.find(at, gateway.unwrap_or(datagram.dst))
             }
@@ -282,46 +274,40 @@ impl<P: ProbeObserver> Rsvp<P> {
         }
     }
 
-    /// Forgets the state of the neighbours on an interface that is gone.
-    pub(crate) fn forget_neighbours(&mut self, at: IfIndex) {
-        for neighbour in self.neighbours.all.iter_mut().filter(|n| n.at == at) {
-            neighbour.forget_names();
-            neighbour.forget_its_names();
-            neighbour.instance = None;
-            neighbour.acknowledges = false;
-            neighbour.acks.clear();
-            neighbour.late.clear();
-            neighbour.batch.clear();
-        }
-    }
-
     pub(crate) fn arm_neighbour(&mut self, n: usize) {
         let neighbour = &mut self.neighbours.all[n];
         let at = neighbour.summary_at.min(neighbour.hello_at).min(neighbour.waiting.next()).min(neighbour.late_at());
         if at != Time::FOREVER {
-            self.timers.set_by(&mut neighbour.alarm, at, Timer::Neighbour(n as u32));
+            self.state.alarms().set_by(&mut neighbour.alarm, at, Timer::Neighbour(n as u32));
         }
     }
 
     /// Handles a neighbour's alarm.
-    pub(crate) fn neighbour_alarm(&mut self, now: Time, n: u32) {
+    pub(crate) fn neighbour_alarm(&mut self, n: u32) {
         let n = n as usize;
         let neighbour = &mut self.neighbours.all[n];
-        self.timers.clear(&mut neighbour.alarm);
-        if neighbour.summary_at <= now {
+        self.state.alarms().clear(&mut neighbour.alarm);
+        if neighbour.summary_at <= self.now {
             self.send_summary(n);
         }
-        if self.neighbours.all[n].hello_at <= now {
-            self.hello_due(now, n);
+        if self.neighbours.all[n].hello_at <= self.now {
+            self.hello_due(n);
         }
-        self.repeat_unacknowledged(now, n);
-        self.acknowledge_late(now, n);
+        self.repeat_unacknowledged(n);
+        self.acknowledge_late(n);
         self.arm_neighbour(n);
+    }
+
+    /// Counts a message that changes nothing, and reports the reason.
+    fn drop_message(&mut self, from: &Arrival, why: &'static str) {
+        self.state.not_a_refresh();
+        self.transport.out().dropped(why);
+        self.transport.out().say(Event::Dropped { iif: from.iif, src: from.src, why });
     }
 
     pub(crate) fn neighbour_news(&mut self, n: usize, news: NeighbourNews) {
         let Neighbour { at, addr, .. } = self.neighbours.all[n];
-        self.say(Event::Neighbour { interface: at, addr, news });
+        self.transport.out().say(Event::Neighbour { interface: at, addr, news });
     }
 }
 

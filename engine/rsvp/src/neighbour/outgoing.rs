@@ -1,13 +1,12 @@
 //! A message goes out to a neighbour: RFC 2961 sections 3.3, 4.5, 4.6 and 5.3.
 
+use super::Exchange;
 use super::{About, Saying, gathering};
-use crate::engine::Rsvp;
-use crate::heard::fold;
 use crate::io::Datagram;
-use crate::path_err::HOP_TTL;
+use crate::outbox::HOP_TTL;
+use crate::state::heard::fold;
 use alloc::vec::Vec;
 use terms::Time;
-use terms::probe::ProbeObserver;
 use wire::iana::flag;
 use wire::message::COMMON_HEADER;
 use wire::object::MAX_OBJECTS;
@@ -20,15 +19,15 @@ const MOST_CARRIED: usize = 8;
 /// Bytes of a packet that IP, a common header, INTEGRITY and a list's own header may take.
 const OVERHEAD: usize = 40 + COMMON_HEADER + 56 + 8;
 
-impl<P: ProbeObserver> Rsvp<P> {
+impl Exchange<'_> {
     /// Sends a message; `about`: the state that it refreshes or tears, if there is one.
     pub(crate) fn send_about(&mut self, kind: MessageType, datagram: Datagram, about: Option<About>) {
         if !self.neighbours.enabled {
-            return self.send_signed(kind, datagram);
+            return self.transport.send_signed(kind, datagram);
         }
         let reader = self.reader(&datagram, about).filter(|n| self.neighbours.all[*n].capable);
         let Some(n) = reader else {
-            return self.send_signed(kind, capable(datagram));
+            return self.transport.send_signed(kind, capable(datagram));
         };
         match (kind, about) {
             (MessageType::Path | MessageType::Resv, Some(about)) => self.keep_up(n, kind, datagram, about),
@@ -53,7 +52,7 @@ impl<P: ProbeObserver> Rsvp<P> {
     /// Sends a Path or Resv: in full if it is new or was never acknowledged, by its name otherwise.
     fn keep_up(&mut self, n: usize, kind: MessageType, datagram: Datagram, about: About) {
         let content = content(&datagram, self.neighbours.key);
-        let most = self.config.names_per_full;
+        let most = self.state.config().names_per_full;
         let neighbour = &mut self.neighbours.all[n];
         match neighbour.said.get(about.number()) {
             Some(said) if said.content == content && said.acked && said.rounds < most => {
@@ -77,10 +76,8 @@ impl<P: ProbeObserver> Rsvp<P> {
                     neighbour.waiting.done(before.name);
                 }
                 let name = self.neighbours.name();
-                let (psbs, neighbour) = (&self.psbs, &mut self.neighbours.all[n]);
-                let live = |about: u32| match About::of(about) {
-                    About::Path(id) | About::Resv(id) => psbs.get(id).is_some(),
-                };
+                let (state, neighbour) = (&self.state, &mut self.neighbours.all[n]);
+                let live = |about: u32| About::of(about).lives(state);
                 neighbour
                     .said
                     .put(about.number(), Saying { name, content, acked: false, rounds: 0 }, |number, _| live(number));
@@ -102,12 +99,12 @@ impl<P: ProbeObserver> Rsvp<P> {
     /// Sends a message with a name, and asks for an acknowledgement.
     fn send_named(&mut self, n: usize, kind: MessageType, datagram: Datagram, name: Option<u32>) {
         let name = name.unwrap_or_else(|| self.neighbours.name());
-        let (now, epoch) = (self.now, self.neighbours.epoch);
+        let (at, epoch) = (self.now, self.neighbours.epoch);
         let id = MessageId { flags: ACK_DESIRED, epoch, id: name };
         let bytes = with_front(&datagram.bytes, &[], Some(&id));
         let kept = Datagram { bytes, ..datagram };
         let neighbour = &mut self.neighbours.all[n];
-        if !neighbour.waiting.holds(name) && neighbour.waiting.keep(now, name, kind, kept.clone()) {
+        if !neighbour.waiting.holds(name) && neighbour.waiting.keep(at, name, kind, kept.clone()) {
             self.arm_neighbour(n);
         }
         self.put_in_batch(n, kind, kept, Some(name));
@@ -126,7 +123,7 @@ impl<P: ProbeObserver> Rsvp<P> {
     /// Refreshes by name.
     fn summarise(&mut self, n: usize, name: u32) {
         let most = self.room(n) / 4;
-        let at = self.now + gathering(self.config.refresh);
+        let at = self.now + gathering(self.state.config().refresh);
         let neighbour = &mut self.neighbours.all[n];
         neighbour.summary.push(name);
         if neighbour.summary.len() >= most {
@@ -143,7 +140,7 @@ impl<P: ProbeObserver> Rsvp<P> {
     /// (RFC 2205 section 3.7).
     fn join_round(&mut self, n: usize, about: About) {
         let packets = (self.neighbours.all[n].said.len() * 4 / self.room(n)).saturating_add(1).next_power_of_two();
-        let refresh = self.config.refresh.as_nanos();
+        let refresh = self.state.config().refresh.as_nanos();
         // Neighbours' points lie apart: each has a phase of its own.
         let spacing = (refresh / packets as u64).max(1);
         let phase = self.neighbours.all[n].phase % spacing;
@@ -151,18 +148,18 @@ impl<P: ProbeObserver> Rsvp<P> {
         let behind = earliest.saturating_sub(phase);
         let at = Time::from_nanos(behind.div_ceil(spacing).saturating_mul(spacing).saturating_add(phase));
         let (About::Path(id) | About::Resv(id)) = about;
-        let Some(psb) = self.psbs.get_mut(id) else { return };
+        let Some(psb) = self.state.get_mut(id) else { return };
         match (about, &mut psb.request) {
             (About::Path(_), _) => psb.path_refresh_at = at,
             (About::Resv(_), Some(request)) => request.refresh_at = at,
             (About::Resv(_), None) => return,
         }
-        self.arm_path(id);
+        self.state.arm_path(id);
     }
 
     /// Bytes of a packet to a neighbour that are left for lists.
     fn room(&self, n: usize) -> usize {
-        let mtu = self.interfaces.get(&self.neighbours.all[n].at).map_or(1500, |i| i.mtu as usize);
+        let mtu = self.transport.links().mtu(self.neighbours.all[n].at).map_or(1500, |mtu| mtu as usize);
         mtu.clamp(576, 65_000) - OVERHEAD
     }
 
@@ -174,7 +171,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         // What was named together lies together at the receiver.
         names.sort_unstable();
         let build = Builder::new(MessageType::Srefresh, HOP_TTL).message_id_list(epoch, &names);
-        self.counters.summarised += names.len() as u64;
+        self.transport.out().count(|c| c.summarised += names.len() as u64);
         let neighbour = &mut self.neighbours.all[n];
         neighbour.summary = names;
         neighbour.summary.clear();
@@ -185,7 +182,7 @@ impl<P: ProbeObserver> Rsvp<P> {
     pub(super) fn send_to_neighbour(&mut self, n: usize, kind: MessageType, build: Builder) {
         let neighbour = &self.neighbours.all[n];
         let (oif, src, dst) = (Some(neighbour.at), neighbour.own, neighbour.addr);
-        if let Some(bytes) = self.finished(build.flags(flag::REFRESH_REDUCTION)) {
+        if let Some(bytes) = self.transport.out().finished(build.flags(flag::REFRESH_REDUCTION)) {
             self.put_in_batch(n, kind, Datagram { oif, src, dst, ttl: HOP_TTL, router_alert: false, bytes }, None);
         }
     }
@@ -202,7 +199,7 @@ impl<P: ProbeObserver> Rsvp<P> {
                 self.send_bundled(n, &mut batch);
             } else {
                 for (kind, datagram) in batch.drain(..) {
-                    self.send_signed(kind, datagram);
+                    self.transport.send_signed(kind, datagram);
                 }
             }
             // Their memory is kept for the next time.
@@ -227,7 +224,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         for some in acks.chunks((self.room(n) / 12).min(MAX_OBJECTS)) {
             let build = Builder::new(MessageType::Ack, HOP_TTL).flags(flag::REFRESH_REDUCTION);
             let build = some.iter().fold(build, |build, ack| build.message_id_ack(ack));
-            if let Some(bytes) = self.finished(build) {
+            if let Some(bytes) = self.transport.out().finished(build) {
                 batch.push((MessageType::Ack, Datagram { oif, src, dst, ttl: HOP_TTL, router_alert: false, bytes }));
             }
         }
@@ -239,7 +236,7 @@ impl<P: ProbeObserver> Rsvp<P> {
         let mut bundle: Vec<(MessageType, Datagram)> = Vec::new();
         let mut length = 0;
         for (kind, datagram) in batch.drain(..) {
-            let Some(datagram) = self.sealed(self.now, kind, datagram) else { continue };
+            let Some(datagram) = self.transport.sealed(kind, datagram) else { continue };
             if length + datagram.bytes.len() > room {
                 self.send_bundle(n, &mut bundle);
                 length = 0;
@@ -253,7 +250,7 @@ impl<P: ProbeObserver> Rsvp<P> {
     fn send_bundle(&mut self, n: usize, bundle: &mut Vec<(MessageType, Datagram)>) {
         if bundle.len() < 2 {
             for (kind, datagram) in bundle.drain(..) {
-                self.send_unsigned(kind, datagram);
+                self.transport.out().send(kind, datagram);
             }
             return;
         }
@@ -261,12 +258,12 @@ impl<P: ProbeObserver> Rsvp<P> {
         let (oif, src, dst) = (Some(neighbour.at), neighbour.own, neighbour.addr);
         let mut build = Builder::new(MessageType::Bundle, HOP_TTL).flags(flag::REFRESH_REDUCTION);
         for (kind, datagram) in bundle.drain(..) {
-            self.counters.sent.add(kind);
+            self.transport.out().count(|c| c.sent.add(kind));
             build = build.sub_message(&datagram.bytes);
         }
-        if let Some(bytes) = self.finished(build) {
+        if let Some(bytes) = self.transport.out().finished(build) {
             let out = Datagram { oif, src, dst, ttl: HOP_TTL, router_alert: false, bytes };
-            self.send_unsigned(MessageType::Bundle, out);
+            self.transport.out().send(MessageType::Bundle, out);
         }
     }
 }

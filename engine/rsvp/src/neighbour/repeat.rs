@@ -1,9 +1,8 @@
 //! Messages that wait for their acknowledgement: exponential back-off, RFC 2961 section 6.
 
-use crate::engine::Rsvp;
+use super::Exchange;
 use crate::io::Datagram;
 use alloc::collections::{BTreeMap, VecDeque};
-use terms::probe::ProbeObserver;
 use terms::{Span, Time};
 use wire::MessageType;
 
@@ -71,15 +70,15 @@ impl Waiting {
     }
 }
 
-impl<P: ProbeObserver> Rsvp<P> {
+impl Exchange<'_> {
     /// Sends the messages again that are due.
-    pub(super) fn repeat_unacknowledged(&mut self, now: Time, n: usize) {
-        while let Some(due) = self.neighbours.all[n].waiting.due(now) {
+    pub(super) fn repeat_unacknowledged(&mut self, n: usize) {
+        while let Some(due) = self.neighbours.all[n].waiting.due(self.now) {
             let Some((kind, datagram)) = due else {
-                self.counters.unacknowledged += 1;
+                self.transport.out().count(|c| c.unacknowledged += 1);
                 continue;
             };
-            self.counters.repeated += 1;
+            self.transport.out().count(|c| c.repeated += 1);
             self.neighbours.all[n].batch.push((kind, datagram));
             self.neighbours.mark(n);
         }
