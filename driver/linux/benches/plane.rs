@@ -10,9 +10,9 @@ use linux::bpf::{EdgeTable, FlowTable, Hook};
 use linux::netlink::Socket;
 use linux::plane::KernelPlane;
 use std::path::{Path, PathBuf};
-use terms::{Bytes, Dscp, FlowKey, FlowSpec, IfIndex, Rate, ServiceCurve, Session, Span, Tspec};
+use terms::{Bytes, Dscp, FlowKey, IfIndex, Rate, ServiceCurve};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
-use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
+use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowSpecEntry, LinkSpec, OwnerRecord, PlanOp, QueueSpec};
 
 const LO: IfIndex = IfIndex(1);
 
@@ -63,20 +63,11 @@ fn key(n: u32) -> FlowKey {
 }
 
 fn entry(class: ClassId) -> FlowSpecEntry {
-    let rate = Rate::from_kbps(1);
-    let tspec = Tspec { r: rate, b: Bytes::new(8192), p: Rate::INFINITE, m: 64, M: 1500 };
     FlowSpecEntry {
         class,
         shared: None,
         bucket: BucketSpec { rate: Rate::from_mbps(100_000), depth: Bytes::new(1 << 30), min_unit: 64 },
-        record: FlowRecord {
-            session: Session { dst: [10, 200, 0, 1].into(), protocol: 17, dst_port: 5004 },
-            flowspec: FlowSpec::ControlledLoad(tspec),
-            sender_tspec: tspec,
-            admitted: rate,
-            lifetime: Span::from_millis(157_500),
-            priority: Default::default(),
-        },
+        record: OwnerRecord::EMPTY,
     }
 }
 
@@ -223,7 +214,12 @@ fn installing(bench: &Bench) {
     let oif = socket.link_by_name("near").expect("near").index;
     socket.set_link_up(oif, true).expect("up");
     let mut plane = KernelPlane::open(&dir.0).expect("the plane opens");
-    let spec = LinkSpec { rate: Rate::from_mbps(10), overhead: 14, mtu: 1500 };
+    let spec = LinkSpec {
+        rate: Rate::from_mbps(10),
+        overhead: 14,
+        mtu: 1500,
+        scheduler: traffic::scheduler::SchedulerKind::Htb,
+    };
     plane.apply(&[PlanOp::Link { oif, spec }, class(oif, ClassId::BEST_EFFORT, 9_000)]).expect("fits");
     let times = |plane: &mut KernelPlane, ops: &dyn Fn(u32) -> Vec<PlanOp>| {
         let mut all: Vec<f64> = (0..1000)

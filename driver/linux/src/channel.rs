@@ -5,12 +5,20 @@
 //! for the rest of one, and a message that is too long is detected. A descriptor is accepted only if the
 //! reader wants one.
 
-use crate::error::SystemError;
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use crate::error::{SystemError, doing};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair, sockopt,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The longest message, bytes.
 pub const MAX_MESSAGE: usize = 16 << 10;
+
+/// The room for one descriptor beside a message, bytes.
+const ONE_DESCRIPTOR: usize = rustix::cmsg_space!(ScmRights(1));
 
 /// One end of a channel.
 #[derive(Debug)]
@@ -31,15 +39,9 @@ impl Channel {
     /// # Errors
     /// No descriptors are left.
     pub fn pair() -> Result<(Channel, Channel), SystemError> {
-        let mut fds = [0; 2];
-        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: `fds` has room for the two descriptors.
-        if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0 {
-            return Err(SystemError::last("make a pair of sockets"));
-        }
-        // SAFETY: the kernel just gave us both and nobody else has them.
-        let [one, two] = fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-        Ok((Channel(one), Channel(two)))
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let made = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        made.map(|(one, two)| (Channel(one), Channel(two))).map_err(doing("make a pair of sockets"))
     }
 
     /// The end that this process inherited from its parent.
@@ -47,14 +49,7 @@ impl Channel {
     /// # Errors
     /// The descriptor is no such socket.
     pub fn inherited(fd: OwnedFd) -> Result<Channel, SystemError> {
-        let mut kind: libc::c_int = 0;
-        let mut size = size_of::<libc::c_int>() as libc::socklen_t;
-        // SAFETY: `kind` is as large as `size` says and outlives the call; the descriptor is open.
-        let rc = unsafe {
-            let value = std::ptr::from_mut(&mut kind).cast();
-            libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TYPE, value, &mut size)
-        };
-        if rc != 0 || kind != libc::SOCK_SEQPACKET {
+        if sockopt::socket_type(&fd) != Ok(SocketType::SEQPACKET) {
             let what = "it is no channel: this command is started by another of ours, never by hand";
             return Err(SystemError::because("use the inherited socket", io::Error::other(what)));
         }
@@ -70,26 +65,13 @@ impl Channel {
         if bytes.is_empty() || bytes.len() > MAX_MESSAGE {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        let mut control = Control::default();
-        // SAFETY: all-zero is a valid msghdr.
-        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-        (header.msg_iov, header.msg_iovlen) = (&mut part, 1);
-        if let Some(fd) = fd {
-            header.msg_control = control.0.as_mut_ptr().cast();
-            header.msg_controllen = space() as _;
-            // SAFETY: `control` is aligned and large enough for one header and one descriptor.
-            unsafe {
-                let first = libc::CMSG_FIRSTHDR(&header);
-                (*first).cmsg_level = libc::SOL_SOCKET;
-                (*first).cmsg_type = libc::SCM_RIGHTS;
-                (*first).cmsg_len = libc::CMSG_LEN(size_of::<RawFd>() as u32) as _;
-                libc::CMSG_DATA(first).cast::<RawFd>().write_unaligned(fd.as_raw_fd());
-            }
+        let mut space = [MaybeUninit::uninit(); ONE_DESCRIPTOR];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if fd.is_some() && !control.push(SendAncillaryMessage::ScmRights(fd.as_slice())) {
+            return Err(io::ErrorKind::InvalidInput.into());
         }
-        // SAFETY: everything that `header` names outlives the call; `sendmsg` writes to none of it.
-        let sent = unsafe { libc::sendmsg(self.0.as_raw_fd(), &header, libc::MSG_NOSIGNAL) };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        sendmsg(&self.0, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
     }
 
     /// The next message; `None`: the peer has closed. Without `wants_fd` the kernel closes a descriptor that
@@ -99,30 +81,27 @@ impl Channel {
     /// `WouldBlock`: there is no message; `InvalidData`: the message is too long.
     pub fn receive(&self, wants_fd: bool) -> io::Result<Option<ChannelMessage>> {
         let mut bytes = vec![0; MAX_MESSAGE];
-        let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-        let mut control = Control::default();
-        // SAFETY: all-zero is a valid msghdr.
-        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-        (header.msg_iov, header.msg_iovlen) = (&mut part, 1);
-        if wants_fd {
-            header.msg_control = control.0.as_mut_ptr().cast();
-            header.msg_controllen = space() as _;
-        }
-        // SAFETY: everything that `header` names outlives the call and is as large as it says.
-        let got = unsafe { libc::recvmsg(self.0.as_raw_fd(), &mut header, libc::MSG_CMSG_CLOEXEC) };
-        let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
-        let fd = if wants_fd { taken(&header) } else { None };
-        if header.msg_flags & libc::MSG_TRUNC != 0 {
+        let mut space = [MaybeUninit::uninit(); ONE_DESCRIPTOR];
+        let room = if wants_fd { &mut space[..] } else { &mut [] };
+        let mut control = RecvAncillaryBuffer::new(room);
+        let parts = &mut [IoSliceMut::new(&mut bytes)];
+        let got = recvmsg(&self.0, parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        // The room is for one; a descriptor that is not taken out is closed.
+        let fd = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+            _ => None,
+        });
+        if got.flags.contains(ReturnFlags::TRUNC) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a message is too long"));
         }
-        bytes.truncate(got);
-        Ok((got > 0).then_some(ChannelMessage { bytes, fd }))
+        bytes.truncate(got.bytes);
+        Ok((got.bytes > 0).then_some(ChannelMessage { bytes, fd }))
     }
 }
 
-impl AsRawFd for Channel {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 
@@ -132,37 +111,11 @@ impl From<Channel> for OwnedFd {
     }
 }
 
-/// A buffer for one descriptor, aligned as its header must be.
-#[derive(Default)]
-struct Control([u64; 4]);
-
-/// The length of a header with one descriptor, bytes.
-fn space() -> usize {
-    // SAFETY: plain arithmetic.
-    let bytes = unsafe { libc::CMSG_SPACE(size_of::<RawFd>() as u32) } as usize;
-    bytes.min(size_of::<Control>())
-}
-
-/// The descriptor of a message; the buffer has room for only one.
-fn taken(header: &libc::msghdr) -> Option<OwnedFd> {
-    // SAFETY: the kernel filled the control buffer, which is still there, up to the length that it wrote; a descriptor in it is ours
-    // alone.
-    unsafe {
-        let first = libc::CMSG_FIRSTHDR(header);
-        let is_one = !first.is_null()
-            && (*first).cmsg_level == libc::SOL_SOCKET
-            && (*first).cmsg_type == libc::SCM_RIGHTS
-            && (*first).cmsg_len as usize >= libc::CMSG_LEN(size_of::<RawFd>() as u32) as usize;
-        is_one.then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(first).cast::<RawFd>().read_unaligned()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs::File;
     use std::io::Read;
-    use std::os::fd::AsFd;
 
     #[test]
     fn messages_keep_their_bounds_and_bring_a_descriptor_where_it_is_wanted() {

@@ -3,6 +3,7 @@
 //! [`Clock::now`] is the boot clock (it counts suspended time and never steps) plus an offset to Unix time
 //! that is fixed when the process starts. Calendar edges are different: see `ARCHITECTURE.md`, "Time".
 
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicI64, Ordering};
 use terms::{Span, Time};
 
@@ -51,12 +52,12 @@ impl Clock {
 
     fn wall(&self) -> u64 {
         let of = |step: &ClockAdjustment| step.wall.load(Ordering::SeqCst) + step.slept.load(Ordering::SeqCst);
-        read(libc::CLOCK_REALTIME).saturating_add_signed(self.step.map_or(0, of))
+        read(ClockId::Realtime).saturating_add_signed(self.step.map_or(0, of))
     }
 
     fn boot(&self) -> u64 {
         let slept = self.step.map_or(0, |step| step.slept.load(Ordering::SeqCst));
-        read(libc::CLOCK_BOOTTIME).saturating_add_signed(slept)
+        read(ClockId::Boottime).saturating_add_signed(slept)
     }
 
     /// Calendar time as known now; it steps when the clock is set. For dates made elsewhere, such as those of
@@ -97,17 +98,17 @@ impl Clock {
 
 /// The kernel's coarse monotonic clock, which eBPF programs read too, ns.
 pub fn monotonic_coarse() -> u64 {
-    read(libc::CLOCK_MONOTONIC_COARSE)
+    read(ClockId::MonotonicCoarse)
 }
 
 /// Processor time of the calling thread so far, ns.
 pub fn thread_cpu() -> u64 {
-    read(libc::CLOCK_THREAD_CPUTIME_ID)
+    read(ClockId::ThreadCPUTime)
 }
 
 /// The total time of suspension: boot clock minus monotonic clock, ns.
 pub fn slept() -> u64 {
-    read(libc::CLOCK_BOOTTIME).saturating_sub(read(libc::CLOCK_MONOTONIC))
+    read(ClockId::Boottime).saturating_sub(read(ClockId::Monotonic))
 }
 
 fn uncertainty() -> Span {
@@ -121,12 +122,9 @@ fn uncertainty() -> Span {
     Span::from_micros(u64::try_from(found.maxerror).unwrap_or(0))
 }
 
-fn read(clock: libc::clockid_t) -> u64 {
-    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `ts` is a valid timespec that outlives the call.
-    let rc = unsafe { libc::clock_gettime(clock, &mut ts) };
-    assert_eq!(rc, 0, "clock_gettime cannot fail for a clock that every supported kernel has");
-    ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
+fn read(clock: ClockId) -> u64 {
+    let at = clock_gettime(clock);
+    at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
 }
 
 #[cfg(test)]
@@ -146,7 +144,7 @@ mod tests {
         let step: &'static ClockAdjustment = Box::leak(Box::default());
         let right = Clock::start().today();
         // Five seconds more than this machine has been up.
-        let young = read(libc::CLOCK_BOOTTIME) + 5_000_000_000;
+        let young = read(ClockId::Boottime) + 5_000_000_000;
         step.set(young as i64 - right.as_nanos() as i64);
         let clock = Clock::stepped(step);
         let before = clock.now();

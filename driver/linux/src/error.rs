@@ -47,6 +47,12 @@ impl SystemError {
     }
 }
 
+/// For `map_err` of one of rustix's calls: names the operation.
+pub(crate) fn doing(what: impl Into<String>) -> impl FnOnce(rustix::io::Errno) -> SystemError {
+    let what = what.into();
+    move |errno| SystemError { what, error: errno.into() }
+}
+
 impl std::fmt::Display for SystemError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "cannot {}: {}", self.what, self.error)

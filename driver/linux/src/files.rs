@@ -1,13 +1,17 @@
 //! Sockets and files in places that other users may write: no other user can interfere between their making
 //! and their use.
 
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+
+/// The longest path of a socket, bytes.
+const LONGEST_PATH: usize = 107;
 
 /// Listens at `path`; a stale socket there is replaced. The socket has mode 0660 and is given to `group` if
 /// there is one. Until then only this user can connect.
@@ -32,39 +36,21 @@ pub fn listen(path: &Path, group: Option<u32>) -> io::Result<UnixListener> {
         std::os::unix::fs::chown(path, None, Some(group))?;
     }
     fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
-    // SAFETY: no memory is passed; the descriptor is open.
-    match unsafe { libc::listen(socket.as_raw_fd(), libc::SOMAXCONN) } {
-        0 => Ok(UnixListener::from(socket)),
-        _ => Err(io::Error::last_os_error()),
-    }
+    net::listen(&socket, libc::SOMAXCONN)?;
+    Ok(UnixListener::from(socket))
 }
 
 /// A bound socket with mode 0600 that does not listen yet: a mode that is set before bind(2) holds for the
 /// new file (unix(7), "Pathname socket ownership and permissions").
 fn bind(path: &Path) -> io::Result<OwnedFd> {
-    let name = path.as_os_str().as_bytes();
-    // SAFETY: no memory is passed; a descriptor that is given is ours alone.
-    let socket = unsafe {
-        match libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) {
-            -1 => return Err(io::Error::last_os_error()),
-            fd => OwnedFd::from_raw_fd(fd),
-        }
-    };
-    // SAFETY: an all-zero address is a valid one.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    if name.is_empty() || name.len() >= address.sun_path.len() {
+    // The kernel takes 108 bytes without an end too; others that read the path do not.
+    if path.as_os_str().is_empty() || path.as_os_str().len() > LONGEST_PATH {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a socket's path has at most 107 bytes"));
     }
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    address.sun_path.iter_mut().zip(name).for_each(|(to, from)| *to = *from as libc::c_char);
-    let rc = {
-        let (at, len) = (std::ptr::from_ref(&address).cast(), size_of_val(&address) as libc::socklen_t);
-        // SAFETY: `address` is as long as `len` says and outlives the calls; the descriptor is open.
-        unsafe {
-            if libc::fchmod(socket.as_raw_fd(), 0o600) == 0 { libc::bind(socket.as_raw_fd(), at, len) } else { -1 }
-        }
-    };
-    if rc == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
 }
 
 /// Opens a plain file of ours for reading and writing, or makes it; it never follows a symbolic link, which

@@ -5,8 +5,8 @@
 //! them; [`privilege`] and [`landlock`] drop rights; [`poll`] waits; [`netlink`] configures links, routes and
 //! traffic control; [`cgroup`] manages control groups, [`cpu`] and [`storage`] reserve processors and disks,
 //! [`gauge`] computes rates from counts; [`doctor`] reports the abilities of this kernel; [`sockets`] send
-//! and receive RSVP; [`testbed`] makes a small network of namespaces; [`tsc`] measures the steps of an
-//! engine; [`files`] makes files safely in places that other users may write.
+//! and receive RSVP; [`tsc`] measures the steps of an engine; [`files`] makes files safely in places that other
+//! users may write; [`mount`] unmounts.
 
 pub mod anomaly;
 pub mod boomerang;
@@ -23,6 +23,7 @@ pub mod ethtool;
 pub mod files;
 pub mod gauge;
 pub mod landlock;
+pub mod mount;
 pub mod mroute;
 pub mod netlink;
 pub mod netns;
@@ -38,5 +39,4 @@ pub mod route;
 pub mod sockets;
 pub mod storage;
 pub mod tcp;
-pub mod testbed;
 pub mod tsc;

@@ -5,8 +5,11 @@
 //! unchanged. `ip netns` sees namespaces made here, and the reverse (network_namespaces(7), setns(2),
 //! ip-netns(8)).
 
-use crate::error::SystemError;
-use std::ffi::{CStr, CString};
+use crate::error::{SystemError, doing};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_bind_recursive, mount_change, unmount};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -78,8 +81,7 @@ impl Namespace {
     /// # Errors
     /// The kernel refuses the entry (CAP_SYS_ADMIN is needed).
     pub fn run<T: Send>(&self, deed: impl FnOnce() -> T + Send) -> Result<T, SystemError> {
-        let fd = self.file.as_raw_fd();
-        on_thread(|| set_namespace(fd).map(|()| deed()))
+        on_thread(|| set_namespace(self.file.as_fd()).map(|()| deed()))
             .and_then(|entered| entered)
             .map_err(SystemError::doing(format!("enter the network namespace {}", self.name)))
     }
@@ -89,7 +91,7 @@ impl Namespace {
         let fd = self.file.as_raw_fd();
         // SAFETY: between fork and exec only `setns` is called, which is async-signal-safe; `fd` is close-on-exec but
         // still open at that point.
-        unsafe { command.pre_exec(move || set_namespace(fd)) };
+        unsafe { command.pre_exec(move || set_namespace(BorrowedFd::borrow_raw(fd))) };
     }
 
     /// Removes the name; the namespace ends with its last user. An absent name is no error.
@@ -99,14 +101,10 @@ impl Namespace {
     pub fn delete(name: &str) -> Result<(), SystemError> {
         let path = path_of(name)?;
         let what = || format!("delete the network namespace {name}");
-        let target = c_path(&path)?;
-        // A crash between making the file and mounting leaves a plain file: EINVAL is "not mounted".
-        // SAFETY: `target` is a C string that outlives the call.
-        if unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) } != 0 {
-            let error = io::Error::last_os_error();
-            if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) {
-                return Err(SystemError::because(what(), error));
-            }
+        match unmount(&path, UnmountFlags::DETACH) {
+            // A crash between making the file and mounting leaves a plain file, which is not mounted.
+            Ok(()) | Err(Errno::INVAL | Errno::NOENT) => {}
+            Err(error) => return Err(SystemError::because(what(), error.into())),
         }
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(SystemError::because(what(), error)),
@@ -173,12 +171,6 @@ fn path_of(name: &str) -> Result<PathBuf, SystemError> {
     Ok(Path::new(NETNS_DIR).join(name))
 }
 
-fn c_path(path: &Path) -> Result<CString, SystemError> {
-    use std::os::unix::ffi::OsStrExt;
-    CString::new(path.as_os_str().as_bytes())
-        .map_err(|_| SystemError::because(format!("use the path {path:?}"), io::ErrorKind::InvalidInput.into()))
-}
-
 /// Runs `deed` on a thread whose namespace may be changed, because the thread ends afterwards.
 fn on_thread<T: Send>(deed: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
@@ -187,28 +179,15 @@ fn on_thread<T: Send>(deed: impl FnOnce() -> T + Send) -> io::Result<T> {
     })
 }
 
-fn set_namespace(fd: RawFd) -> io::Result<()> {
-    // SAFETY: no memory is passed; the descriptor is the caller's and open.
-    match unsafe { libc::setns(fd, libc::CLONE_NEWNET) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+fn set_namespace(fd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(move_into_link_name_space(fd, Some(LinkNameSpaceType::Network))?)
 }
 
 /// Moves this thread to a new namespace and binds that to `path`.
 fn mount_new_namespace(path: &Path) -> io::Result<()> {
-    // SAFETY: no memory is passed; only this thread is affected.
-    if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let target = c_path(path).map_err(|failed| failed.error)?;
-    mount(c"/proc/thread-self/ns/net", &target, libc::MS_BIND)
-}
-
-fn mount(source: &CStr, target: &CStr, flags: libc::c_ulong) -> io::Result<()> {
-    // SAFETY: the strings are C strings that outlive the call; no data is passed.
-    let rc = unsafe { libc::mount(source.as_ptr(), target.as_ptr(), c"none".as_ptr(), flags, std::ptr::null()) };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    // SAFETY: only the network changes, and of this thread alone: no descriptor or memory loses its meaning.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
+    Ok(mount_bind("/proc/thread-self/ns/net", path)?)
 }
 
 /// Makes the directory a shared mount, as `ip netns add` does, so that a deleted name disappears from every
@@ -217,27 +196,23 @@ fn prepare_dir() -> Result<File, SystemError> {
     let what = || format!("prepare {NETNS_DIR}");
     fs::create_dir_all(NETNS_DIR).map_err(SystemError::doing(what()))?;
     let locked = lock_dir().map_err(SystemError::doing(what()))?;
-    let dir = c_path(Path::new(NETNS_DIR))?;
-    let shared = libc::MS_SHARED | libc::MS_REC;
-    match mount(c"", &dir, shared) {
+    let shared = MountPropagationFlags::SHARED | MountPropagationFlags::REC;
+    match mount_change(NETNS_DIR, shared) {
         Ok(()) => return Ok(locked),
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {} // not a mount yet
-        Err(error) => return Err(SystemError::because(what(), error)),
+        Err(Errno::INVAL) => {} // not a mount yet
+        Err(error) => return Err(SystemError::because(what(), error.into())),
     }
-    mount(&dir, &dir, libc::MS_BIND | libc::MS_REC).map_err(SystemError::doing(what()))?;
+    mount_bind_recursive(NETNS_DIR, NETNS_DIR).map_err(doing(what()))?;
     fs::write(MADE_DIR, b"").map_err(SystemError::doing(format!("write {MADE_DIR}")))?;
-    mount(c"", &dir, shared).map_err(SystemError::doing(what()))?;
+    mount_change(NETNS_DIR, shared).map_err(doing(what()))?;
     Ok(locked)
 }
 
 /// Waits for the lock that iproute2 also takes when it mounts or unmounts the directory.
 fn lock_dir() -> io::Result<File> {
     let dir = File::open(NETNS_DIR)?;
-    // SAFETY: no memory is passed; the descriptor is open.
-    match unsafe { libc::flock(dir.as_raw_fd(), libc::LOCK_EX) } {
-        0 => Ok(dir),
-        _ => Err(io::Error::last_os_error()),
-    }
+    flock(&dir, FlockOperation::LockExclusive)?;
+    Ok(dir)
 }
 
 /// Removes the mount over the directory if it was made here and is unused; the empty directory stays, because
@@ -248,10 +223,9 @@ fn clear_dir() {
     if !empty || !Path::new(MADE_DIR).exists() {
         return;
     }
-    let Ok(dir) = c_path(Path::new(NETNS_DIR)) else { return };
-    // SAFETY: `dir` is a C string that outlives the call. Detached, because our lock holds the mount; it is empty, and
-    // whoever wants to put something there waits for that lock.
-    if unsafe { libc::umount2(dir.as_ptr(), libc::MNT_DETACH) } == 0 {
+    // Detached, because our lock holds the mount; it is empty, and whoever wants to put something there waits for
+    // that lock.
+    if unmount(NETNS_DIR, UnmountFlags::DETACH).is_ok() {
         let _ = fs::remove_file(MADE_DIR);
     }
 }

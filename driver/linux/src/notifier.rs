@@ -1,7 +1,8 @@
 //! A notifier: one thread signals it, another polls it beside other descriptors (eventfd(2)).
 
-use crate::error::SystemError;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use crate::error::{SystemError, doing};
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// An event descriptor; any number of signals count as one.
 #[derive(Debug)]
@@ -13,33 +14,26 @@ impl Notifier {
     /// # Errors
     /// No descriptors are left.
     pub fn new() -> Result<Notifier, SystemError> {
-        // SAFETY: no memory is passed.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(SystemError::last("make an event descriptor"));
-        }
-        // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-        Ok(Notifier(unsafe { OwnedFd::from_raw_fd(fd) }))
+        let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        made.map(Notifier).map_err(doing("make an event descriptor"))
     }
 
     /// Signals the waiting thread.
     pub fn notify(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: eight bytes are what an event descriptor takes. It fails only where it was rung 2^64 times: it rings already.
-        unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        // Eight bytes are what it takes. It fails only after 2^64 signals: it has one already.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
     /// Clears the signal.
     pub fn clear(&self) {
-        let mut count = [0u8; 8];
-        // SAFETY: eight bytes are what an event descriptor gives; that it was silent does not matter.
-        unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        // Eight bytes are what it gives; without a signal there is nothing to clear.
+        let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }
 }
 
-impl AsRawFd for Notifier {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+impl AsFd for Notifier {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -5,9 +5,13 @@
 //! signalfd(2)).
 
 use crate::clock::Clock;
-use crate::error::SystemError;
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use crate::error::{SystemError, doing};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use terms::Time;
 
 /// The caller's name for a watched descriptor.
@@ -50,6 +54,19 @@ pub struct Poll {
 
 const TIMER: u64 = u64::MAX;
 const BATCH: usize = 64;
+const SECOND: u64 = 1_000_000_000;
+const WATCH: &str = "watch a descriptor";
+const ENDED: EventFlags = EventFlags::HUP.union(EventFlags::ERR).union(EventFlags::RDHUP);
+
+/// The flags of the kernel for an interest.
+fn bits(want: PollInterest) -> EventFlags {
+    match want {
+        PollInterest::Read => EventFlags::IN | EventFlags::RDHUP,
+        PollInterest::ReadWrite => EventFlags::IN | EventFlags::RDHUP | EventFlags::OUT,
+        PollInterest::Write => EventFlags::OUT,
+        PollInterest::End => EventFlags::empty(),
+    }
+}
 
 impl Poll {
     /// An empty set, with a timer that runs by `clock`.
@@ -57,38 +74,35 @@ impl Poll {
     /// # Errors
     /// No descriptors are left.
     pub fn new(clock: Clock) -> Result<Poll, SystemError> {
-        // SAFETY: no memory is passed.
-        let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }, "make an epoll")?;
-        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
-        // SAFETY: no memory is passed.
-        let timer = owned(unsafe { libc::timerfd_create(libc::CLOCK_BOOTTIME, flags) }, "make a timer")?;
-        let poll = Poll { epoll, timer, clock, armed: None, due: Vec::with_capacity(BATCH) };
-        poll.control(libc::EPOLL_CTL_ADD, poll.timer.as_raw_fd(), Token(TIMER), PollInterest::Read)?;
-        Ok(poll)
+        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(doing("make an epoll"))?;
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Boottime, flags).map_err(doing("make a timer"))?;
+        epoll::add(&epoll, &timer, EventData::new_u64(TIMER), bits(PollInterest::Read)).map_err(doing(WATCH))?;
+        Ok(Poll { epoll, timer, clock, armed: None, due: Vec::with_capacity(BATCH) })
     }
 
     /// Watches `fd` (level triggered) under the name `token`. `Token(u64::MAX)` is reserved.
     ///
     /// # Errors
     /// It is already watched, or cannot be watched.
-    pub fn add(&mut self, fd: &impl AsRawFd, token: Token, want: PollInterest) -> Result<(), SystemError> {
-        self.control(libc::EPOLL_CTL_ADD, fd.as_raw_fd(), token, want)
+    pub fn add(&mut self, fd: &impl AsFd, token: Token, want: PollInterest) -> Result<(), SystemError> {
+        epoll::add(&self.epoll, fd, EventData::new_u64(token.0), bits(want)).map_err(doing(WATCH))
     }
 
     /// Changes the events to wait for on a watched `fd`.
     ///
     /// # Errors
     /// It is not watched.
-    pub fn change(&mut self, fd: &impl AsRawFd, token: Token, want: PollInterest) -> Result<(), SystemError> {
-        self.control(libc::EPOLL_CTL_MOD, fd.as_raw_fd(), token, want)
+    pub fn change(&mut self, fd: &impl AsFd, token: Token, want: PollInterest) -> Result<(), SystemError> {
+        epoll::modify(&self.epoll, fd, EventData::new_u64(token.0), bits(want)).map_err(doing(WATCH))
     }
 
     /// Stops watching `fd`; closing it does the same.
     ///
     /// # Errors
     /// It is not watched.
-    pub fn remove(&mut self, fd: &impl AsRawFd) -> Result<(), SystemError> {
-        self.control(libc::EPOLL_CTL_DEL, fd.as_raw_fd(), Token(0), PollInterest::End)
+    pub fn remove(&mut self, fd: &impl AsFd) -> Result<(), SystemError> {
+        epoll::delete(&self.epoll, fd).map_err(doing(WATCH))
     }
 
     /// Waits until a descriptor is ready or `deadline` has come (`None`: for ever). Returns the ready
@@ -101,30 +115,26 @@ impl Poll {
         if !overdue {
             self.arm(deadline)?;
         }
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; BATCH];
-        let timeout = if overdue { 0 } else { -1 };
-        // SAFETY: `events` has room for BATCH entries and outlives the call.
-        let n = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), BATCH as i32, timeout) };
         self.due.clear();
-        if n < 0 {
-            let error = io::Error::last_os_error();
-            if error.kind() == io::ErrorKind::Interrupted {
-                return Ok(&self.due);
-            }
-            return Err(SystemError::because("wait for events", error));
-        }
-        for event in &events[..n as usize] {
-            let (token, bits) = (event.u64, event.events as i32);
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut room = [MaybeUninit::<Event>::uninit(); BATCH];
+        let events = match epoll::wait(&self.epoll, &mut room, overdue.then_some(&at_once)) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => return Ok(&self.due),
+            Err(error) => return Err(SystemError::because("wait for events", error.into())),
+        };
+        for event in events {
+            let (token, flags) = (event.data.u64(), event.flags);
             if token == TIMER {
                 self.armed = None;
-                drain(&self.timer);
+                // Eight bytes are what a timer gives; how often it was due does not matter.
+                let _ = rustix::io::read(&self.timer, &mut [0u8; 8]);
                 continue;
             }
-            let ended = bits & (libc::EPOLLHUP | libc::EPOLLERR | libc::EPOLLRDHUP) != 0;
             self.due.push(Ready {
                 token: Token(token),
-                readable: ended || bits & libc::EPOLLIN != 0,
-                writable: bits & libc::EPOLLOUT != 0,
+                readable: flags.intersects(ENDED | EventFlags::IN),
+                writable: flags.contains(EventFlags::OUT),
             });
         }
         Ok(&self.due)
@@ -135,34 +145,13 @@ impl Poll {
             return Ok(());
         }
         let boot = deadline.map_or(0, |at| self.clock.boot_nanos(at).max(1)); // zero would disarm
-        let mut spec = libc::itimerspec {
-            it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
-            it_value: libc::timespec { tv_sec: 0, tv_nsec: 0 },
+        let spec = Itimerspec {
+            it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
+            it_value: Timespec { tv_sec: (boot / SECOND) as i64, tv_nsec: (boot % SECOND) as i64 },
         };
-        spec.it_value.tv_sec = (boot / 1_000_000_000).min(i64::MAX as u64) as i64;
-        spec.it_value.tv_nsec = (boot % 1_000_000_000) as i64;
-        let old = std::ptr::null_mut();
-        // SAFETY: `spec` outlives the call; no old value is asked for.
-        if unsafe { libc::timerfd_settime(self.timer.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &spec, old) } != 0 {
-            return Err(SystemError::last("set a timer"));
-        }
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &spec).map_err(doing("set a timer"))?;
         self.armed = deadline;
         Ok(())
-    }
-
-    fn control(&self, operation: i32, fd: RawFd, token: Token, want: PollInterest) -> Result<(), SystemError> {
-        let bits = match want {
-            PollInterest::Read => libc::EPOLLIN | libc::EPOLLRDHUP,
-            PollInterest::ReadWrite => libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLOUT,
-            PollInterest::Write => libc::EPOLLOUT,
-            PollInterest::End => 0,
-        };
-        let mut event = libc::epoll_event { events: bits as u32, u64: token.0 };
-        // SAFETY: `event` outlives the call.
-        match unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd, &mut event) } {
-            0 => Ok(()),
-            _ => Err(SystemError::last("watch a descriptor")),
-        }
     }
 }
 
@@ -177,8 +166,9 @@ impl SignalFd {
     /// # Errors
     /// No descriptors are left.
     pub fn take(signals: &[i32]) -> Result<SignalFd, SystemError> {
-        // SAFETY: an all-zero sigset_t is a valid place for sigemptyset to write to; the set outlives every call.
-        let fd = unsafe {
+        // SAFETY: an all-zero sigset_t is a valid place for sigemptyset to write to; the set outlives every
+        // call; a descriptor that is given is ours alone.
+        unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
             for &signal in signals {
@@ -187,40 +177,27 @@ impl SignalFd {
             if libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) != 0 {
                 return Err(SystemError::last("block signals"));
             }
-            libc::signalfd(-1, &set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC)
-        };
-        owned(fd, "make a signal descriptor").map(SignalFd)
+            match libc::signalfd(-1, &set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) {
+                -1 => Err(SystemError::last("make a signal descriptor")),
+                fd => Ok(SignalFd(OwnedFd::from_raw_fd(fd))),
+            }
+        }
     }
 
     /// The next pending signal.
     pub fn take_next(&mut self) -> Option<i32> {
-        // SAFETY: all-zero is a valid signalfd_siginfo.
-        let mut found: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };
-        let size = size_of::<libc::signalfd_siginfo>();
-        // SAFETY: `found` has `size` bytes and outlives the call.
-        let n = unsafe { libc::read(self.0.as_raw_fd(), std::ptr::from_mut(&mut found).cast(), size) };
-        (n == size as isize).then_some(found.ssi_signo as i32)
+        // `struct signalfd_siginfo`: the number stands first (signalfd(2)).
+        let mut found = [0u8; size_of::<libc::signalfd_siginfo>()];
+        let read = rustix::io::read(&self.0, &mut found).ok()?;
+        let number = found[..read].first_chunk::<4>()?;
+        Some(i32::from_ne_bytes(*number))
     }
 }
 
-impl AsRawFd for SignalFd {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+impl AsFd for SignalFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
-}
-
-fn owned(fd: RawFd, what: &str) -> Result<OwnedFd, SystemError> {
-    if fd < 0 {
-        return Err(SystemError::last(what));
-    }
-    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn drain(timer: &OwnedFd) {
-    let mut ticks = [0u8; 8];
-    // SAFETY: eight bytes are what a timer descriptor gives; the result does not matter.
-    unsafe { libc::read(timer.as_raw_fd(), ticks.as_mut_ptr().cast(), ticks.len()) };
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Dropping privileges for good: a process that reads data of strangers becomes a user without rights,
 //! limited to the few system calls that it still needs (capabilities(7), prctl(2), seccomp(2)).
 
-use crate::error::SystemError;
+use crate::error::{SystemError, doing};
+use rustix::process::{DumpableBehavior, getegid, geteuid, getgroups, set_dumpable_behavior};
+use rustix::thread::{clear_ambient_capability_set, set_no_new_privs};
 use std::fs;
 use std::io;
 
@@ -33,8 +35,7 @@ impl User {
 
     /// The user of this process.
     pub fn own() -> User {
-        // SAFETY: these cannot fail and pass no memory.
-        unsafe { User { uid: libc::geteuid(), gid: libc::getegid() } }
+        User { uid: geteuid().as_raw(), gid: getegid().as_raw() }
     }
 }
 
@@ -50,7 +51,7 @@ pub fn give_up(user: User) -> Result<(), SystemError> {
     if user.uid == 0 || user.gid == 0 {
         return Err(SystemError::because(what, io::Error::other("user and group 0 are root's")));
     }
-    prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
+    set_no_new_privs(true).map_err(doing("give privileges up"))?;
     if User::own() != user || has_other_groups() {
         // SAFETY: an empty list passes no memory; the rest passes numbers.
         let ok = unsafe {
@@ -63,9 +64,9 @@ pub fn give_up(user: User) -> Result<(), SystemError> {
             return Err(SystemError::last(what));
         }
     }
-    prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as libc::c_ulong)?;
+    clear_ambient_capability_set().map_err(doing("give privileges up"))?;
     no_capabilities()?;
-    prctl(libc::PR_SET_DUMPABLE, 0)?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(doing(what))?;
     let left = held();
     if User::own() != user || left.permitted != 0 || left.effective != 0 {
         return Err(SystemError::because(what, io::Error::other(format!("something is left: {left:?}"))));
@@ -79,10 +80,10 @@ pub fn give_up(user: User) -> Result<(), SystemError> {
 /// # Errors
 /// A capability remains: the caller must exit.
 pub fn give_up_capabilities() -> Result<(), SystemError> {
-    prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
+    set_no_new_privs(true).map_err(doing("give privileges up"))?;
     // Without CAP_SETPCAP nothing can be dropped, and nothing got: no new privileges.
     drop_bounding_set();
-    prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as libc::c_ulong)?;
+    clear_ambient_capability_set().map_err(doing("give privileges up"))?;
     no_capabilities()?;
     let left = held();
     if left.permitted != 0 || left.effective != 0 {
@@ -116,8 +117,7 @@ pub fn held() -> Held {
 }
 
 fn has_other_groups() -> bool {
-    // SAFETY: with size 0 the number is returned and no memory is passed.
-    unsafe { libc::getgroups(0, std::ptr::null_mut()) != 0 }
+    !getgroups().is_ok_and(|groups| groups.is_empty())
 }
 
 /// Drops all capabilities from the bounding set. A kernel has about forty; the first unknown one ends the
@@ -139,14 +139,6 @@ fn no_capabilities() -> Result<(), SystemError> {
     // SAFETY: both are as large as version 3 says and outlive the call, which only reads them.
     if unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), data.as_ptr()) } != 0 {
         return Err(SystemError::last("give capabilities up"));
-    }
-    Ok(())
-}
-
-fn prctl(option: libc::c_int, value: libc::c_ulong) -> Result<(), SystemError> {
-    // SAFETY: the options that are passed here take numbers alone.
-    if unsafe { libc::prctl(option, value, 0, 0, 0) } != 0 {
-        return Err(SystemError::last("give privileges up"));
     }
     Ok(())
 }

@@ -1,7 +1,13 @@
 //! Processes of our own: detached daemons, their pid files (with the start time, so that a reused pid is
 //! never taken for ours), locks that end with their holder, privileges, peers and groups.
 
-use crate::error::SystemError;
+use crate::error::{SystemError, doing};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitOptions, set_parent_process_death_signal, setpriority_process, setsid, waitpid,
+};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
@@ -39,9 +45,9 @@ impl ProcessId {
     /// Reaps this process if it is a child of ours and has ended; does nothing otherwise. Only for children
     /// whose `Child` was dropped.
     pub fn reap(&self) {
-        let pid = i32::try_from(self.pid).unwrap_or(i32::MAX);
-        // SAFETY: no status is asked for, so no memory is passed; a pid that is not our child's is refused.
-        unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
+        // A pid that is not our child's is refused.
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        let _ = pid.map(|pid| waitpid(Some(pid), WaitOptions::NOHANG));
     }
 
     /// Sends a signal. An ended process is no error; a later process with the same pid gets no signal.
@@ -100,10 +106,7 @@ pub fn spawn_detached(command: &mut Command, log: &Path) -> Result<Child, System
     command.stdin(Stdio::null()).stdout(out).stderr(errors);
     // SAFETY: between fork and exec only `setsid` is called, which is async-signal-safe.
     unsafe {
-        command.pre_exec(|| match libc::setsid() {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        });
+        command.pre_exec(|| Ok(setsid().map(drop)?));
     }
     command.spawn().map_err(SystemError::doing(name))
 }
@@ -159,13 +162,10 @@ const CLAIMS: (u32, u64) = (100, 10);
 /// The file system has no locks.
 pub(crate) fn claim(file: &File) -> io::Result<bool> {
     for _ in 0..CLAIMS.0 {
-        // SAFETY: no memory is passed; the descriptor is open.
-        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-            return Ok(true);
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::WouldBlock {
-            return Err(error);
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            Err(Errno::WOULDBLOCK) => {}
+            Err(error) => return Err(error.into()),
         }
         std::thread::sleep(Duration::from_millis(CLAIMS.1));
     }
@@ -177,10 +177,7 @@ pub(crate) fn claim(file: &File) -> io::Result<bool> {
 pub fn die_with_us(command: &mut Command) {
     // SAFETY: between fork and exec only `prctl` is called, which is async-signal-safe and passes no memory.
     unsafe {
-        command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        });
+        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
     }
 }
 
@@ -190,11 +187,7 @@ pub fn die_with_us(command: &mut Command) {
 /// # Errors
 /// CAP_SYS_NICE is missing.
 pub fn go_first() -> Result<(), SystemError> {
-    // SAFETY: no memory is passed; 0 means the calling thread.
-    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -15) } {
-        0 => Ok(()),
-        _ => Err(SystemError::last("go before other programs")),
-    }
+    setpriority_process(None, -15).map_err(doing("go before other programs"))
 }
 
 /// Like [`go_first`], but with a lower priority than that: nice value -10.
@@ -202,11 +195,7 @@ pub fn go_first() -> Result<(), SystemError> {
 /// # Errors
 /// CAP_SYS_NICE is missing.
 pub fn go_second() -> Result<(), SystemError> {
-    // SAFETY: no memory is passed; 0 means the calling thread.
-    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) } {
-        0 => Ok(()),
-        _ => Err(SystemError::last("go before other programs")),
-    }
+    setpriority_process(None, -10).map_err(doing("go before other programs"))
 }
 
 /// Allows this thread, and all threads and programs that it starts from now on, to run on every processor,
@@ -215,13 +204,9 @@ pub fn go_second() -> Result<(), SystemError> {
 /// # Errors
 /// The kernel refuses.
 pub fn run_anywhere() -> Result<(), SystemError> {
-    // SAFETY: an all-zero set is a valid one; `CPU_SET` ignores numbers past its end; the set is read, at its size.
-    let rc = unsafe {
-        let mut all: libc::cpu_set_t = std::mem::zeroed();
-        (0..8 * size_of::<libc::cpu_set_t>()).for_each(|cpu| libc::CPU_SET(cpu, &mut all));
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &all)
-    };
-    if rc == 0 { Ok(()) } else { Err(SystemError::last("run on every processor")) }
+    let mut all = CpuSet::new();
+    (0..CpuSet::MAX_CPU).for_each(|cpu| all.set(cpu));
+    sched_setaffinity(None, &all).map_err(doing("run on every processor"))
 }
 
 /// From now on, writing to a pipe without a reader ends this process quietly, as users of `head` expect of a

@@ -84,15 +84,11 @@ impl Calibration {
             empty.push(shown / f64::from(steps));
             around.push((whole as f64 - shown) / f64::from(steps));
         }
-        calibration.empty = middle(&mut empty);
-        calibration.around = middle(&mut around);
+        // The number of runs is odd, so that the middle one is the median.
+        calibration.empty = *empty.select_nth_unstable_by(runs / 2, f64::total_cmp).1;
+        calibration.around = *around.select_nth_unstable_by(runs / 2, f64::total_cmp).1;
         calibration
     }
-}
-
-fn middle(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn tick_length() -> f64 {
@@ -202,7 +198,7 @@ mod tests {
                     watch.sum(ProbePoint::FindPsb).ticks
                 })
                 .collect();
-            middle(&mut all)
+            bench::median(&mut all)
         };
         let (empty, long) = (shown(|| {}), shown(|| busy(20_000)));
         assert!(empty.abs() < 100.0, "{empty} ticks of nothing");
@@ -226,7 +222,7 @@ mod tests {
                 watch.sum(ProbePoint::TearReservation).ticks
             })
             .collect();
-        assert!(middle(&mut outer).abs() < 500.0, "{} ticks of its own", middle(&mut outer));
+        assert!(bench::median(&mut outer).abs() < 500.0, "{} ticks of its own", bench::median(&mut outer));
         watch.leave(ProbePoint::Route); // never entered: nothing happens
         assert_eq!(watch.mean_ns(ProbePoint::Route), None);
     }

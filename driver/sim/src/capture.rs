@@ -2,10 +2,9 @@
 //! IPv4, TCP, UDP and RSVP headers with options and checksums and a payload of zeros, cut to a snap length.
 //! Times are simulated, from 1970.
 
-use crate::packet::{IPV4_HEADER, PacketKind, SimPacket, TCP, UDP};
+use crate::packet::{IPV4_HEADER, MessageInFlight, PacketKind, SimPacket, TCP, UDP};
 use crate::scenario::CaptureSpec;
 use crate::tcp::SYN_LEN;
-use crate::world::World;
 use std::net::{IpAddr, Ipv4Addr};
 use terms::{FlowKey, Span};
 
@@ -25,11 +24,46 @@ pub(crate) struct Capture {
 }
 
 /// Values of the headers that are not in the packet itself.
-struct Context {
+pub(crate) struct Headers<'a> {
     flow: FlowKey,
+    message: Option<&'a MessageInFlight>,
     mss: u32,
     /// The receiver's window, bytes.
     window: u32,
+}
+
+impl<'a> Headers<'a> {
+    /// The headers of a packet of this flow. `sizes` are its connection's segment and window in bytes.
+    pub(crate) fn new(flow: FlowKey, message: Option<&'a MessageInFlight>, sizes: (u32, u32)) -> Headers<'a> {
+        Headers { flow, message, mss: sizes.0, window: sizes.1 }
+    }
+
+    fn bytes(&self, packet: &SimPacket) -> Option<Vec<u8>> {
+        let Headers { flow, message, .. } = *self;
+        let (IpAddr::V4(src), IpAddr::V4(dst)) = (flow.src, flow.dst) else { return None };
+        let alert = message.is_some_and(|message| message.alert);
+        let mut bytes = ipv4(packet, flow.protocol, alert, src, dst);
+        let ip = bytes.len();
+        match packet.kind {
+            PacketKind::Signal => bytes.extend(message.iter().flat_map(|message| message.bytes.iter())),
+            PacketKind::Data if flow.protocol == UDP => udp(&mut bytes, packet, &flow),
+            PacketKind::Data => {}
+            PacketKind::Syn | PacketKind::SynAck | PacketKind::Segment | PacketKind::Ack => {
+                tcp(&mut bytes, packet, self)
+            }
+        }
+        if let (Some(at), true) = (checksum_at(flow.protocol), bytes.len() > ip) {
+            let length = u32::from(packet.len) - ip as u32;
+            let sum = pseudo(src, dst, flow.protocol, length) + sum(&bytes[ip..]);
+            let check = match fold(sum) {
+                // Zero in UDP would say that there is none (RFC 768).
+                0 if flow.protocol == UDP => 0xffff,
+                check => check,
+            };
+            bytes[ip + at..ip + at + 2].copy_from_slice(&check.to_be_bytes());
+        }
+        Some(bytes)
+    }
 }
 
 impl Capture {
@@ -46,6 +80,13 @@ impl Capture {
         &self.file
     }
 
+    /// Captures a packet that leaves its node at `left`, ns.
+    pub(crate) fn take(&mut self, left: u64, packet: &SimPacket, headers: &Headers<'_>) {
+        if let Some(bytes) = headers.bytes(packet) {
+            self.record(left, u32::from(packet.len), &bytes);
+        }
+    }
+
     fn record(&mut self, nanos: u64, len: u32, headers: &[u8]) {
         if self.packets >= self.spec.packets {
             return;
@@ -59,59 +100,6 @@ impl Capture {
         let end = self.file.len() + kept as usize;
         self.file.extend(headers.iter().take(kept as usize));
         self.file.resize(end, 0);
-    }
-}
-
-impl World {
-    /// Captures a packet that leaves the node. Its `at` is set.
-    pub(crate) fn capture(&mut self, h: usize, number: u32) {
-        let Some(capture) = self.hops[h].rest.capture else { return };
-        let packet = self.packets[number];
-        let sending = self.hops[h].transmission(u32::from(packet.len));
-        let left = packet.at.saturating_sub(self.hops[h].delay + sending);
-        let context =
-            Context { flow: self.flow_of(number), mss: self.mss_of(&packet), window: self.window_of(&packet) };
-        let (IpAddr::V4(src), IpAddr::V4(dst)) = (context.flow.src, context.flow.dst) else { return };
-        let message = (packet.kind == PacketKind::Signal).then(|| self.messages.get(packet.flow)).flatten();
-        let alert = message.is_some_and(|message| message.alert);
-        let mut bytes = ipv4(&packet, context.flow.protocol, alert, src, dst);
-        let ip = bytes.len();
-        match packet.kind {
-            PacketKind::Signal => bytes.extend(message.iter().flat_map(|message| message.bytes.iter())),
-            PacketKind::Data if context.flow.protocol == UDP => udp(&mut bytes, &packet, &context.flow),
-            PacketKind::Data => {}
-            PacketKind::Syn | PacketKind::SynAck | PacketKind::Segment | PacketKind::Ack => {
-                tcp(&mut bytes, &packet, &context)
-            }
-        }
-        if let (Some(at), true) = (checksum_at(context.flow.protocol), bytes.len() > ip) {
-            let length = u32::from(packet.len) - ip as u32;
-            let sum = pseudo(src, dst, context.flow.protocol, length) + sum(&bytes[ip..]);
-            let check = match fold(sum) {
-                // Zero in UDP would say that there is none (RFC 768).
-                0 if context.flow.protocol == UDP => 0xffff,
-                check => check,
-            };
-            bytes[ip + at..ip + at + 2].copy_from_slice(&check.to_be_bytes());
-        }
-        self.captures[capture as usize].record(left, u32::from(packet.len), &bytes);
-    }
-
-    fn mss_of(&self, packet: &SimPacket) -> u32 {
-        match packet.kind {
-            PacketKind::Data | PacketKind::Signal => 0,
-            _ => self.tcp.details[packet.flow as usize].spec.tcp.mss,
-        }
-    }
-
-    fn window_of(&self, packet: &SimPacket) -> u32 {
-        match packet.kind {
-            PacketKind::Data | PacketKind::Signal => 0,
-            _ => {
-                let window = self.tcp.details[packet.flow as usize].spec.tcp.window.get();
-                u32::try_from(window).unwrap_or(u32::MAX).min(1 << 30)
-            }
-        }
     }
 }
 
@@ -138,8 +126,8 @@ fn udp(bytes: &mut Vec<u8>, packet: &SimPacket, flow: &FlowKey) {
 }
 
 /// Appends the TCP header. Both initial sequence numbers are zero; a SYN takes one.
-fn tcp(bytes: &mut Vec<u8>, packet: &SimPacket, context: &Context) {
-    let Context { flow, mss, window } = *context;
+fn tcp(bytes: &mut Vec<u8>, packet: &SimPacket, headers: &Headers<'_>) {
+    let Headers { flow, mss, window, .. } = *headers;
     let place = |segment: u32| 1u32.wrapping_add(segment.wrapping_mul(mss));
     let (seq, ack, flags) = match packet.kind {
         PacketKind::Syn => (0, 0, SYN),

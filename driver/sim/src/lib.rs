@@ -5,35 +5,31 @@
 //! carry out the same plan as the kernel does. Messages travel as packets through the same links as the data.
 //! Nothing here reads a clock or starts a thread.
 //!
-//! Reading order: [`scenario`] (the description of a run), [`world`] (the event loop), `build` (the state
-//! before the first event), `transit` (packets), [`hop`] (one direction of a link: conditioner, queue, wire),
-//! `outlet` (ports and queue trees), `agents` (inputs and outputs of nodes), [`station`], [`link`], `faults`,
-//! [`map`], [`source`], [`sink`]; [`tcp`] (sender and receiver, usable alone), [`connections`], `hosts` (TCP
-//! at the ends); [`check`] (invariants of every run), `capture`, [`experiment`], [`scenarios`] (published
-//! topologies).
+//! Reading order: [`scenario`] (the description of a run), [`world`] (takes events and gives each to its part),
+//! `run` (clock and record), `net` (packets), [`hop`] (one direction of a link: conditioner, queue, wire),
+//! [`station`] (data planes), [`link`], [`map`], [`agents`] and [`book`], `flows` with [`source`] and [`sink`],
+//! `promise` (delay bounds); [`tcp`] (sender and receiver, usable alone), [`connections`] (TCP at the ends);
+//! `labels` and `capture`, [`experiment`], [`scenarios`] (published topologies).
 #![forbid(unsafe_code)]
 
 pub mod agenda;
-mod agents;
+pub mod agents;
 pub mod book;
-mod boomerang_packets;
-mod build;
 mod capture;
-pub mod check;
 pub mod connections;
 pub mod draw;
 pub mod experiment;
-mod faults;
+mod flows;
 pub mod hop;
-mod hosts;
+mod labels;
 pub mod link;
 pub mod mace;
 pub mod map;
-mod outlet;
+mod net;
 pub mod packet;
 mod playable;
 mod promise;
-pub mod rng;
+mod run;
 pub mod run_trace;
 pub mod scenario;
 pub mod scenarios;
@@ -42,7 +38,6 @@ pub mod source;
 pub mod station;
 pub mod tcp;
 pub mod torture;
-mod transit;
 pub mod world;
 
 pub use scenario::{
@@ -50,4 +45,5 @@ pub use scenario::{
     SourceSpec, TcpId, TcpReport, TcpSpec,
 };
 pub use sink::FlowReport;
+pub use terms::rng;
 pub use world::{Broken, World};

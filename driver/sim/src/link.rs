@@ -7,14 +7,13 @@ use terms::Span;
 /// A link and its state. Its directions are `hops[2 * number + side]` of the world.
 #[derive(Clone, Debug)]
 pub struct SimLink {
-    /// The link's description.
-    pub spec: SimLinkSpec,
+    spec: SimLinkSpec,
     /// Present faults of signalling packets.
-    pub impairment: Impairment,
+    impairment: Impairment,
     /// Present faults of data packets.
-    pub data: Impairment,
+    data: Impairment,
     /// Reasons why it is down, as bits of [`LossReason`]; zero if it is up.
-    pub down: u8,
+    down: u8,
     rng: Rng,
 }
 
@@ -48,6 +47,29 @@ impl SimLink {
         let stream = if number < 999 { number as u64 + 1 } else { 3 << 32 | number as u64 };
         let (impairment, data) = (Impairment::default(), Impairment::default());
         SimLink { spec, impairment, data, down: 0, rng: Rng::new(seed, stream) }
+    }
+
+    /// The link's description.
+    pub fn spec(&self) -> &SimLinkSpec {
+        &self.spec
+    }
+
+    /// Sets or clears one reason why it is down. If that changes its state, returns true if it is up now.
+    pub fn set(&mut self, why: LossReason, down: bool) -> Option<bool> {
+        let before = self.down == 0;
+        self.down = if down { self.down | why as u8 } else { self.down & !(why as u8) };
+        let up = self.down == 0;
+        (before != up).then_some(up)
+    }
+
+    /// Sets the faults of signalling packets, or of data packets.
+    pub fn impair(&mut self, impairment: Impairment, data: bool) {
+        *(if data { &mut self.data } else { &mut self.impairment }) = impairment;
+    }
+
+    /// True if data packets may be lost, doubled or late at random.
+    pub fn spoils_data(&self) -> bool {
+        self.data != Impairment::default()
     }
 
     /// True if packets may be lost, doubled or late at random.

@@ -122,9 +122,9 @@ pub struct Packets {
     slab: Vec<SimPacket>,
     vacant: u32,
     /// Packets that began.
-    pub born: u64,
+    born: u64,
     /// Packets that ended.
-    pub gone: u64,
+    gone: u64,
 }
 
 impl Default for Packets {
@@ -155,6 +155,24 @@ impl Packets {
         self.gone += 1;
         self.slab[n as usize].next = self.vacant;
         self.vacant = n;
+    }
+
+    /// Ends a packet, and stores another one in its place.
+    #[inline(always)]
+    pub fn replace(&mut self, n: u32, packet: SimPacket) {
+        self.gone += 1;
+        self.born += 1;
+        self.slab[n as usize] = packet;
+    }
+
+    /// The number of packets that began.
+    pub fn born(&self) -> u64 {
+        self.born
+    }
+
+    /// The number of packets that ended.
+    pub fn gone(&self) -> u64 {
+        self.gone
     }
 
     /// Memory of all packets, bytes.

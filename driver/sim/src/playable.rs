@@ -3,7 +3,6 @@
 use crate::map::{RouteMap, position};
 use crate::scenario::{EgressSpec, LinkId, NodeId, Queue, Scenario, ScenarioAction, SendPattern, TcpSpec, TraceId};
 use crate::tcp::HEADERS;
-use crate::world::Unplayable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use terms::Rate;
@@ -16,6 +15,13 @@ const MOST_NODES: usize = 4_096;
 const MOST_CONDUCTS: usize = 1_000;
 /// Maximum number of connections, far below the range of their numbers.
 const MOST_CONNECTIONS: usize = 1 << 24;
+
+/// The error of a scenario that cannot be played.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unplayable {
+    /// The invalid part and its fault, as a text.
+    pub what: String,
+}
 
 /// Checks that a scenario can be played.
 pub(crate) fn playable(scenario: &Scenario) -> Result<(), Unplayable> {

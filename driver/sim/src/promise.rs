@@ -10,17 +10,18 @@
 //! path keeps its bound again.
 
 use crate::map::{RouteMap, position};
+use crate::net::Net;
 use crate::packet::SimPacket;
-use crate::scenario::{Impairment, NodeId, ScenarioAction, SourceSpec};
-use crate::world::World;
+use crate::run::{Broken, Run};
+use crate::scenario::{NodeId, Scenario, ScenarioAction, SourceSpec};
 use node::io::Upcall;
+use rsvp::Rsvp;
 use terms::guaranteed::delay_bound;
-use terms::{FlowSpec, SenderTemplate, Session, Span, Time, Tspec};
-use traffic::plan::PlanOp;
+use terms::{FlowKey, FlowSpec, SenderTemplate, Session, Span, Time, Tspec};
 
 /// The bound promised to a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Promise {
+struct Promise {
     tspec: Tspec,
     bound: Span,
     /// Level of the bucket, in units of 1 bit x 1 ns/s, at the time `at`.
@@ -49,70 +50,94 @@ impl Promise {
     }
 }
 
-impl World {
+/// A source, and the bound promised to it.
+struct Promised {
+    flow: FlowKey,
+    /// True if its node has an agent. No promise is made to others.
+    agent: bool,
+    promise: Option<Promise>,
+}
+
+/// The promises to all sources, and whether they were kept.
+pub(crate) struct Promises {
+    /// By number of the source.
+    sources: Vec<Promised>,
+    /// The number of actions that changed the net. Bounds promised before no longer hold.
+    faults: u32,
+    /// The number of packets that arrived with a valid bound, and the first that came later than its bound.
+    bounded: u64,
+    overdue: Option<Broken>,
+}
+
+impl Promises {
+    /// No promise to any source of a scenario yet.
+    pub(crate) fn new(scenario: &Scenario) -> Promises {
+        let promised = |source: &SourceSpec| Promised {
+            flow: source.flow,
+            agent: scenario.nodes[source.node.0].agent,
+            promise: None,
+        };
+        Promises { sources: scenario.sources.iter().map(promised).collect(), faults: 0, bounded: 0, overdue: None }
+    }
+
+    /// The number of packets that arrived with a valid bound.
+    pub(crate) fn bounded(&self) -> u64 {
+        self.bounded
+    }
+
+    /// The first packet that came later than its bound.
+    pub(crate) fn overdue(&self) -> Option<Broken> {
+        self.overdue
+    }
+
     /// Handles a receiver's upcall: a confirmation makes a promise, an error or a lost state ends it.
-    pub(crate) fn promise(&mut self, id: NodeId, upcall: &Upcall) {
+    pub(crate) fn hear(&mut self, now: Time, net: &Net, rsvp: &Rsvp, upcall: &Upcall) {
         match upcall {
             Upcall::Confirm { session, template, flowspec, .. } => {
-                let made = self.made(id, session, template, flowspec);
-                for n in self.sources_of(session, template) {
-                    self.promises[n] = made.filter(|_| self.stations[self.sources[n].spec().node.0].spec.agent);
+                let made = made(now, net, rsvp, (session, template), flowspec);
+                for source in self.sources_of(session, template) {
+                    source.promise = made.filter(|_| source.agent);
                 }
             }
             Upcall::ResvGone { session, template } | Upcall::PathGone { session, template } => {
-                self.break_promises(session, Some(template));
+                self.sources_of(session, template).for_each(|source| source.promise = None);
             }
-            Upcall::Error { session, template, .. } => self.break_promises(session, template.as_ref()),
+            Upcall::Error { session, template, .. } => match template {
+                Some(template) => self.sources_of(session, template).for_each(|source| source.promise = None),
+                None => self.end_all(),
+            },
             _ => {}
         }
     }
 
-    /// The promise of a confirmed request: none, unless the service is guaranteed and every hop exports its
-    /// error terms.
-    fn made(&self, id: NodeId, session: &Session, template: &SenderTemplate, flowspec: &FlowSpec) -> Option<Promise> {
-        let FlowSpec::Guaranteed(tspec, rspec) = flowspec else { return None };
-        let agent = self.stations[id.0].agent.as_ref()?;
-        let path = agent.rsvp().paths().find(|path| (path.session, path.template) == (*session, *template))?;
-        let terms = path.adspec?.guaranteed.filter(|terms| !terms.break_bit)?;
-        // The source sends what it says in its Path; the bound is for what the receiver reserved. Both must hold.
-        let tspec = if path.tspec == *tspec { *tspec } else { return None };
-        let wires = wires(&self.map, &self.links, template, session)?;
-        let bound = delay_bound(&tspec, rspec.R, terms.c_tot, terms.d_tot).saturating_add(wires);
-        Some(Promise { tspec, bound, level: 0, at: self.now() })
-    }
-
-    fn sources_of(&self, session: &Session, template: &SenderTemplate) -> Vec<usize> {
-        let is_theirs = |spec: &SourceSpec| {
-            let flow = spec.flow;
+    fn sources_of(&mut self, session: &Session, template: &SenderTemplate) -> impl Iterator<Item = &mut Promised> {
+        self.sources.iter_mut().filter(move |source| {
+            let flow = source.flow;
             let to = (flow.dst, flow.protocol, flow.dst_port) == (session.dst, session.protocol, session.dst_port);
             to && flow.src == template.src && u32::from(flow.src_port) == template.src_port
-        };
-        (0..self.sources.len()).filter(|&n| is_theirs(self.sources[n].spec())).collect()
+        })
     }
 
-    fn break_promises(&mut self, session: &Session, template: Option<&SenderTemplate>) {
-        match template {
-            Some(template) => self.sources_of(session, template).into_iter().for_each(|n| self.promises[n] = None),
-            None => self.promises.fill(None),
-        }
+    fn end_all(&mut self) {
+        self.sources.iter_mut().for_each(|source| source.promise = None);
     }
 
     /// Ends all promises before an action that changes the net.
-    pub(crate) fn promises_end_with(&mut self, action: &ScenarioAction) {
+    pub(crate) fn end_with(&mut self, action: &ScenarioAction) {
         let harmless = matches!(
             action,
             ScenarioAction::Send { .. } | ScenarioAction::Receive { .. } | ScenarioAction::ClockStep { .. }
         );
         // Packets on their way carry their bound; faults may make them late.
         if !harmless {
-            self.promises.fill(None);
+            self.end_all();
             self.faults += 1;
         }
     }
 
     /// Writes the promised bound into a packet that the source sends.
-    pub(crate) fn mark_promise(&mut self, n: usize, now: Time, packet: &mut SimPacket) {
-        let Some(promise) = &mut self.promises[n] else { return };
+    pub(crate) fn mark(&mut self, n: usize, now: Time, packet: &mut SimPacket) {
+        let Some(promise) = &mut self.sources[n].promise else { return };
         if promise.conforms(now, u32::from(packet.len)) {
             let bound = promise.bound.as_nanos();
             (packet.words[WORDS[0]], packet.words[WORDS[1]]) = (bound as u32, (bound >> 32) as u32);
@@ -121,38 +146,36 @@ impl World {
     }
 
     /// Checks that a packet has arrived within the bound that it carries.
-    pub(crate) fn kept_promise(&mut self, at: usize, number: u32) {
-        let packet = &self.packets[number];
+    pub(crate) fn check(&mut self, run: &Run, at: usize, packet: &SimPacket) {
         let bound = u64::from(packet.words[WORDS[0]]) | u64::from(packet.words[WORDS[1]]) << 32;
         if bound == 0 || packet.words[4] != self.faults {
             return;
         }
         self.bounded += 1;
-        let late = self.agenda.now().as_nanos() - packet.sent > bound;
+        let late = run.now().as_nanos() - packet.sent > bound;
         if late && self.overdue.is_none() {
-            self.overdue =
-                Some(self.broke(Some(NodeId(at)), "a packet of a guaranteed flow came later than its bound"));
+            self.overdue = Some(run.broke(Some(NodeId(at)), "a packet of a guaranteed flow came later than its bound"));
         }
     }
+}
 
-    /// Removes every flow from every port behind the agents' backs, as a broken plane would. Tests check that
-    /// the invariant fails then.
-    pub fn corrupt_planes(&mut self) {
-        let now = self.now();
-        for interface in self.stations.iter_mut().flat_map(|station| &mut station.interfaces) {
-            let (oif, flows) =
-                (interface.state.index, interface.port.flows().map(|(flow, _)| *flow).collect::<Vec<_>>());
-            for flow in flows {
-                // It is there: the port has just said so.
-                let _ = interface.port.apply(now, &PlanOp::DropFlow { oif, flow });
-            }
-        }
-    }
-
-    /// The number of packets that arrived with a valid bound.
-    pub fn bounded(&self) -> u64 {
-        self.bounded
-    }
+/// The promise of a confirmed request: none, unless the service is guaranteed and every hop exports its error
+/// terms.
+fn made(
+    now: Time,
+    net: &Net,
+    rsvp: &Rsvp,
+    (session, template): (&Session, &SenderTemplate),
+    flowspec: &FlowSpec,
+) -> Option<Promise> {
+    let FlowSpec::Guaranteed(tspec, rspec) = flowspec else { return None };
+    let path = rsvp.paths().find(|path| (path.session, path.template) == (*session, *template))?;
+    let terms = path.adspec?.guaranteed.filter(|terms| !terms.break_bit)?;
+    // The source sends what it says in its Path; the bound is for what the receiver reserved. Both must hold.
+    let tspec = if path.tspec == *tspec { *tspec } else { return None };
+    let wires = wires(net.map(), net.links(), template, session)?;
+    let bound = delay_bound(&tspec, rspec.R, terms.c_tot, terms.d_tot).saturating_add(wires);
+    Some(Promise { tspec, bound, level: 0, at: now })
 }
 
 /// The propagation delay of the route; `None` if a link on it has random faults.
@@ -163,10 +186,10 @@ fn wires(map: &RouteMap, links: &[crate::link::SimLink], template: &SenderTempla
         let attachment = map.attachments(at)[position(map.way_out(at, session.dst)?)];
         let link = &links[attachment.link.0];
         // Where packets are lost, doubled or held up by chance nothing is promised.
-        if link.data != Impairment::default() {
+        if link.spoils_data() {
             return None;
         }
-        sum = sum.saturating_add(link.spec.delay);
+        sum = sum.saturating_add(link.spec().delay);
         at = map.end(attachment.link, 1 - attachment.side).0;
     }
     Some(sum)

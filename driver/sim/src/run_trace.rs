@@ -44,8 +44,14 @@ impl Default for RunTrace {
 impl RunTrace {
     /// Adds numbers to the hash (FNV-1a by words).
     pub fn mark(&mut self, numbers: &[u64]) {
+        let [first, rest @ ..] = numbers else { return self.events += 1 };
+        self.mark_at(*first, rest);
+    }
+
+    /// Adds a time and numbers to the hash (FNV-1a by words).
+    pub(crate) fn mark_at(&mut self, nanos: u64, numbers: &[u64]) {
         self.events += 1;
-        for n in numbers {
+        for n in std::iter::once(&nanos).chain(numbers) {
             self.hash = (self.hash ^ n).wrapping_mul(0x0100_0000_01b3);
             self.hash ^= self.hash >> 29;
         }

@@ -150,7 +150,7 @@ impl std::fmt::Display for Damage {
                 write!(f, "a record of table {table} (key {key:02x?}) is not as it was written; restore a backup")
             }
             Damage::LogTable(number) => {
-                write!(f, "row {number} of its daybook is not what was written there; restore a backup")
+                write!(f, "row {number} of its log table is not what was written there; restore a backup")
             }
             Damage::Audit(number) => write!(f, "the audit trail was changed at entry {number}"),
         }

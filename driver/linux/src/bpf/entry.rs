@@ -5,9 +5,9 @@
 
 use super::older::FirstFlow;
 use std::net::IpAddr;
-use terms::ports::Preemption;
-use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, Rspec, ServiceCurve, Session, Span, Tspec, Wild};
-use traffic::plan::{BucketId, BucketSpec, ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkSpec, QueueSpec};
+use terms::{Bytes, FlowKey, IfIndex, Rate, ServiceCurve, Span, Wild};
+use traffic::plan::{BucketId, BucketSpec, ClassId, ClassSpec, FlowSpecEntry, LinkSpec, OwnerRecord, QueueSpec};
+use traffic::scheduler::SchedulerKind;
 
 /// The major number of our root qdiscs, the same on every interface and in `flow.c`.
 pub const MAJOR: u16 = 0x5c1c;
@@ -109,6 +109,8 @@ unsafe impl aya::Pod for RawKinds {}
 // SAFETY: `repr(C)`, no padding, every bit pattern is a value.
 unsafe impl aya::Pod for RawClassKey {}
 
+// The slot of a shared bucket, the depth, and the owner's record.
+const _: () = assert!(1 + 8 + 8 + OwnerRecord::LEN == FLOW_RECORD);
 const _: () = assert!(size_of::<RawKey>() == 44 && size_of::<RawFlow>() == 184 && size_of::<RawState>() == 56);
 
 impl RawKey {
@@ -164,33 +166,10 @@ impl RawFlow {
             _ => depth.div_ceil(rate),
         };
         let mut out = Writer { bytes: [0; FLOW_RECORD], at: 0 };
-        let record = &entry.record;
         out.put(&[u8::from(entry.shared.is_some())]);
         out.u64(entry.shared.map_or(0, |id| id.0));
         out.u64(entry.bucket.depth.get());
-        let (family, dst) = raw_ip(&record.session.dst);
-        out.put(&[family]);
-        out.put(&dst);
-        out.put(&[record.session.protocol]);
-        out.put(&record.session.dst_port.to_le_bytes());
-        match record.flowspec {
-            FlowSpec::ControlledLoad(tspec) => {
-                out.put(&[5]);
-                out.tspec(&tspec);
-                out.put(&[0; 16]);
-            }
-            FlowSpec::Guaranteed(tspec, rspec) => {
-                out.put(&[2]);
-                out.tspec(&tspec);
-                out.u64(rspec.R.as_bps());
-                out.u64(rspec.S.as_nanos());
-            }
-        }
-        out.tspec(&record.sender_tspec);
-        out.u64(record.admitted.as_bps());
-        out.u64(record.lifetime.as_nanos());
-        out.put(&record.priority.preempting.to_le_bytes());
-        out.put(&record.priority.defending.to_le_bytes());
+        out.put(&entry.record.0);
         let priority = u32::from(MAJOR) << 16 | u32::from(entry.class.0);
         let min_unit = entry.bucket.min_unit;
         RawFlow { slot, priority, rate, depth, fill, min_unit, version: VERSION, record: out.bytes }
@@ -232,33 +211,11 @@ impl RawFlow {
         let mut from = Reader { bytes: &self.record };
         from.take::<9>()?;
         let depth = Bytes::new(from.u64()?);
-        let family = from.take::<1>()?[0];
-        let dst = ip(family, &from.take::<16>()?);
-        let protocol = from.take::<1>()?[0];
-        let dst_port = u16::from_le_bytes(from.take()?);
-        let service = from.take::<1>()?[0];
-        let tspec = from.tspec()?;
-        let rspec = Rspec { R: from.rate()?, S: Span::from_nanos(from.u64()?) };
-        let flowspec = match service {
-            5 => FlowSpec::ControlledLoad(tspec),
-            2 => FlowSpec::Guaranteed(tspec, rspec),
-            _ => return None,
-        };
         Some(FlowSpecEntry {
             class: self.class(),
             bucket: BucketSpec { rate: Rate::from_bps(self.rate), depth, min_unit: self.min_unit },
             shared: self.shared(),
-            record: FlowRecord {
-                session: Session { dst, protocol, dst_port },
-                flowspec,
-                sender_tspec: from.tspec()?,
-                admitted: from.rate()?,
-                lifetime: Span::from_nanos(from.u64()?),
-                priority: Preemption {
-                    preempting: u16::from_le_bytes(from.take()?),
-                    defending: u16::from_le_bytes(from.take()?),
-                },
-            },
+            record: OwnerRecord(from.take()?),
         })
     }
 }
@@ -283,6 +240,7 @@ pub fn read_link(record: &ClassRecord) -> Option<LinkSpec> {
         rate: from.rate()?,
         overhead: u32::from_le_bytes(from.take()?),
         mtu: u32::from_le_bytes(from.take()?),
+        scheduler: SchedulerKind::Htb,
     })
 }
 
@@ -354,14 +312,6 @@ impl<const N: usize> Writer<N> {
     fn u64(&mut self, value: u64) {
         self.put(&value.to_le_bytes());
     }
-
-    fn tspec(&mut self, tspec: &Tspec) {
-        self.u64(tspec.r.as_bps());
-        self.u64(tspec.b.get());
-        self.u64(tspec.p.as_bps());
-        self.put(&tspec.m.to_le_bytes());
-        self.put(&tspec.M.to_le_bytes());
-    }
 }
 
 struct Reader<'a> {
@@ -382,64 +332,25 @@ impl Reader<'_> {
     fn rate(&mut self) -> Option<Rate> {
         Some(Rate::from_bps(self.u64()?))
     }
-
-    fn tspec(&mut self) -> Option<Tspec> {
-        Some(Tspec {
-            r: self.rate()?,
-            b: Bytes::new(self.u64()?),
-            p: self.rate()?,
-            m: u32::from_le_bytes(self.take()?),
-            M: u32::from_le_bytes(self.take()?),
-        })
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn tspec(seed: u64) -> Tspec {
-        Tspec {
-            r: Rate::from_bps(seed),
-            b: Bytes::new(seed * 3),
-            p: Rate::INFINITE,
-            m: seed as u32 + 1,
-            M: seed as u32 + 2,
-        }
-    }
-
-    fn entry(dst: &str, flowspec: FlowSpec) -> FlowSpecEntry {
-        FlowSpecEntry {
-            class: ClassId(0xfffe),
-            bucket: BucketSpec { rate: Rate::from_mbps(3), depth: Bytes::new(8192), min_unit: 64 },
-            shared: None,
-            record: FlowRecord {
-                session: Session { dst: dst.parse().expect("an address"), protocol: 17, dst_port: 5004 },
-                flowspec,
-                sender_tspec: tspec(9),
-                admitted: Rate::from_bps(12_345_678_901),
-                lifetime: Span::from_millis(157_500),
-                priority: Preemption { preempting: 3, defending: 65_535 },
-            },
-        }
-    }
-
     #[test]
     fn flows_come_back() {
-        let rspec = Rspec { R: Rate::from_mbps(4), S: Span::from_micros(7) };
-        for dst in ["10.0.0.1", "fd00::7"] {
-            for flowspec in [FlowSpec::ControlledLoad(tspec(5)), FlowSpec::Guaranteed(tspec(6), rspec)] {
-                let entry = entry(dst, flowspec);
-                let raw = RawFlow::new(7, &entry);
-                assert_eq!(raw.read(), Some(entry));
-                assert_eq!(raw.priority, 0x5c1c_fffe);
-                let shared = FlowSpecEntry { shared: Some(BucketId(u64::MAX - 1)), ..entry };
-                assert_eq!(RawFlow::new(7, &shared).read(), Some(shared));
-                assert_eq!(RawFlow { version: 3, ..raw }.read(), None, "another build's");
-            }
-        }
+        let record = OwnerRecord(std::array::from_fn(|at| at as u8 ^ 0xa5));
+        let bucket = BucketSpec { rate: Rate::from_mbps(3), depth: Bytes::new(8192), min_unit: 64 };
+        let entry = FlowSpecEntry { class: ClassId(0xfffe), bucket, shared: None, record };
+        let raw = RawFlow::new(7, &entry);
+        assert_eq!(raw.read(), Some(entry));
+        assert_eq!(raw.priority, 0x5c1c_fffe);
+        let shared = FlowSpecEntry { shared: Some(BucketId(u64::MAX - 1)), ..entry };
+        assert_eq!(RawFlow::new(7, &shared).read(), Some(shared));
+        assert_eq!(RawFlow { version: 3, ..raw }.read(), None, "another build's");
         let endless = BucketSpec { rate: Rate::ZERO, depth: Bytes::MAX, min_unit: 0 };
-        let entry = FlowSpecEntry { bucket: endless, ..entry("10.0.0.1", FlowSpec::ControlledLoad(tspec(5))) };
+        let entry = FlowSpecEntry { bucket: endless, ..entry };
         assert_eq!(RawFlow::new(0, &entry).read(), Some(entry), "a saturated depth is kept as it was told");
     }
 
@@ -472,7 +383,7 @@ mod tests {
         for spec in [all, ClassSpec { real_time: None, ..all }, ClassSpec { upper_limit: None, ..all }] {
             assert_eq!(read_class(&class_record(&spec)), Some(spec));
         }
-        let link = LinkSpec { rate: Rate::from_mbps(10), overhead: 38, mtu: 9000 };
+        let link = LinkSpec { rate: Rate::from_mbps(10), overhead: 38, mtu: 9000, scheduler: SchedulerKind::Htb };
         assert_eq!(read_link(&link_record(&link)), Some(link));
         assert_eq!(read_class(&[0; CLASS_RECORD]), None);
         assert_eq!(read_link(&[0; CLASS_RECORD]), None);

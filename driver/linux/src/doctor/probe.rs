@@ -4,6 +4,8 @@ use super::{DoctorFinding, finding, flow_program};
 use crate::netlink::Socket;
 use crate::netlink::tc::TcHandle;
 use crate::netlink::tc::qdisc::Discipline;
+use crate::sockets::raw::{set, socket};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -70,10 +72,10 @@ const DISCIPLINES: [(&str, &str, &str); 15] = [
 /// The probes that need a network namespace.
 pub fn in_scratch_namespace() -> Vec<DoctorFinding> {
     let thread = std::thread::spawn(|| {
-        // SAFETY: no pointers; only this thread moves, and it ends here.
-        let moved = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
-        let here = if moved { Ok(String::new()) } else { Err(io::Error::last_os_error().to_string()) };
-        let mut socket = if moved { Socket::open().ok() } else { None };
+        // SAFETY: only the network changes, and of this thread alone, which ends here.
+        let moved = unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.map_err(io::Error::from);
+        let mut socket = moved.as_ref().ok().and_then(|()| Socket::open().ok());
+        let here = moved.map(|()| String::new()).map_err(|error| error.to_string());
         let mut all = vec![finding("rights", "network namespaces", here, "testbeds, trying things", SIMULATED)];
         all.extend(schedulers(&mut socket));
         all.extend(classifiers(&mut socket));
@@ -151,19 +153,8 @@ pub fn signalling() -> Vec<DoctorFinding> {
 }
 
 fn raw(family: i32, protocol: i32, level: i32, option: i32) -> Tried {
-    let fail = || Err(io::Error::last_os_error().to_string());
-    // SAFETY: no pointers; the result is checked.
-    let fd = unsafe { libc::socket(family, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
-    if fd < 0 {
-        return fail();
-    }
-    let on = 1i32;
-    // SAFETY: `on` is valid for reads of its length and outlives the call.
-    let rc = unsafe { libc::setsockopt(fd, level, option, std::ptr::from_ref(&on).cast(), 4) };
-    let told = if rc < 0 { fail() } else { Ok(String::new()) };
-    // SAFETY: `fd` is ours and is not used again.
-    unsafe { libc::close(fd) };
-    told
+    let tried = socket(family, protocol).and_then(|socket| set(&socket, level, option, 1, "an option"));
+    tried.map(|()| String::new()).map_err(|failed| failed.error.to_string())
 }
 
 /// Control groups and the deadline scheduler.

@@ -7,8 +7,9 @@
 use super::addr::ip;
 use super::message::{Attributes, NetlinkMessages, u32_at};
 use super::socket::{Result, open_fd, receive};
+use rustix::net::SocketFlags;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use terms::IfIndex;
 
 /// A change in the kernel.
@@ -47,7 +48,16 @@ const GROUPS: i32 = libc::RTMGRP_LINK
 impl Notices {
     /// Listens in the calling thread's network namespace.
     pub fn open() -> Result<Notices> {
-        let fd = open_fd(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, libc::NETLINK_ROUTE, GROUPS as u32)?;
+        Notices::of(GROUPS)
+    }
+
+    /// Listens for changes of links and queueing disciplines only.
+    pub fn of_queues() -> Result<Notices> {
+        Notices::of(libc::RTMGRP_LINK | libc::RTMGRP_TC)
+    }
+
+    fn of(groups: i32) -> Result<Notices> {
+        let fd = open_fd(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, libc::NETLINK_ROUTE, groups as u32)?;
         Ok(Notices { fd, buffer: vec![0; 1 << 16] })
     }
 
@@ -75,9 +85,9 @@ impl Notices {
     }
 }
 
-impl AsRawFd for Notices {
-    fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
+impl AsFd for Notices {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

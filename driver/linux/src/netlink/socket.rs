@@ -5,8 +5,15 @@
 //! the kernel's message (extended acknowledgement) if it sent one.
 
 use super::message::{Attributes, HEADER, NetlinkMessage, NetlinkMessages, u32_at};
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{
+    AddressFamily, Protocol, RawProtocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recvfrom, send,
+    socket_with, sockopt,
+};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
 use terms::Fault;
 
 /// A refused request, and the reason.
@@ -27,6 +34,10 @@ impl Error {
     /// An error with the errno of the last system call.
     pub fn last(what: &'static str) -> Error {
         Error { what, errno: io::Error::last_os_error().raw_os_error().unwrap_or(0), text: None }
+    }
+
+    fn of(what: &'static str, errno: Errno) -> Error {
+        Error { what, errno: errno.raw_os_error(), text: None }
     }
 
     /// An error for an answer that violates the kernel's format.
@@ -100,10 +111,10 @@ impl Socket {
     }
 
     fn of(protocol: i32) -> Result<Socket> {
-        let socket = Socket { fd: open_fd(libc::SOCK_CLOEXEC, protocol, 0)?, sequence: 0, buffer: vec![0; BUFFER] };
+        let socket = Socket { fd: open_fd(SocketFlags::CLOEXEC, protocol, 0)?, sequence: 0, buffer: vec![0; BUFFER] };
         // The kernel answers at once; a limit only keeps a broken one from hanging us.
-        let limit = libc::timeval { tv_sec: 10, tv_usec: 0 };
-        set_option(&socket.fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit)?;
+        sockopt::set_socket_timeout(&socket.fd, sockopt::Timeout::Recv, Some(Duration::from_secs(10)))
+            .map_err(|error| Error::of("set a netlink socket option", error))?;
         set_option(&socket.fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &(4i32 << 20)).ok();
         set_option(&socket.fd, libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, &1i32).ok();
         Ok(socket)
@@ -146,14 +157,10 @@ impl Socket {
         self.sequence = self.sequence.wrapping_add(1).max(1);
         let bytes = message.finish(self.sequence, flags);
         loop {
-            // SAFETY: `bytes` is valid for reads of its length during the call.
-            let sent = unsafe { libc::send(self.fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
-            if sent >= 0 {
-                return Ok(self.sequence);
-            }
-            let error = Error::last(what);
-            if error.errno != libc::EINTR {
-                return Err(error);
+            match send(&self.fd, &bytes, SendFlags::empty()) {
+                Ok(_) => return Ok(self.sequence),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(Error::of(what, error)),
             }
         }
     }
@@ -189,53 +196,25 @@ impl Socket {
     }
 }
 
-impl AsRawFd for Socket {
-    fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-}
-
-/// Opens a netlink socket bound to these multicast groups (a bit each), with `kind` flags added to SOCK_RAW.
-pub(super) fn open_fd(kind: i32, protocol: i32, groups: u32) -> Result<OwnedFd> {
-    const WHAT: &str = "open a netlink socket";
-    // SAFETY: no pointers are passed; the result is checked before it is owned.
-    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | kind, protocol) };
-    if fd < 0 {
-        return Err(Error::last(WHAT));
-    }
-    // SAFETY: `fd` was just returned by the kernel and nobody else owns it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: all-zero is a valid `sockaddr_nl`.
-    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
-    address.nl_family = libc::AF_NETLINK as u16;
-    address.nl_groups = groups;
-    let len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
-    // SAFETY: `address` is a valid `sockaddr_nl` of length `len` that outlives the call.
-    if unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) } < 0 {
-        return Err(Error::last(WHAT));
-    }
+/// Opens a netlink socket bound to these multicast groups (a bit each), of type SOCK_RAW.
+pub(super) fn open_fd(flags: SocketFlags, protocol: i32, groups: u32) -> Result<OwnedFd> {
+    let refused = |error| Error::of("open a netlink socket", error);
+    let protocol = RawProtocol::new(protocol as u32).map(Protocol::from_raw);
+    let fd = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol).map_err(refused)?;
+    bind(&fd, &SocketAddrNetlink::new(0, groups)).map_err(refused)?;
     Ok(fd)
 }
 
 /// Receives one datagram from the kernel (datagrams of other senders are skipped).
 pub(super) fn receive(fd: &OwnedFd, what: &'static str, buffer: &mut [u8]) -> Result<usize> {
     loop {
-        // SAFETY: all-zero is a valid `sockaddr_nl`.
-        let mut from: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
-        let mut len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
-        let (ptr, size) = (buffer.as_mut_ptr().cast(), buffer.len());
-        // SAFETY: buffer and address are valid for writes of the lengths given, and outlive the call.
-        let got =
-            unsafe { libc::recvfrom(fd.as_raw_fd(), ptr, size, libc::MSG_TRUNC, (&raw mut from).cast(), &mut len) };
-        if got < 0 {
-            let error = Error::last(what);
-            if error.errno == libc::EINTR {
-                continue;
-            }
-            return Err(error);
-        }
-        let got = got as usize;
-        if from.nl_pid != 0 {
+        let (got, from) = match recvfrom(fd, &mut *buffer, RecvFlags::TRUNC) {
+            Ok((_, got, from)) => (got, from),
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(Error::of(what, error)),
+        };
+        let from = from.and_then(|from| SocketAddrNetlink::try_from(from).ok());
+        if from.is_none_or(|from| from.pid() != 0) {
             continue;
         }
         if got > buffer.len() {

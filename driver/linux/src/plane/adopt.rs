@@ -138,6 +138,9 @@ impl Kernel {
             port.root = false;
             port.classes.clear();
         }
+        if root {
+            self.roots.found_ours(oif);
+        }
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use crate::netlink::tc::class::{HtbClass, TICK_NS};
 use crate::netlink::tc::qdisc::Discipline;
 use terms::{Bytes, Fault, Rate, ServiceCurve};
 use traffic::plan::{ClassSpec, LinkSpec, QueueSpec};
+use traffic::scheduler::SchedulerKind;
 
 /// The kernel's form of a class.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,7 +70,7 @@ pub fn class(spec: &ClassSpec, on: &LinkSpec, header: u32) -> Result<Compiled, F
 
 /// The link with this root class, as far as the kernel reports it.
 pub fn link_from(htb: &HtbClass, header: u32, mtu: u32) -> LinkSpec {
-    LinkSpec { rate: bits(htb.rate), overhead: u32::from(htb.overhead) + header, mtu }
+    LinkSpec { rate: bits(htb.rate), overhead: u32::from(htb.overhead) + header, mtu, scheduler: SchedulerKind::Htb }
 }
 
 /// The class with this form on that link, as far as the kernel reports it.
@@ -138,7 +139,8 @@ mod tests {
     use super::*;
     use terms::Span;
 
-    const LINK: LinkSpec = LinkSpec { rate: Rate::from_mbps(10), overhead: 38, mtu: 1500 };
+    const LINK: LinkSpec =
+        LinkSpec { rate: Rate::from_mbps(10), overhead: 38, mtu: 1500, scheduler: SchedulerKind::Htb };
 
     fn spec(rate: Rate) -> ClassSpec {
         let queue = QueueSpec { packets: 50, bytes: Bytes::new(1 << 20) };
@@ -185,7 +187,7 @@ mod tests {
         let low = ClassSpec { upper_limit: Some(Rate::from_mbps(1)), ..spec(Rate::from_mbps(2)) };
         assert!(class(&low, &LINK, 14).is_err(), "ceil < rate, which the kernel would take");
         assert!(link(&LinkSpec { rate: Rate::from_bps(7), ..LINK }, 14).is_err());
-        let odd = LinkSpec { rate: Rate::INFINITE, overhead: u32::MAX, mtu: u32::MAX };
+        let odd = LinkSpec { rate: Rate::INFINITE, overhead: u32::MAX, mtu: u32::MAX, scheduler: SchedulerKind::Htb };
         assert!(link(&odd, 0).is_ok());
         assert!(class(&spec(Rate::INFINITE), &odd, 0).is_ok());
     }

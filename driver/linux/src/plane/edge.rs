@@ -1,6 +1,5 @@
 //! Edges in the kernel: the steps of an operation, its writes, and the adoption of edges after a restart.
 
-use super::PlaneCounters;
 use super::port::{EdgePort, KernelPort};
 use super::slots::Slots;
 use super::write::{Kernel, Undo, Write, confirmed};
@@ -12,6 +11,7 @@ use std::path::{Path, PathBuf};
 use terms::{Fault, IfIndex};
 use traffic::edge::{EdgeAt, EdgeRule, KINDS, MOST_KINDS, MultiField, ORDER};
 use traffic::plan::{Counters, EdgePlan};
+use traffic::plane::PlaneCounters;
 
 /// The state of all edges, except that of ports.
 pub struct Edges {

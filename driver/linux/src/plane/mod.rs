@@ -32,6 +32,7 @@ mod port;
 mod reconcile;
 mod slots;
 mod steps;
+mod watch;
 mod write;
 
 pub use fault_injection::FaultInjection;
@@ -44,9 +45,10 @@ use crate::netlink::Socket;
 use slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use terms::{Fault, FlowKey, IfIndex};
+use terms::{Fault, FlowKey, IfIndex, Time};
 use traffic::edge::{EdgeAt, MultiField};
 use traffic::plan::{ClassId, Counters, Plan, PlanOp};
+use traffic::plane::{DataPlane, PlaneCounters};
 use write::{Kernel, Undo};
 
 /// The kernel data plane of one network namespace.
@@ -54,19 +56,6 @@ pub struct KernelPlane {
     kernel: Kernel,
     /// The plan as applied; the target of [`KernelPlane::reconcile`].
     told: Plan,
-}
-
-/// The counters of the plane, read together.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct PlaneCounters {
-    /// Per class; over: dropped by its queue. Bytes include the link header.
-    pub classes: BTreeMap<(IfIndex, ClassId), Counters>,
-    /// Per flow; over: in excess of its bucket. IP bytes.
-    pub flows: BTreeMap<(IfIndex, FlowKey), Counters>,
-    /// Per rule of an edge; over: dropped. IP bytes.
-    pub rules: BTreeMap<(EdgeAt, MultiField), Counters>,
-    /// Per edge: packets that lost a premium code point because no rule gave it to them. IP bytes.
-    pub stripped: BTreeMap<EdgeAt, Counters>,
 }
 
 impl KernelPlane {
@@ -87,11 +76,12 @@ impl KernelPlane {
     pub fn open_with(state_dir: &Path, max_flows: u32, hook: Hook) -> Result<KernelPlane, Fault> {
         let table = FlowTable::open(state_dir, max_flows, hook)?;
         let slots = Slots::new(table.limit(), &BTreeSet::new());
-        let socket = Socket::open()?;
+        let (socket, roots) = (Socket::open()?, watch::RootWatch::open()?);
         let kinds = RawKinds::default();
         let edges = edge::Edges::find(state_dir, hook)?;
         let mut kernel = Kernel {
             socket,
+            roots,
             table,
             ports: BTreeMap::new(),
             slots,
@@ -111,7 +101,9 @@ impl KernelPlane {
     pub fn apply(&mut self, ops: &[PlanOp]) -> Result<(), Fault> {
         let touched: BTreeSet<IfIndex> = ops.iter().map(PlanOp::oif).collect();
         for &oif in &touched {
-            self.kernel.check_root(oif)?;
+            if !self.kernel.roots.is_ours(oif)? {
+                self.kernel.check_root(oif)?;
+            }
         }
         let mut undo = Undo::new();
         match self.carry_out(ops, &mut undo) {
@@ -223,6 +215,21 @@ impl KernelPlane {
     /// Sets a fault drill.
     pub fn rig(&mut self, fault_injection: FaultInjection) {
         self.kernel.fault_injection = fault_injection;
+    }
+}
+
+/// The kernel keeps its own time.
+impl DataPlane for KernelPlane {
+    fn apply(&mut self, _: Time, ops: &[PlanOp]) -> Result<(), Fault> {
+        KernelPlane::apply(self, ops)
+    }
+
+    fn read(&mut self) -> Result<Plan, Fault> {
+        KernelPlane::read(self)
+    }
+
+    fn counters(&mut self) -> Result<PlaneCounters, Fault> {
+        KernelPlane::counters(self)
     }
 }
 

@@ -126,9 +126,9 @@ impl KernelPort {
         let link = self.link().filter(|_| self.root)?;
         let own = self.classes.keys().filter(|id| **id != ClassId::LINK);
         Some(LinkPlan {
-            link,
             classes: own.filter_map(|id| Some((*id, self.class(*id, &link)?))).collect(),
             flows: self.flows.iter().filter_map(|(key, flow)| Some((*key, flow.read()?))).collect(),
+            ..LinkPlan::new(link)
         })
     }
 

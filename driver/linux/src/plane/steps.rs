@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::mem::discriminant;
 use terms::{Bytes, Fault, FlowKey, IfIndex, Rate};
 use traffic::plan::{ClassId, ClassSpec, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
+use traffic::scheduler::SchedulerKind;
 use traffic::shapes::Shape;
 
 /// The best-effort class until the plan sets one: HTB sends packets without a class past the shaper, so there
@@ -29,10 +30,18 @@ impl Kernel {
     /// The operation is impossible; no write was made.
     pub fn steps(&mut self, op: &PlanOp) -> Result<(IfIndex, Vec<Write>), Fault> {
         match *op {
+            PlanOp::Link { spec, .. } if spec.scheduler != SchedulerKind::Htb => {
+                Err(Fault { what: "the kernel plane runs no scheduler but htb", code: libc::EOPNOTSUPP })
+            }
             PlanOp::Link { oif, spec } => Ok((oif, self.link(oif, &spec)?)),
             PlanOp::DropLink { oif } => Ok((oif, self.drop_link(oif))),
             PlanOp::Class { oif, class, spec } => Ok((oif, set_class(self.port(oif), class, &spec)?)),
             PlanOp::DropClass { oif, class } => Ok((oif, drop_class(self.port(oif), class)?)),
+            PlanOp::Condition { .. } => {
+                let what = "the kernel plane has no conditioners: shapers, meters, markers and droppers of a class";
+                Err(Fault { what, code: libc::EOPNOTSUPP })
+            }
+            PlanOp::DropCondition { oif, .. } => Ok((oif, vec![])),
             PlanOp::Flow { oif, flow, entry } => Ok((oif, set_flow(self.port(oif), flow, entry)?)),
             PlanOp::DropFlow { oif, flow } => {
                 let there = self.port(oif).flows.contains_key(&flow);

@@ -7,6 +7,7 @@ use super::edge::Edges;
 use super::fault_injection::FaultInjection;
 use super::port::{ClassReadback, KernelPort};
 use super::slots::Slots;
+use super::watch::RootWatch;
 use crate::bpf::FlowTable;
 use crate::bpf::edge::RawRule;
 use crate::bpf::entry::{ClassRecord, MAJOR, RawFlow, RawKey, RawKinds, RawState};
@@ -72,6 +73,8 @@ pub type Undo = Vec<(IfIndex, Write)>;
 pub struct Kernel {
     /// Route netlink in the plane's namespace.
     pub socket: Socket,
+    /// The roots of interfaces, watched.
+    pub roots: RootWatch,
     /// Program and maps.
     pub table: FlowTable,
     /// Every interface that is ours or was looked up.

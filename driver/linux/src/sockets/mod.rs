@@ -16,7 +16,7 @@
 //! both with reused buffers: there is no allocation per message.
 
 mod gate;
-mod raw;
+pub(crate) mod raw;
 mod receiver;
 mod sender;
 mod whole;
@@ -27,7 +27,7 @@ pub use sender::MessageSender;
 
 use crate::error::SystemError;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use terms::IfIndex;
 
 /// RSVP's IP protocol number.
@@ -113,9 +113,9 @@ impl RsvpSockets {
     }
 }
 
-impl AsRawFd for RsvpSockets {
+impl AsFd for RsvpSockets {
     /// The descriptor to wait on for reading.
-    fn as_raw_fd(&self) -> RawFd {
-        self.receiver.as_raw_fd()
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.receiver.as_fd()
     }
 }

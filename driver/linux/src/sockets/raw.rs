@@ -1,8 +1,9 @@
 //! Raw sockets, their options, and the ancillary data that names interfaces: raw(7), ip(7), ipv6(7), cmsg(3).
 
-use crate::error::SystemError;
+use crate::error::{SystemError, doing};
+use rustix::net::{AddressFamily, Protocol, RawProtocol, SocketFlags, SocketType, socket_with};
 use std::net::{IpAddr, Ipv6Addr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use terms::IfIndex;
 
 /// A buffer for the ancillary data of a message, received or sent (at most an `in6_pktinfo` and a hop limit:
@@ -21,14 +22,9 @@ const SK_MEMINFO_DROPS: usize = 8;
 
 /// A raw socket that never blocks.
 pub fn socket(family: i32, protocol: i32) -> Result<OwnedFd, SystemError> {
-    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no memory is passed.
-    let fd = unsafe { libc::socket(family, kind, protocol) };
-    if fd < 0 {
-        return Err(SystemError::last("open a raw socket"));
-    }
-    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let (family, flags) = (AddressFamily::from_raw(family as u16), SocketFlags::NONBLOCK | SocketFlags::CLOEXEC);
+    let protocol = RawProtocol::new(protocol as u32).map(Protocol::from_raw);
+    socket_with(family, SocketType::RAW, flags, protocol).map_err(doing("open a raw socket"))
 }
 
 /// A raw IPv6 socket; `None` on a kernel without IPv6.

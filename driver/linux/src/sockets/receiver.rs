@@ -2,11 +2,12 @@
 
 use super::raw::{self, CONTROL, Control, IPV6_ROUTER_ALERT, IPV6_ROUTER_ALERT_ISOLATE, SocketAddress};
 use super::{BATCH, LARGEST, PROTOCOL_RSVP, QUEUE_BYTES, ReceivedMessage};
-use crate::error::SystemError;
+use crate::error::{SystemError, doing};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use terms::IfIndex;
 use wire::ip::Packet;
 
@@ -32,6 +33,8 @@ pub struct MessageReceiver {
     any: OwnedFd,
     /// The socket to read first next time.
     turn: usize,
+    /// The sockets that are yet to be read in this round, a bit each; `None`: a new round begins.
+    round: Option<u8>,
     short: Vec<u8>,
     long: Vec<u8>,
     came: Vec<Came>,
@@ -76,23 +79,61 @@ impl MessageReceiver {
         }
         let any = wait_on(sockets.iter().map(|(socket, _)| socket))?;
         let (short, long) = (vec![0; BATCH * STRIDE], vec![0; BATCH * LARGEST]);
-        Ok(MessageReceiver { sockets, any, turn: 0, short, long, came: Vec::with_capacity(BATCH), unread: 0 })
+        Ok(MessageReceiver {
+            sockets,
+            any,
+            turn: 0,
+            round: None,
+            short,
+            long,
+            came: Vec::with_capacity(BATCH),
+            unread: 0,
+        })
     }
 
-    /// Receives one batch from the next socket with messages. Returns true if any socket may have more.
+    /// Receives one batch from the next socket with messages. Returns true if any socket may have more. False
+    /// ends a round: each socket that was readable at its beginning was read until it had less than a whole
+    /// batch. What came meanwhile makes the receiver readable again.
     ///
     /// # Errors
     /// The kernel failed.
     pub fn fill(&mut self) -> Result<bool, SystemError> {
         self.came.clear();
-        for offset in 0..self.sockets.len() {
-            let turn = (self.turn + offset) % self.sockets.len();
-            if self.fill_from(turn)? > 0 {
-                self.turn = (turn + 1) % self.sockets.len();
+        let mut unread = match self.round.take() {
+            Some(unread) => unread,
+            None => self.readable()?,
+        };
+        for _ in 0..self.sockets.len() {
+            let turn = self.turn;
+            self.turn = (turn + 1) % self.sockets.len();
+            if unread & 1 << turn == 0 {
+                continue;
+            }
+            let count = self.fill_from(turn)?;
+            if count < BATCH {
+                unread &= !(1 << turn);
+            }
+            if count > 0 {
+                self.round = Some(unread);
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// The sockets with messages, a bit each.
+    fn readable(&self) -> Result<u8, SystemError> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 8];
+        // SAFETY: `events` has room for 8 and outlives the call.
+        let n = unsafe { libc::epoll_wait(self.any.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, 0) };
+        if n < 0 {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::Interrupted => Ok(u8::MAX),
+                _ => Err(SystemError::because("look at the raw sockets", error)),
+            };
+        }
+        Ok(events[..n as usize].iter().fold(0, |all, event| all | 1 << { event.u64 }))
     }
 
     /// The messages of the last [`MessageReceiver::fill`]. Packets that are not whole or not RSVP are
@@ -227,10 +268,10 @@ impl MessageReceiver {
     }
 }
 
-impl AsRawFd for MessageReceiver {
+impl AsFd for MessageReceiver {
     /// The descriptor to wait on for reading.
-    fn as_raw_fd(&self) -> RawFd {
-        self.any.as_raw_fd()
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.any.as_fd()
     }
 }
 
@@ -249,21 +290,11 @@ fn parse(bytes: &[u8]) -> Option<(Packet<'_>, usize)> {
     Some((packet, header))
 }
 
-/// A descriptor that is readable when any of these sockets is.
+/// A descriptor that is readable when any of these sockets is, and tells their indices.
 fn wait_on<'a>(sockets: impl Iterator<Item = &'a OwnedFd>) -> Result<OwnedFd, SystemError> {
-    // SAFETY: no memory is passed.
-    let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-    if fd < 0 {
-        return Err(SystemError::last("make an epoll"));
-    }
-    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-    let any = unsafe { OwnedFd::from_raw_fd(fd) };
-    for socket in sockets {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
-        // SAFETY: `event` outlives the call.
-        if unsafe { libc::epoll_ctl(fd, libc::EPOLL_CTL_ADD, socket.as_raw_fd(), &mut event) } != 0 {
-            return Err(SystemError::last("watch a raw socket"));
-        }
+    let any = epoll::create(CreateFlags::CLOEXEC).map_err(doing("make an epoll"))?;
+    for (n, socket) in (0..).zip(sockets) {
+        epoll::add(&any, socket, EventData::new_u64(n), EventFlags::IN).map_err(doing("watch a raw socket"))?;
     }
     Ok(any)
 }

@@ -58,10 +58,11 @@ fn a_thread_has_exactly_its_share_against_hogs() {
         (after.ran - before.ran) as f64 / at.elapsed().as_nanos() as f64
     };
     let got = share(Duration::from_millis(1500));
-    assert!((0.297..0.33).contains(&got), "{got}");
+    // The span is some periods long and need not begin with one; waking up late adds to it.
+    assert!((0.294..0.33).contains(&got), "{got}");
     cpu.enable("a", 600_000).unwrap();
     let got = share(Duration::from_millis(1500));
-    assert!((0.594..0.65).contains(&got), "{got}");
+    assert!((0.588..0.65).contains(&got), "{got}");
     let before = Scheduling::of(busy.id()).unwrap().share();
     assert!(cpu.enable("a", 5 * CORE).is_ok(), "more than a core is a core for one thread");
     assert!(Scheduling::of(busy.id()).unwrap().share() > before);

@@ -14,13 +14,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, UdpSocket}
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, ServiceCurve, Session, Span, Tspec};
-use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowRecord, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
+use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
 
 /// Our end and theirs.
 pub const NEAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 /// Ten megabits of Ethernet as the kernel counts it.
-pub const LINK: LinkSpec = LinkSpec { rate: Rate::from_mbps(10), overhead: 14, mtu: 1500 };
+pub const LINK: LinkSpec =
+    LinkSpec { rate: Rate::from_mbps(10), overhead: 14, mtu: 1500, scheduler: traffic::scheduler::SchedulerKind::Htb };
 
 pub struct Bed {
     pub socket: Socket,
@@ -227,14 +228,15 @@ pub fn entry(class: ClassId, kbps: u64) -> FlowSpecEntry {
         class,
         shared: None,
         bucket: BucketSpec { rate, depth: Bytes::new(8192), min_unit: 64 },
-        record: FlowRecord {
+        record: control::record::FlowRecord {
             session: Session { dst: FAR.into(), protocol: 17, dst_port: 5004 },
             flowspec: FlowSpec::ControlledLoad(tspec),
             sender_tspec: tspec,
             admitted: rate.with_overhead(14, 64),
             lifetime: Span::from_millis(157_500),
             priority: Default::default(),
-        },
+        }
+        .encode(),
     }
 }
 

@@ -119,7 +119,7 @@ fn same_packets_same_rules_same_marks_same_level() {
     scratch::in_netns(|| {
         let mut bench = Bench::new();
         let mut dice = Dice(7);
-        let mut model = Edge::new([1, 2]);
+        let mut model = Edge::new([1, 2], terms::signalling::SIGNALLING);
         let mut rules: BTreeMap<MultiField, u32> = BTreeMap::new();
         let (mut dropped, mut unmarked, mut stripped, mut matched) = (0, 0, 0, 0);
         let mut over_before: BTreeMap<u32, u64> = BTreeMap::new();

@@ -7,7 +7,7 @@ use crate::scratch;
 use crate::styles::{FAR6, NEAR6, OTHER, deep, dual, packets, receiver6, sender_of};
 use crate::traffic::{arrived, class, drain, offer};
 use ::traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowSpecEntry, PlanOp, QueueSpec};
-use ::traffic::port::{Limits, Port, SchedulerKind};
+use ::traffic::port::{Limits, Port};
 use ::traffic::shapes::{MOST_SHAPES, Shape, Shapes};
 use linux::bpf::Hook;
 use linux::bpf::entry::RawKinds;
@@ -15,6 +15,7 @@ use linux::bpf::sys::{SkBuff, test_run};
 use linux::netlink::addr::Address;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
+use terms::signalling::SIGNALLING;
 use terms::{Bytes, Dscp, FlowKey, PacketMeta, Rate, Time, Wild};
 
 const PLENTY: BucketSpec = BucketSpec { rate: Rate::ZERO, depth: Bytes::new(1 << 20), min_unit: 64 };
@@ -43,7 +44,7 @@ fn announce(bench: &mut Bench, flows: &[FlowKey]) {
 fn port(flows: &[FlowKey]) -> Port {
     let queue = QueueSpec { packets: 60_000, bytes: Bytes::MAX };
     let spec = ClassSpec { real_time: None, link_share: Rate::from_mbps(1), upper_limit: None, priority: 1, queue };
-    let mut port = Port::new(LO, SchedulerKind::Htb, Limits::default(), [1, 2]);
+    let mut port = Port::new(LO, Limits::default(), SIGNALLING, [1, 2]);
     let mut tell = |op| port.apply(Time::ZERO, &op).expect("fits");
     tell(PlanOp::Link { oif: LO, spec: crate::bed::LINK });
     tell(PlanOp::Class { oif: LO, class: ClassId::BEST_EFFORT, spec });

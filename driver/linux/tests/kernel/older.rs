@@ -5,6 +5,7 @@ use crate::policer::{LO, OWN, entry, frame, key};
 use crate::scratch::{self, StateDir};
 use aya::maps::{Array, HashMap};
 use aya::programs::SchedClassifier;
+use control::record::FlowRecord;
 use linux::bpf::entry::{RawFlow, RawKey, RawState};
 use linux::bpf::older::FirstFlow;
 use linux::bpf::sys::{SkBuff, attach, link_place, mount_bpffs, open_pinned, pin, program_id, test_run};
@@ -12,7 +13,7 @@ use linux::bpf::{FlowTable, Hook};
 use std::os::fd::AsFd;
 use terms::{Bytes, FlowSpec, Rate, Rspec, Span};
 use traffic::edge::Side;
-use traffic::plan::{BucketSpec, FlowRecord, FlowSpecEntry};
+use traffic::plan::{BucketSpec, FlowSpecEntry};
 
 static FIRST: &[u8] = aya::include_bytes_aligned!("flow_v1.o");
 
@@ -25,7 +26,8 @@ fn first(slot: u32, entry: &FlowSpecEntry) -> FirstFlow {
     head.extend((0x5c1c_0000 | u32::from(entry.class.0)).to_ne_bytes());
     head.extend([rate, depth, depth.div_ceil(rate)].map(u64::to_ne_bytes).concat());
     head.extend([entry.bucket.min_unit, 1].map(u32::to_ne_bytes).concat());
-    let FlowRecord { session, flowspec, sender_tspec, admitted, lifetime, .. } = entry.record;
+    let FlowRecord { session, flowspec, sender_tspec, admitted, lifetime, .. } =
+        FlowRecord::decode(&entry.record).expect("a record");
     let mut record = entry.bucket.depth.get().to_le_bytes().to_vec();
     record.push(4);
     record.extend([10, 0, 0, 2]);
@@ -67,9 +69,11 @@ fn what_the_first_layout_left_is_taken_over() {
         pin(fd.as_fd(), &dir.join("program_0")).expect("pin");
         let flow = key("10.0.0.1", "10.0.0.2", 17);
         let mut entry = entry(BucketSpec { rate: Rate::from_mbps(8), depth: Bytes::new(9_000), min_unit: 64 });
-        let FlowSpec::ControlledLoad(tspec) = entry.record.flowspec else { panic!("controlled load") };
+        let mut record = FlowRecord::decode(&entry.record).expect("a record");
+        let FlowSpec::ControlledLoad(tspec) = record.flowspec else { panic!("controlled load") };
         let rspec = Rspec { R: Rate::from_mbps(9), S: Span::from_micros(3) };
-        entry.record.flowspec = FlowSpec::Guaranteed(tspec, rspec);
+        record.flowspec = FlowSpec::Guaranteed(tspec, rspec);
+        entry.record = record.encode();
         let mut flows: HashMap<_, RawKey, FirstFlow> =
             HashMap::try_from(object.map_mut("flows").expect("there")).expect("a hash");
         flows.insert(RawKey::new(LO, &flow), first(9, &entry), 0).expect("written");

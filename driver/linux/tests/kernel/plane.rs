@@ -219,6 +219,27 @@ fn an_interface_that_goes_takes_its_reservations_with_it() {
     });
 }
 
+/// A batch looks a root up only after a notice, so the notice must be there before the next batch.
+#[test]
+fn a_root_that_others_replace_between_two_batches_is_seen_by_the_next() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        let mut plane = bed.open();
+        plane.apply(&bed.base(3_300)).expect("fits");
+        for port in 1..4 {
+            plane.apply(&[bed.flow(port, ClassId::CONTROLLED_LOAD, 1_000)]).expect("a flow alone");
+        }
+        let (ours, theirs) = (TcHandle::new(0x5c1c, 0), TcHandle::new(1, 0));
+        bed.socket.delete_qdisc(bed.oif, ours, TcHandle::ROOT).expect("theirs now");
+        bed.socket.add_qdisc(bed.oif, theirs, TcHandle::ROOT, &Discipline::Pfifo { limit: 7 }).expect("theirs");
+        let refused = plane.apply(&[bed.flow(5, ClassId::CONTROLLED_LOAD, 1_000)]).expect_err("not on their root");
+        assert_eq!(refused.code, libc::ENODEV);
+        bed.socket.delete_qdisc(bed.oif, theirs, TcHandle::ROOT).expect("given back");
+        assert_eq!(plane.reconcile(), Ok(vec![PlaneDrift::Mended(bed.oif)]));
+        plane.apply(&[bed.flow(5, ClassId::CONTROLLED_LOAD, 1_000)]).expect("ours again");
+    });
+}
+
 #[test]
 fn what_others_change_is_mended_or_told() {
     scratch::in_netns(|| {

@@ -13,7 +13,7 @@ use terms::ports::Preemption;
 use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, Session, Span, Time, Tspec};
 use traffic::bucket::TokenBucket;
 use traffic::edge::Side;
-use traffic::plan::{BucketSpec, ClassId, FlowRecord, FlowSpecEntry};
+use traffic::plan::{BucketSpec, ClassId, FlowSpecEntry};
 
 /// The loopback: there in every namespace.
 pub const LO: IfIndex = IfIndex(1);
@@ -35,8 +35,15 @@ pub fn entry(bucket: BucketSpec) -> FlowSpecEntry {
     let flowspec = FlowSpec::ControlledLoad(tspec);
     let lifetime = Span::from_secs(157);
     let priority = Preemption::default();
-    let record = FlowRecord { session, flowspec, sender_tspec: tspec, admitted: bucket.rate, lifetime, priority };
-    FlowSpecEntry { class: ClassId(0x10), bucket, shared: None, record }
+    let record = control::record::FlowRecord {
+        session,
+        flowspec,
+        sender_tspec: tspec,
+        admitted: bucket.rate,
+        lifetime,
+        priority,
+    };
+    FlowSpecEntry { class: ClassId(0x10), bucket, shared: None, record: record.encode() }
 }
 
 /// The program, to be run on single packets.

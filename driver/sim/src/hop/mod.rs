@@ -5,9 +5,7 @@
 //! queue to far end is one event.
 
 mod conditioning;
-mod meter;
 mod rio;
-mod shaper;
 mod waiting;
 
 pub use conditioning::Conditioning;

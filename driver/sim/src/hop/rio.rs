@@ -5,16 +5,14 @@ use crate::rng::Rng;
 use crate::scenario::{EgressReport, QueueSpec};
 use std::collections::VecDeque;
 use terms::{Dscp, Time};
-use traffic::dropper::{Rio, RioProfile, Verdict};
+use traffic::conditioner::{Dropper, DropperSpec};
+use traffic::dropper::{Rio, Verdict};
 use traffic::meter::{Color, Marker};
-use traffic::tree::{DropperSpec, QueueUnit};
 
 /// A FIFO of waiting packets and the dropper before it.
 #[derive(Clone, Debug)]
 pub struct RioQueue {
-    profile: RioProfile,
-    rio: Rio,
-    unit: QueueUnit,
+    dropper: Dropper,
     limits: QueueSpec,
     colors: [Color; 64],
     chance: Rng,
@@ -29,11 +27,8 @@ impl RioQueue {
     /// # Errors
     /// A text that names the error.
     pub fn new(spec: &DropperSpec, marker: &Marker, limits: QueueSpec, stream: [u64; 2]) -> Result<RioQueue, String> {
-        let profile = RioProfile::new(spec.curves, spec.weight, spec.slot, spec.coupling);
         Ok(RioQueue {
-            profile: profile.map_err(|why| why.to_string())?,
-            rio: Rio::new(),
-            unit: spec.unit,
+            dropper: Dropper::new(spec).map_err(|why| why.to_string())?,
             limits,
             colors: std::array::from_fn(|point| marker.color_of(Dscp(point as u8))),
             chance: Rng::new(stream[0], stream[1]),
@@ -51,15 +46,15 @@ impl RioQueue {
     /// Offers a packet that comes at `now` and would be sent from `start` on. Returns true if it is accepted.
     pub fn admit(&mut self, now: u64, start: u64, len: u32, color: Color) -> bool {
         self.settle(now);
-        let (at, amount) = (Time::from_nanos(now), self.amount(len));
-        let verdict = self.rio.arrival(&self.profile, at, color, amount, self.chance.next_u32());
+        let at = Time::from_nanos(now);
+        let verdict = self.dropper.arrival(at, color, len, self.chance.next_u32());
         if verdict != Verdict::Accept {
             return false;
         }
         let full =
             self.queue.len() >= self.limits.packets as usize || self.bytes + u64::from(len) > self.limits.bytes.get();
         if full && start > now {
-            self.rio.departure(&self.profile, at, color, amount);
+            self.dropper.departure(at, color, len);
             return false;
         }
         self.queue.push_back((start, len, color));
@@ -72,16 +67,14 @@ impl RioQueue {
         while let Some(&(start, len, color)) = self.queue.front().filter(|(start, ..)| *start <= now) {
             self.queue.pop_front();
             self.bytes -= u64::from(len);
-            let amount = self.amount(len);
-            self.rio.departure(&self.profile, Time::from_nanos(start), color, amount);
+            self.dropper.departure(Time::from_nanos(start), color, len);
         }
     }
 
     /// Empties the queue at `now`, because the link went down.
     pub fn clear(&mut self, now: u64) {
         while let Some((_, len, color)) = self.queue.pop_front() {
-            let amount = self.amount(len);
-            self.rio.departure(&self.profile, Time::from_nanos(now), color, amount);
+            self.dropper.departure(Time::from_nanos(now), color, len);
         }
         self.bytes = 0;
     }
@@ -92,7 +85,7 @@ impl RioQueue {
     /// The invariant that does not hold.
     pub fn agrees(&self, tally: &EgressReport) -> Result<(), &'static str> {
         for color in [Color::Green, Color::Yellow, Color::Red] {
-            let (c, counters) = (color as usize, self.rio.counters(color));
+            let (c, counters) = (color as usize, self.rio().counters(color));
             let all = counters.accepted + counters.early + counters.forced;
             let tail = tally.dropped[c].packets - counters.early - counters.forced;
             if all != tally.offered[c].packets || tail > counters.accepted {
@@ -104,14 +97,6 @@ impl RioQueue {
 
     /// The dropper.
     pub fn rio(&self) -> &Rio {
-        &self.rio
-    }
-
-    #[inline]
-    fn amount(&self, len: u32) -> u32 {
-        match self.unit {
-            QueueUnit::Packets => 1,
-            QueueUnit::Bytes => len,
-        }
+        self.dropper.rio()
     }
 }

@@ -4,7 +4,7 @@
 mod queue;
 mod tcp;
 
-pub use queue::{Conditioner, EgressReport, EgressSpec, NO_LIMIT, Queue, QueueSpec, Tally, af1};
+pub use queue::{EgressReport, EgressSpec, LinkConditioner, NO_LIMIT, Queue, QueueSpec, Tally, af1};
 pub use tcp::{Growth, RtoSpec, Tcp, TcpId, TcpReport, TcpSpec};
 
 use crate::rng::Probability;
@@ -133,7 +133,7 @@ impl SimLinkSpec {
         let d = self.rate.span_for(full).as_nanos().div_ceil(1_000) + 1;
         match self.scheduler {
             SchedulerKind::Hfsc => u32::try_from(d).ok().map(|d| (self.mtu, d)),
-            SchedulerKind::Htb | SchedulerKind::Priority => None,
+            SchedulerKind::Htb | SchedulerKind::Wf2q | SchedulerKind::Drr | SchedulerKind::Priority => None,
         }
     }
 }

@@ -17,7 +17,7 @@ pub struct EgressSpec {
     /// The sending end: 0 or 1, as in [`super::SimLinkSpec::ends`].
     pub side: usize,
     /// The conditioner in front of the queue.
-    pub conditioner: Option<Conditioner>,
+    pub conditioner: Option<LinkConditioner>,
     /// The queue in front of the link.
     pub queue: Queue,
 }
@@ -25,7 +25,7 @@ pub struct EgressSpec {
 /// Shaper, meter and marker, in the order of RFC 2963 figures 1 and 4. All packets of the direction pass
 /// them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Conditioner {
+pub struct LinkConditioner {
     /// Delays packets before they are metered.
     pub shaper: Option<ShaperSpec>,
     /// Colours packets. Without it they keep their colour.

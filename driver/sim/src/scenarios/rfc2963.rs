@@ -6,7 +6,7 @@
 
 use crate::rng::Rng;
 use crate::scenario::{
-    Conditioner, EgressSpec, LinkId, NO_LIMIT, NodeId, Queue, RtoSpec, Scenario, SimLinkSpec, SimNodeSpec, Tcp,
+    EgressSpec, LinkConditioner, LinkId, NO_LIMIT, NodeId, Queue, RtoSpec, Scenario, SimLinkSpec, SimNodeSpec, Tcp,
     TcpSpec, af1,
 };
 use terms::{Bytes, Rate, Span, Time};
@@ -186,7 +186,7 @@ impl Builder<'_> {
         Customer { node: near, uplink, cir: cir(n), shaped }
     }
 
-    fn conditioner(&self, cir: Rate, shaped: bool) -> Conditioner {
+    fn conditioner(&self, cir: Rate, shaped: bool) -> LinkConditioner {
         let Params { cbs, k, mir, shaping, thresholds, .. } = *self.params;
         let pir = Rate::from_bps(2 * cir.as_bps());
         let pbs = Bytes::new(2 * cbs.get());
@@ -195,7 +195,7 @@ impl Builder<'_> {
             Thresholds::Fixed(bytes) => bytes,
         };
         let ras = RasSpec { buffer: Bytes::new(1 << 40), k, green: shaping == Shaping::Green };
-        Conditioner {
+        LinkConditioner {
             shaper: shaped.then_some(ShaperSpec::TrRas { rates: [cir, pir, mir], thresholds, ras }),
             meter: Some(MeterSpec { kind: MeterKind::TrTcm { cir, cbs, pir, pbs }, aware: false }),
             marker: af1(),

@@ -5,7 +5,7 @@ use super::{FaultCounts, Torture};
 use crate::run_trace::{TraceEvent, TraceLine};
 use crate::scenario::{NodeId, ScenarioAction};
 use crate::world::{HeardMessage, World};
-use node::io::Event;
+use node::io::{ControlEvent, Event};
 use rsvp::io::Gone;
 use rsvp::lifetime::lifetime;
 use rsvp::{NextHop, Origin};
@@ -53,8 +53,7 @@ impl Invariant {
 
     /// Judges and drops the messages and events since the last call.
     pub fn judge(&mut self, world: &mut World) -> Result<(), String> {
-        let heard = world.heard.as_mut().map(std::mem::take).unwrap_or_default();
-        let lines = world.story.take_lines();
+        let (heard, lines) = world.take_past();
         let mut heard = heard.iter().peekable();
         for line in &lines {
             while let Some(earlier) = heard.next_if(|heard| heard.at <= line.at) {
@@ -70,7 +69,7 @@ impl Invariant {
     pub fn standing(&self, world: &World) -> Result<(), String> {
         world.check().map_err(|broken| format!("node {:?}: {}", broken.node.map(|node| node.0), broken.law))?;
         let now = world.now();
-        for n in 0..world.stations.len() {
+        for n in 0..world.nodes() {
             let node = NodeId(n);
             let Some(agent) = world.agent(node) else { continue };
             for path in agent.rsvp().paths() {
@@ -213,7 +212,7 @@ impl Invariant {
                 self.count("reservation refused");
                 Ok(())
             }
-            Event::Adopted { .. } => {
+            Event::Control(ControlEvent::Adopted { .. }) => {
                 self.count("flow adopted");
                 Ok(())
             }

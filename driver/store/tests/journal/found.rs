@@ -166,7 +166,7 @@ fn a_bit_that_flips_is_found() {
         let mut store = Sqlite::open(&place.0, options(None)).unwrap();
         store.tidy(true).unwrap();
         write(&mut store, count, 2 * count);
-        assert!(store.unposted() > 0, "of what is in the log, some is in the daybook alone");
+        assert!(store.unposted() > 0, "of what is in the log, some is in the log table alone");
     }
     let (all, before_last) = (Content::after(2 * count), Content::after(2 * count - 1));
     let log = format!("{FILE}-wal");

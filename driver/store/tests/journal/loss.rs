@@ -55,7 +55,7 @@ fn nothing_acknowledged_is_lost_at_any_sync() {
         store.tidy(true).unwrap();
         posts += u64::from(store.unposted() == 0);
     }
-    assert!(posts > 30, "the daybook was posted {posts} times");
+    assert!(posts > 30, "the log table was posted {posts} times");
     assert_eq!(Content::of(&mut store).unwrap(), Content::after(TRANSACTIONS));
     drop(store);
     layer.state.lock().unwrap().before_sync = None;

@@ -1,52 +1,53 @@
 //! Directions with an agent's port or a queue tree, which choose a packet when the link is free; and shapers,
 //! which set their own times.
 
+use super::Net;
 use crate::hop::HopQueue;
-use crate::world::{Due, World};
+use crate::run::{Due, Run};
 use terms::{Dscp, PacketMeta, Time};
 use traffic::port::Verdict;
-use traffic::tree::TreeVerdict;
+use traffic::tree::PathVerdict;
 
-impl World {
-    fn meta(&self, number: u32) -> PacketMeta {
+impl Net {
+    pub(super) fn meta(&self, run: &Run, number: u32) -> PacketMeta {
         let packet = &self.packets[number];
         PacketMeta {
             flow: self.flow_of(number),
             len: u32::from(packet.len),
             dscp: Dscp(packet.dscp),
-            arrival: self.agenda.now(),
+            arrival: run.now(),
             id: u64::from(number),
         }
     }
 
     /// Puts a packet into a port.
-    pub(crate) fn enter_port(&mut self, h: usize, number: u32) {
-        let now = self.now();
+    pub(super) fn enter_port(&mut self, run: &mut Run, h: usize, number: u32) {
+        let now = run.now();
         let (node, n) = self.place_of(h);
-        let meta = self.meta(number);
+        let meta = self.meta(run, number);
         let hop = &mut self.hops[h];
         hop.offered(self.packets[number].color, meta.len);
-        if let Verdict::Dropped { .. } | Verdict::Policed = self.stations[node].interfaces[n].port.enqueue(now, meta) {
+        if let Verdict::Dropped { .. } | Verdict::Policed = self.stations[node].port_mut(n).enqueue(now, meta) {
             hop.dropped(self.packets[number].color, meta.len);
             self.lost.queue += 1;
-            self.story.mark(&[now.as_nanos(), 2, node as u64, n as u64]);
+            run.mark([2, node as u64, n as u64]);
             self.let_go(number);
         }
-        self.send_next(node, n);
+        self.send_next(run, node, n);
     }
 
     /// Puts a packet into a tree.
-    pub(crate) fn enter_tree(&mut self, h: usize, number: u32) {
-        let now = self.now();
+    pub(super) fn enter_tree(&mut self, run: &mut Run, h: usize, number: u32) {
+        let now = run.now();
         let (node, n) = self.place_of(h);
-        let meta = self.meta(number);
+        let meta = self.meta(run, number);
         let HopQueue::Tree(tree) = &mut self.hops[h].egress else { return };
-        if let TreeVerdict::Dropped(_) = tree.enqueue(now, meta) {
+        if let PathVerdict::Dropped(_) = tree.enqueue(now, meta) {
             self.lost.queue += 1;
-            self.story.mark(&[now.as_nanos(), 2, node as u64, n as u64]);
+            run.mark([2, node as u64, n as u64]);
             self.let_go(number);
         }
-        self.send_next(node, n);
+        self.send_next(run, node, n);
     }
 
     fn place_of(&self, h: usize) -> (usize, usize) {
@@ -55,21 +56,23 @@ impl World {
     }
 
     /// Sends the next packet if the link is free.
-    pub(crate) fn send_next(&mut self, node: usize, n: usize) {
-        let now = self.now();
-        let interface = &mut self.stations[node].interfaces[n];
-        let h = interface.hop;
+    pub(crate) fn send_next(&mut self, run: &mut Run, node: usize, n: usize) {
+        let now = run.now();
+        let station = &mut self.stations[node];
+        let h = station.hop(n);
         let hop = &mut self.hops[h];
-        if interface.busy || !hop.up {
+        if station.is_busy(n) || !hop.up {
             return;
         }
         let (next, wake) = match &mut hop.egress {
             HopQueue::Port => {
-                let next = interface.port.dequeue(now).map(|meta| {
+                let port = station.port_mut(n);
+                let next = port.dequeue(now).map(|meta| {
                     self.packets[meta.id as u32].dscp = meta.dscp.0;
                     meta.id as u32
                 });
-                (next, if next.is_none() { interface.port.wake_at() } else { None })
+                self.dropped.extend(std::iter::from_fn(|| port.poll_loss()).map(|loss| loss.packet.id as u32));
+                (next, if next.is_none() { port.wake_at() } else { None })
             }
             HopQueue::Tree(tree) => {
                 let next = tree.dequeue(now).map(|departure| {
@@ -88,69 +91,78 @@ impl World {
             self.lost.queue += 1;
             self.let_go(number);
         }
-        let interface = &mut self.stations[node].interfaces[n];
+        let station = &mut self.stations[node];
         let Some(number) = next else {
-            let due = wake.map(|due| due.max(now));
-            if let Some(due) = due.filter(|due| interface.alarm.is_none_or(|set| *due < set)) {
-                interface.alarm = Some(due);
-                self.agenda.put(due, Due::Look { node: node as u32, interface: n as u32 });
+            if let Some(due) = wake.map(|due| due.max(now)).filter(|due| station.will_look(n, *due)) {
+                run.put(due, Due::Look { node: node as u32, interface: n as u32 });
             }
             return;
         };
-        interface.busy = true;
+        station.is_sending(n);
         let hop = &mut self.hops[h];
         let packet = &mut self.packets[number];
         packet.at = hop.send(now.as_nanos(), u32::from(packet.len));
         let free = Time::from_nanos(hop.free_at);
-        self.agenda.put(free, Due::Free { node: node as u32, interface: n as u32 });
-        self.put_on(h, number);
+        run.put(free, Due::Free { node: node as u32, interface: n as u32 });
+        self.put_on(run, h, number);
+    }
+
+    /// Handles the event of a link that is free again behind a port or a tree.
+    pub(crate) fn free(&mut self, run: &mut Run, node: usize, n: usize) {
+        self.stations[node].has_sent(n);
+        self.send_next(run, node, n);
+    }
+
+    /// Handles the event of a port or a tree that wants to be asked again.
+    pub(crate) fn look(&mut self, run: &mut Run, node: usize, n: usize) {
+        self.stations[node].looks(n);
+        self.send_next(run, node, n);
     }
 
     /// Puts a packet into a shaper.
-    pub(crate) fn shape(&mut self, h: usize, number: u32) {
-        let now = self.agenda.now();
+    pub(super) fn shape(&mut self, run: &mut Run, h: usize, number: u32) {
+        let now = run.now();
         let hop = &mut self.hops[h];
         let Some(conditioning) = &mut hop.conditioning else { return };
         let len = u32::from(self.packets[number].len);
-        if !conditioning.hold(now, number, len) {
+        if !conditioning.hold(now, number, &self.packets[number]) {
             hop.refused(len);
             self.lost.queue += 1;
             self.let_go(number);
         }
-        self.release(h);
+        self.release(run, h);
     }
 
     /// Marks the packets that a shaper releases now, queues them, and sets the shaper's next event.
-    fn release(&mut self, h: usize) {
-        let now = self.agenda.now();
+    fn release(&mut self, run: &mut Run, h: usize) {
+        let now = run.now();
         while let Some(conditioning) = &mut self.hops[h].conditioning {
-            let Some(number) = conditioning.release(now, &self.packets) else { break };
+            let Some(number) = conditioning.release(now) else { break };
             conditioning.mark(now, &mut self.packets[number]);
             if self.hops[h].up {
-                self.queue(h, number, now.as_nanos());
+                self.queue(run, h, number, now.as_nanos());
             } else {
-                self.lost.no_way += 1;
-                self.let_go(number);
+                self.no_way(number);
             }
         }
         let Some(conditioning) = &mut self.hops[h].conditioning else { return };
-        let Some(due) = conditioning.due(now, &self.packets) else { return };
+        let Some(due) = conditioning.due(now) else { return };
         // At once would be a shaper that says so and does not let go.
         let due = due.as_nanos().max(now.as_nanos() + 1);
         if due < conditioning.alarm {
             conditioning.alarm = due;
-            self.agenda.put(Time::from_nanos(due), Due::Release { hop: h as u32 });
+            run.put(Time::from_nanos(due), Due::Release { hop: h as u32 });
         }
     }
 
     /// Handles a shaper's event.
-    pub(crate) fn shaper_due(&mut self, h: usize) {
-        let now = self.agenda.now().as_nanos();
+    pub(crate) fn shaper_due(&mut self, run: &mut Run, h: usize) {
+        let now = run.now().as_nanos();
         match &mut self.hops[h].conditioning {
             Some(conditioning) if conditioning.alarm == now => conditioning.alarm = u64::MAX,
             // Another was set since, for earlier.
             _ => return,
         }
-        self.release(h);
+        self.release(run, h);
     }
 }

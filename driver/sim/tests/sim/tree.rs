@@ -6,7 +6,7 @@ use sim::scenario::{EgressSpec, Queue, Scenario, TcpId};
 use sim::scenarios::rfc2963::{Params, Shaping, rfc2963};
 use terms::{Bytes, Rate, Span, Time};
 use traffic::plan::QueueSpec;
-use traffic::tree::{LeafSpec, LinkShape, NodeKind, Sharing, TreeNodeSpec, TreeShare, TreeSpec};
+use traffic::tree::{LeafSpec, LinkShape, NodeKind, SchedulerKind, TreeNodeSpec, TreeShare, TreeSpec};
 
 /// The same with a tree of one leaf in place of each conditioner.
 fn with_trees(mut scenario: Scenario) -> Scenario {
@@ -28,7 +28,7 @@ fn with_trees(mut scenario: Scenario) -> Scenario {
             kind: NodeKind::Leaf(Box::new(leaf)),
         };
         let rate = scenario.links[link.0].rate;
-        let link = LinkShape { rate, overhead: 0, scheduler: Sharing::Priority };
+        let link = LinkShape { rate, overhead: 0, scheduler: SchedulerKind::Priority };
         *queue = Queue::Tree(Box::new(TreeSpec { link, nodes: vec![node] }));
     }
     scenario

@@ -66,8 +66,8 @@ fn a_router_without_power_holds_nothing_and_soft_state_fills_it_again() {
     assert_eq!(reservations(&world), 3);
     world.run_until(at(10_001));
     assert!(world.agent(NodeId(1)).is_none());
-    assert_eq!(world.station(NodeId(1)).plan.links.len(), 0, "its data plane is empty");
-    assert!(world.station(NodeId(1)).interfaces.iter().all(|interface| interface.port.queued() == 0));
+    assert_eq!(world.station(NodeId(1)).plan().links.len(), 0, "its data plane is empty");
+    assert!(world.station(NodeId(1)).plane().iter().all(|port| port.inside() == 0));
     let before = world.flow(SourceId(0)).received;
     world.run_until(at(19_900));
     assert!(world.flow(SourceId(0)).received <= before + 5, "nothing crosses it");
@@ -124,7 +124,7 @@ fn a_step_of_the_calendar_clock_changes_nothing_else() {
     });
     assert_eq!(a.story().lines(), b.story().lines());
     assert_eq!(a.flow(SourceId(0)), b.flow(SourceId(0)));
-    assert_eq!([0, 1, 2].map(|n| b.station(NodeId(n)).calendar), [i64::MAX, 3_600_000_000_000, -86_400_000_000_000]);
+    assert_eq!([0, 1, 2].map(|n| b.calendar(NodeId(n))), [i64::MAX, 3_600_000_000_000, -86_400_000_000_000]);
 }
 
 #[test]

@@ -1,12 +1,12 @@
-//! The state of a world before its first event: directions of links, routes, feeders, and the first events.
+//! Directions of links, the routes over them, and directions that are fed by one other alone.
 
+use super::Net;
 use crate::hop::{Conditioning, HopPort, HopQueue};
 use crate::map::{RouteMap, position};
 use crate::packet::NONE;
+use crate::playable::Unplayable;
 use crate::scenario::{EgressSpec, LinkId, NodeId, Scenario, ScenarioAction};
-use crate::world::{Due, Unplayable, World};
 use std::collections::BTreeMap;
-use terms::Time;
 
 /// Several directions feed it, or a host does.
 const MANY: u32 = NONE - 1;
@@ -15,7 +15,7 @@ const DROPPERS: u64 = 1 << 32;
 const MARKERS: u64 = 2 << 32;
 
 /// Builds the directions of all links.
-pub(crate) fn hops(scenario: &Scenario, map: &RouteMap) -> Result<Vec<HopPort>, Unplayable> {
+pub(super) fn hops(scenario: &Scenario, map: &RouteMap) -> Result<Vec<HopPort>, Unplayable> {
     let named: BTreeMap<(usize, usize), &EgressSpec> =
         scenario.egress.iter().map(|spec| ((spec.link.0, spec.side), spec)).collect();
     let mut hops = Vec::with_capacity(2 * scenario.links.len());
@@ -46,9 +46,9 @@ pub(crate) fn hops(scenario: &Scenario, map: &RouteMap) -> Result<Vec<HopPort>, 
     Ok(hops)
 }
 
-impl World {
+impl Net {
     /// Finds the route from every node to every other: the first direction of a link.
-    pub(crate) fn find_ways(&mut self) {
+    pub(super) fn find_ways(&mut self) {
         let all = self.stations.len();
         self.ways = vec![NONE; all * all];
         for at in 0..all {
@@ -59,15 +59,12 @@ impl World {
                 }
             }
         }
-        let ways = &self.ways;
-        self.tcp.find_ways(|at, dst| (ways[at * all + dst] != NONE).then(|| ways[at * all + dst] as usize));
-        self.targets = self.sources.iter().map(|source| target(&self.map, source.spec().flow.dst)).collect();
     }
 
     /// Finds directions that get all their packets from one other. A packet can be put on both at once,
     /// because it comes to the second in the order of the first. This does not apply where agents or faults
     /// may act.
-    pub(crate) fn find_feeders(&mut self, scenario: &Scenario) {
+    pub(super) fn find_feeders(&mut self, scenario: &Scenario) {
         if scenario.nodes.iter().any(|node| node.agent) || scenario.script.iter().any(|(_, action)| meddles(action)) {
             return;
         }
@@ -76,8 +73,8 @@ impl World {
             self.walk(spec.from.0, spec.to.0, &mut feeders);
             self.walk(spec.to.0, spec.from.0, &mut feeders);
         }
-        for (n, source) in scenario.sources.iter().enumerate() {
-            self.walk(source.node.0, usize::from(self.targets[n]), &mut feeders);
+        for source in &scenario.sources {
+            self.walk(source.node.0, usize::from(self.owner(source.flow.dst)), &mut feeders);
         }
         for (h, feeder) in feeders.iter().enumerate() {
             if *feeder < MANY && self.hops[h].is_plain() && self.hops[*feeder as usize].is_simple() {
@@ -97,45 +94,15 @@ impl World {
     }
 
     /// Stops sending ahead, because links may change from now on.
-    pub(crate) fn forget_feeders(&mut self) {
+    pub(super) fn forget_feeders(&mut self) {
         for hop in &mut self.hops {
             (hop.fed_by, hop.feeds) = (NONE, false);
         }
     }
-
-    pub(crate) fn put_first_events(&mut self, scenario: &Scenario) {
-        self.agenda.put(scenario.measured.0, Due::Edge(0));
-        self.agenda.put(scenario.measured.1, Due::Edge(1));
-        for (n, (at, _)) in scenario.script.iter().enumerate() {
-            self.agenda.put(*at, Due::Script(n as u32));
-        }
-        for n in 0..self.sources.len() {
-            self.arm_source(n);
-        }
-        for (n, spec) in scenario.connections.iter().enumerate() {
-            self.agenda.put(spec.start, Due::Open(n as u32));
-            if spec.stop != Time::FOREVER {
-                self.agenda.put(spec.stop, Due::Stop(n as u32));
-            }
-        }
-    }
-
-    /// Notes all counters at an edge of the measured window.
-    pub(crate) fn edge(&mut self, edge: usize) {
-        for hop in &mut self.hops {
-            hop.rest.edges[edge] = Some(hop.tally());
-        }
-        self.tcp.edge(edge);
-    }
-}
-
-/// The node that owns an address; `u16::MAX` if none does.
-pub(crate) fn target(map: &RouteMap, dst: std::net::IpAddr) -> u16 {
-    map.owner(dst).map_or(u16::MAX, |node| node.0 as u16)
 }
 
 /// True if an action may change the behaviour of a link.
-pub(crate) fn meddles(action: &ScenarioAction) -> bool {
+pub(super) fn meddles(action: &ScenarioAction) -> bool {
     matches!(
         action,
         ScenarioAction::LinkDown(_)

@@ -1,13 +1,14 @@
 //! Advance bookings beside RSVP, on simulated routers that run the very node and the very book of the daemon: no early
 //! start, no late end, back-to-back windows that never overlap, one ledger for all, and an agent that dies in between.
 
-use booking::io::{CallResult, OrderAction as Ordered};
+use booking::io::CallResult;
 use booking::{BookingRequest, BookingState, Call, PartAsk, RefusalReason, When};
 use sim::book::BookingOutput;
 use sim::experiment::{SWISSVALE, YOSEMITE, flood_source, flow, reserve, testbed, video_tspec};
 use sim::{Scenario, ScenarioAction, SendPattern, SimReservation as Wish, SourceId, SourceSpec, World};
 use terms::book::{Background, Binding, BoundFlow, Handle, PacketShape};
-use terms::{Rate, Span, Time, Tspec, Window};
+use terms::{FlowKey, Rate, Span, Time, Tspec, Window};
+use traffic::edge::Side;
 use traffic::port::SchedulerKind;
 
 fn at(millis: u64) -> Time {
@@ -42,22 +43,23 @@ fn stream(port: u16, mbit: u64, from: u64, until: u64) -> SourceSpec {
     SourceSpec { node: SWISSVALE, flow: flow(port, port), packet: 1_000, pattern, from: at(from), until: at(until) }
 }
 
-/// Orders carried out: when, for which reservation, how much (0: it ended).
+/// Rates that came into force at the edge: when, for which reservation, how much (0: it ended).
 fn orders(world: &World) -> Vec<(Time, Handle, u64)> {
-    let booking_host = world.station(YOSEMITE).booking_host.as_ref().expect("it has a book");
+    let booking_host = world.booking_host(YOSEMITE).expect("it has a book");
     let done = booking_host.log().iter().filter_map(|(at, said)| match said {
-        BookingOutput::Done(order) => Some((*at, order)),
+        BookingOutput::Enforced(handle, 0, rate) => Some((*at, *handle, rate.as_bps())),
         _ => None,
     });
-    done.map(|(at, order)| match order.action {
-        Ordered::Enable { amount, .. } | Ordered::Change { amount, .. } => (at, order.handle, amount),
-        Ordered::Disable { .. } => (at, order.handle, 0),
-    })
-    .collect()
+    done.collect()
+}
+
+/// The destination ports of the flows with a rule in the router's data plane.
+fn ruled(world: &World) -> Vec<Option<u16>> {
+    world.station(YOSEMITE).plan().edges.values().flat_map(|rules| rules.keys().map(|fields| fields.dst_port)).collect()
 }
 
 fn refusal(world: &World, call: u64) -> Option<RefusalReason> {
-    let booking_host = world.station(YOSEMITE).booking_host.as_ref()?;
+    let booking_host = world.booking_host(YOSEMITE)?;
     booking_host.log().iter().find_map(|(_, said)| match said {
         BookingOutput::Reply(id, Err(refusal)) if *id == call => Some(refusal.why.clone()),
         _ => None,
@@ -97,7 +99,7 @@ fn back_to_back_windows_beside_rsvp() {
         // RSVP has its small one, and not its large one, for which there is no room before 8 s.
         assert_eq!(world.agent(YOSEMITE).unwrap().reservations().count(), 1);
         world.run_until(at(10_000));
-        let booking_host = world.station(YOSEMITE).booking_host.as_ref().unwrap();
+        let booking_host = world.booking_host(YOSEMITE).unwrap();
         let (first, second) = (booking_host.granted(1).unwrap(), booking_host.granted(2).unwrap());
         assert!(
             matches!(refusal(&world, 3), Some(RefusalReason::NoRoom { free, .. }) if free < 2_000_000),
@@ -113,7 +115,10 @@ fn back_to_back_windows_beside_rsvp() {
             assert_eq!((*handle, *amount), (of, much));
             assert!(*when >= at(millis) && *when < at(millis) + soon, "{when:?} for {millis}");
         }
-        assert_eq!([first, second].map(|handle| booking_host.state(handle)), [Some(BookingState::Ended); 2]);
+        assert_eq!(
+            [first, second].map(|handle| world.agent(YOSEMITE).unwrap().bookings().peek(handle)),
+            [Some(BookingState::Ended); 2]
+        );
         // In its window the first stream arrives whole, the second as best effort among the flood.
         let (booked, other) = (world.flow(SourceId(0)), world.flow(SourceId(1)));
         assert_eq!(booked.lost(), 0, "{scheduler:?}");
@@ -130,22 +135,15 @@ fn an_agent_that_dies_in_a_window_knows_what_was_promised() {
     let mut world = World::new(&scenario).unwrap();
     world.watch_every_step();
     world.run_until(at(5_499));
-    let booking_host = world.station(YOSEMITE).booking_host.as_ref().unwrap();
+    let booking_host = world.booking_host(YOSEMITE).unwrap();
     let (first, second) = (booking_host.granted(1).unwrap(), booking_host.granted(2).unwrap());
-    assert_eq!(
-        booking_host.kernel().map(|(handle, _)| handle).collect::<Vec<_>>(),
-        [first],
-        "the data plane goes on by itself"
-    );
+    assert_eq!(ruled(&world), [Some(5_001)], "the data plane goes on by itself");
     world.run_until(at(5_600));
-    let booking_host = world.station(YOSEMITE).booking_host.as_ref().unwrap();
-    assert_eq!(booking_host.kernel().map(|(handle, _)| handle).collect::<Vec<_>>(), [second], "converged");
-    assert_eq!(
-        (booking_host.state(first), booking_host.state(second)),
-        (Some(BookingState::Ended), Some(BookingState::Active))
-    );
+    assert_eq!(ruled(&world), [Some(5_002)], "converged");
+    let bookings = world.agent(YOSEMITE).unwrap().bookings();
+    assert_eq!((bookings.peek(first), bookings.peek(second)), (Some(BookingState::Ended), Some(BookingState::Active)));
     world.run_until(at(10_000));
-    assert_eq!(world.station(YOSEMITE).booking_host.as_ref().unwrap().kernel().count(), 0);
+    assert_eq!(ruled(&world), []);
     assert_eq!(world.flow(SourceId(0)).lost(), 0, "nothing was lost while nobody looked after it");
     assert_eq!(world.check(), Ok(()));
 }
@@ -168,7 +166,7 @@ fn background_follows_foreground_and_rsvp() {
     let mut world = World::new(&scenario).unwrap();
     world.watch_every_step();
     world.run_until(at(7_000));
-    let booking_host = world.station(YOSEMITE).booking_host.as_ref().unwrap();
+    let booking_host = world.booking_host(YOSEMITE).unwrap();
     let bulk = booking_host.granted(1).unwrap();
     let shares: Vec<u64> = orders(&world).iter().filter(|(_, h, _)| *h == bulk).map(|(_, _, amount)| *amount).collect();
     let [whole, beside, again, .., last] = shares[..] else { panic!("{shares:?}") };
@@ -193,8 +191,38 @@ fn the_same_seed_tells_the_same_story() {
     let run = || {
         let mut world = World::new(&back_to_back(SchedulerKind::Htb)).unwrap();
         world.run_until(at(10_000));
-        let booking_host = world.station(YOSEMITE).booking_host.as_ref().unwrap();
-        (world.story().hash(), booking_host.log().to_vec(), booking_host.broker.as_ref().unwrap().digest())
+        let booking_host = world.booking_host(YOSEMITE).unwrap();
+        (world.story().hash(), booking_host.log().to_vec(), world.agent(YOSEMITE).unwrap().bookings().digest())
     };
     assert_eq!(run(), run());
+}
+
+/// A flow whose source is stated has its rule where it comes in, on the way back to the source, and loses there what
+/// exceeds it, though the link behind has room.
+#[test]
+fn a_flow_with_a_source_is_policed_where_it_comes_in() {
+    let stream = stream(5_001, 6, 500, 4_500);
+    let mut part = part(3_000_000, 5_001);
+    let FlowKey { src, dst, protocol, src_port, dst_port, .. } = stream.flow;
+    let (ports, protocol) = ((Some(src_port), Some(dst_port)), Some(protocol));
+    // Without an open field: what exceeds such a rule is dropped.
+    let bound = BoundFlow { src: Some(src), dst: Some(dst), protocol, src_port: ports.0, dst_port: ports.1 };
+    part.binding = Some(Binding::Flow(bound));
+    let when = When::Window { start: Some(at(400)), end: Some(at(5_000)) };
+    let ask = BookingRequest { parts: vec![part], when, ..BookingRequest::default() };
+    let call = Call::Create { ask, hold: None, key: String::new() };
+    let scenario = Scenario {
+        sources: vec![stream],
+        script: vec![(at(100), ScenarioAction::Book { node: YOSEMITE, who: "ann".into(), call })],
+        measured: (at(1_000), at(4_000)),
+        ..testbed(SchedulerKind::Htb, Span::from_secs(1), 7)
+    };
+    let mut world = World::new(&scenario).unwrap();
+    world.watch_every_step();
+    world.run_until(at(4_800));
+    let edges: Vec<Side> = world.station(YOSEMITE).plan().edges.keys().map(|edge| edge.side).collect();
+    assert_eq!(edges, [Side::Ingress]);
+    let flow = world.flow(SourceId(0));
+    assert!(flow.lost() > flow.sent * 4 / 10 && flow.lost() < flow.sent * 6 / 10, "{} of {}", flow.lost(), flow.sent);
+    assert_eq!(world.check(), Ok(()));
 }

@@ -1,9 +1,7 @@
 //! What SACK TCP does about loss, written down segment by segment: one, two and three losses in a window, a lost
 //! retransmission, and a whole window lost. The golden files are to be read; `SLUICE_BLESS=1` writes them anew.
 
-mod pipe;
-
-use pipe::Pipe;
+use crate::pipe::Pipe;
 use sim::scenario::{Growth, Tcp};
 use sim::tcp::{Conduct, ONE};
 use std::path::PathBuf;

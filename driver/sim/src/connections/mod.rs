@@ -1,87 +1,98 @@
 //! State of many thousand TCP connections at their sending and receiving hosts.
+//!
+//! `hosts` has what happens at the ends: packets that arrive, and timers.
 
-use crate::map::RouteMap;
-use crate::packet::{NONE, TCP};
+mod hosts;
+
+use crate::labels::Labels;
+use crate::packet::NONE;
 use crate::scenario::{NodeId, Scenario, TcpReport, TcpSpec};
 use crate::tcp::{Conduct, HEADERS, TcpReceiver, TcpSender};
+use std::rc::Rc;
 use terms::{Bytes, FlowKey, Span, Time};
 
 /// All connections.
 #[derive(Clone, Debug, Default)]
 pub struct Connections {
     /// The senders, by connection.
-    pub senders: Vec<SenderEnd>,
+    senders: Vec<SenderEnd>,
     /// The receivers, by connection.
-    pub receivers: Vec<ReceiverEnd>,
+    receivers: Vec<ReceiverEnd>,
     /// The conducts. Ends refer to them by number.
-    pub conducts: Vec<Conduct>,
+    conducts: Vec<Conduct>,
     /// Seldom used state, by connection.
-    pub details: Vec<Details>,
+    details: Vec<Details>,
+    labels: Rc<Labels>,
 }
 
 /// A sender and its route: two cache lines that every acknowledgement needs, and one more.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-pub struct SenderEnd {
+struct SenderEnd {
     /// The time of the timer's event, ns; `u64::MAX` if none is set.
-    pub alarm: u64,
+    alarm: u64,
     /// The direction of a link by which it sends.
-    pub hop: u32,
+    hop: u32,
     /// The number of the last segment, if there is one.
-    pub last: u32,
+    last: u32,
     /// Length of that segment, IP bytes.
-    pub last_len: u16,
+    last_len: u16,
     /// Length of the other segments, IP bytes.
-    pub full_len: u16,
+    full_len: u16,
     /// The number of its conduct.
-    pub conduct: u16,
+    conduct: u16,
     /// The receiver's node.
-    pub peer: u16,
+    peer: u16,
     /// The sender.
-    pub tcp: TcpSender,
+    tcp: TcpSender,
     /// The DSCP of its packets.
-    pub dscp: u8,
+    dscp: u8,
 }
 
 /// A receiver and its route: a cache line.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-pub struct ReceiverEnd {
+struct ReceiverEnd {
     /// The time of the timer's event, ns; `u64::MAX` if none is set.
-    pub alarm: u64,
+    alarm: u64,
     /// The receiver.
-    pub tcp: TcpReceiver,
+    tcp: TcpReceiver,
     /// The direction of a link by which it sends.
-    pub hop: u32,
+    hop: u32,
     /// The number of its conduct.
-    pub conduct: u16,
+    conduct: u16,
     /// The sender's node.
-    pub peer: u16,
+    peer: u16,
     /// The DSCP of its packets.
-    pub dscp: u8,
+    dscp: u8,
 }
 
 /// Seldom used state of a connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Details {
+struct Details {
     /// The connection's description.
-    pub spec: TcpSpec,
-    /// Its five-tuple.
-    pub flow: FlowKey,
+    spec: TcpSpec,
     /// The time at which the handshake was complete.
-    pub opened: Option<Time>,
+    opened: Option<Time>,
     /// The time at which the last segment was acknowledged.
-    pub finished: Option<Time>,
+    finished: Option<Time>,
     /// Segments delivered until the start and until the end of the measured window.
-    pub edges: [Option<u32>; 2],
+    edges: [Option<u32>; 2],
     /// The number of segments of a finite source.
     segments: u32,
 }
 
 impl Connections {
     /// The connections of a valid scenario.
-    pub fn new(scenario: &Scenario, map: &RouteMap) -> Connections {
-        let mut all = Connections::default();
+    pub(crate) fn new(scenario: &Scenario, labels: Rc<Labels>) -> Connections {
+        let most = scenario.connections.len();
+        let mut all = Connections {
+            senders: Vec::with_capacity(most),
+            receivers: Vec::with_capacity(most),
+            conducts: Vec::new(),
+            details: Vec::with_capacity(most),
+            labels,
+        };
         for spec in &scenario.connections {
             let conduct = Conduct::new(&spec.tcp);
             // There are few, and mostly it is the last one.
@@ -90,12 +101,12 @@ impl Connections {
                 all.conducts.push(conduct);
                 all.conducts.len() - 1
             });
-            all.add(spec, map, number as u16);
+            all.add(spec, number as u16);
         }
         all
     }
 
-    fn add(&mut self, spec: &TcpSpec, map: &RouteMap, conduct: u16) {
+    fn add(&mut self, spec: &TcpSpec, conduct: u16) {
         let mss = u64::from(spec.tcp.mss);
         let segments =
             spec.bytes.map_or(u32::MAX, |bytes| u32::try_from(bytes.get().div_ceil(mss)).unwrap_or(u32::MAX));
@@ -118,27 +129,16 @@ impl Connections {
         });
         let tcp = TcpReceiver::default();
         self.receivers.push(ReceiverEnd { tcp, alarm: u64::MAX, hop: NONE, peer: from, conduct, dscp });
-        let nobody = std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
-        let address = |node| map.address(node).unwrap_or(nobody);
-        let (src, dst) = (address(spec.from), address(spec.to));
-        let flow = FlowKey {
-            src,
-            dst,
-            protocol: TCP,
-            src_port: spec.ports.0,
-            dst_port: spec.ports.1,
-            wild: terms::Wild::NONE,
-        };
-        self.details.push(Details { spec: *spec, flow, opened: None, finished: None, edges: [None; 2], segments });
+        self.details.push(Details { spec: *spec, opened: None, finished: None, edges: [None; 2], segments });
     }
 
     /// The five-tuple of the sender's packets.
     pub fn flow(&self, number: u32) -> FlowKey {
-        self.details[number as usize].flow
+        self.labels.of_connection(number)
     }
 
     /// Updates the first direction of every connection.
-    pub fn find_ways(&mut self, ways: impl Fn(usize, usize) -> Option<usize>) {
+    pub(crate) fn find_ways(&mut self, ways: impl Fn(usize, usize) -> Option<usize>) {
         let hop = |at: NodeId, to: NodeId| ways(at.0, to.0).map_or(NONE, |hop| hop as u32);
         for (details, (sender, receiver)) in self.details.iter().zip(self.senders.iter_mut().zip(&mut self.receivers)) {
             sender.hop = hop(details.spec.from, details.spec.to);
@@ -148,7 +148,7 @@ impl Connections {
 
     /// Reads the state that an end will need soon, so that it is in the cache. The result has no meaning.
     #[inline]
-    pub fn expect(&self, flow: u32, sender: bool) -> u64 {
+    pub(crate) fn expect(&self, flow: u32, sender: bool) -> u64 {
         let flow = flow as usize;
         if sender {
             let end = &self.senders[flow];
@@ -159,7 +159,7 @@ impl Connections {
     }
 
     /// Notes the counters at an edge of the measured window: 0 or 1.
-    pub fn edge(&mut self, edge: usize) {
+    pub(crate) fn edge(&mut self, edge: usize) {
         for (details, end) in self.details.iter_mut().zip(&self.receivers) {
             details.edges[edge] = Some(end.tcp.delivered());
         }
@@ -173,7 +173,7 @@ impl Connections {
         let bytes = |segments| details.bytes(segments);
         let within = details.edges[0].map_or(0, |from| bytes(details.edges[1].unwrap_or(delivered)) - bytes(from));
         TcpReport {
-            flow: details.flow,
+            flow: self.flow(number as u32),
             group: details.spec.group,
             goodput: Bytes::new(within),
             delivered: Bytes::new(bytes(delivered)),
@@ -190,9 +190,9 @@ impl Connections {
         }
     }
 
-    /// Memory of one connection, bytes.
-    pub const fn memory() -> usize {
-        size_of::<SenderEnd>() + size_of::<ReceiverEnd>()
+    /// Memory of all connections, bytes.
+    pub fn memory(&self) -> usize {
+        self.senders.len() * (size_of::<SenderEnd>() + size_of::<ReceiverEnd>())
     }
 }
 
@@ -205,12 +205,6 @@ impl Details {
             _ => whole,
         }
     }
-}
-
-/// The five-tuple of the opposite direction.
-pub fn reverse(flow: FlowKey) -> FlowKey {
-    let FlowKey { src, dst, protocol, src_port, dst_port, .. } = flow;
-    FlowKey { src: dst, dst: src, protocol, src_port: dst_port, dst_port: src_port, wild: terms::Wild::NONE }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Reservations among hogs: one story per promise, played on simulated routers that run the very node of the daemon.
 
-use node::io::{AppId, Event, Upcall};
+use node::io::{AppId, ControlEvent, Event, Upcall};
 use sim::experiment::{
     BOTTLENECK, GLENWOOD, MAUI, SWISSVALE, YOSEMITE, flood_source, flow, reserve, testbed, video_source, video_tspec,
 };
@@ -59,9 +59,9 @@ fn a_killed_router_keeps_its_flows_and_its_next_life_adopts_them() {
         world.watch_every_step();
         world.run_until(at(4_999));
         let before = reserved_on(&world, YOSEMITE);
-        let counted = world.station(YOSEMITE).interfaces[1].port.flow_counters(&flow(5_004, 5_004)).unwrap();
+        let counted = world.station(YOSEMITE).plane().at(1).flow_counters(&flow(5_004, 5_004)).unwrap();
         world.run_until(at(14_999));
-        let kept = world.station(YOSEMITE).interfaces[1].port.flow_counters(&flow(5_004, 5_004)).unwrap();
+        let kept = world.station(YOSEMITE).plane().at(1).flow_counters(&flow(5_004, 5_004)).unwrap();
         assert!(world.agent(YOSEMITE).is_none() && kept.packets > counted.packets, "counters grow on");
         // The instant of the restart: the capacity is held before the first message is read.
         world.run_until(at(15_000));
@@ -71,7 +71,7 @@ fn a_killed_router_keeps_its_flows_and_its_next_life_adopts_them() {
         let adopted = world.agent(YOSEMITE).unwrap().reservations().next().unwrap();
         assert_eq!(adopted.adopted_until, None, "asked for again, in the same slot");
         assert_eq!(reserved_on(&world, YOSEMITE), before);
-        let counters = world.station(YOSEMITE).interfaces[1].port.flow_counters(&flow(5_004, 5_004)).unwrap();
+        let counters = world.station(YOSEMITE).plane().at(1).flow_counters(&flow(5_004, 5_004)).unwrap();
         assert_eq!(counters.over_packets, 0, "no reserved packet was ever best effort");
         assert_eq!(world.flow(SourceId(0)).lost(), 0, "{scheduler:?}");
         assert_eq!(world.check(), Ok(()));
@@ -152,7 +152,7 @@ fn a_refusal_names_node_interface_asked_and_free_and_changes_nothing() {
     world.watch_every_step();
     world.run_until(at(3_000));
     let state = |world: &World| -> Vec<_> {
-        let one = |n| (world.agent(n).unwrap().tc().ledger_digest(), world.station(n).plan.clone());
+        let one = |n| (world.agent(n).unwrap().tc().ledger_digest(), world.station(n).plan().clone());
         [SWISSVALE, YOSEMITE].map(one).to_vec()
     };
     let before: Vec<_> = state(&world).into_iter().map(|(_, plan)| plan).collect();
@@ -195,9 +195,8 @@ fn who_sends_three_times_its_reservation_hurts_only_itself() {
         };
         let mut world = World::new(&scenario).unwrap();
         world.watch_every_step();
-        let best_effort = |world: &World| {
-            world.station(YOSEMITE).interfaces[1].port.class_counters(ClassId::BEST_EFFORT).unwrap().bytes
-        };
+        let best_effort =
+            |world: &World| world.station(YOSEMITE).plane().at(1).class_counters(ClassId::BEST_EFFORT).unwrap().bytes;
         world.run_until(at(2_000));
         let start = best_effort(&world);
         world.run_until(at(12_000));
@@ -211,7 +210,7 @@ fn who_sends_three_times_its_reservation_hurts_only_itself() {
         assert!(first.throughput() >= Rate::from_kbps(3_150), "what it reserved it gets: {}", first.throughput());
         assert!(first.lost() > first.sent / 3, "and what exceeds it takes its chance");
         let depth = |node| {
-            let entry = world.station(node).interfaces.last().and_then(|i| i.port.flow(&flow(5_004, 5_004)));
+            let entry = world.station(node).plane().iter().last().and_then(|port| port.flow(&flow(5_004, 5_004)));
             entry.map(|entry| entry.bucket.depth)
         };
         assert_eq!(depth(SWISSVALE), Some(video_tspec().b), "policed to the byte where it enters");
@@ -228,10 +227,10 @@ fn a_plane_that_fails_is_reported_and_leaves_nothing_behind() {
     let mut world = World::new(&scenario).unwrap();
     world.watch_every_step();
     world.run_until(at(200));
-    assert!(events(&world, YOSEMITE).any(|(_, e)| matches!(e, Event::PlaneFault { .. })));
+    assert!(events(&world, YOSEMITE).any(|(_, e)| matches!(e, Event::Control(ControlEvent::PlaneFault { .. }))));
     assert!(upcalls(&world, GLENWOOD).any(|(_, u)| matches!(u, Upcall::Error { resv: true, .. })));
     assert_eq!(reserved_on(&world, YOSEMITE), Rate::ZERO);
-    assert!(world.station(YOSEMITE).plan.links[&OUT].flows.is_empty());
+    assert!(world.station(YOSEMITE).plan().links[&OUT].flows.is_empty());
     world.run_until(at(1_000));
     assert_eq!(world.reserved(), Rate::ZERO, "nothing is held anywhere for a request that failed");
     for (_, action) in reserve(5_004, 5_004, video_tspec(), SimReservation::ControlledLoad, at(0)) {
@@ -269,7 +268,7 @@ fn an_agent_that_stops_gives_its_interfaces_back() {
     world.run_until(at(3_999));
     assert_eq!(world.reserved(), Rate::ZERO, "a tear goes all the way up");
     world.run_until(at(5_000));
-    assert!(world.station(YOSEMITE).plan.links.is_empty());
+    assert!(world.station(YOSEMITE).plan().links.is_empty());
     assert_eq!(world.check(), Ok(()));
 }
 

@@ -4,14 +4,13 @@
 use admit::SlotId;
 use booking::io::{CalendarOffset, CallId, CallResult};
 use booking::{BookingRequest, Bookings, Call, Config, Input, Output, PartAsk, RefusalReason, When};
-use node::Node;
-use node::book::Bookable;
-use node::io::{Input as Told, InterfaceState, Reservable};
+use control::Tc;
+use control::io::{InterfaceState, Reservable};
+use control::resources::Bookable;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
 use terms::book::{Background, Caller, CallerRole, Handle, PacketShape};
+use terms::ports::PolicyPort;
 use terms::ports::book::{BindQuestion, PolicyDecision, Question};
-use terms::ports::{PolicyPort, Route, RouteDecision};
 use terms::{IfIndex, Rate, Span, Time};
 use traffic::plan::LinkSpec;
 
@@ -20,14 +19,6 @@ const OVERHEAD: u32 = 14;
 /// How far time goes, seconds.
 const TICKS: u64 = 60;
 const SHARE: u64 = 45_000_000;
-
-struct NoWay;
-
-impl Route for NoWay {
-    fn route(&mut self, _: IpAddr, _: Option<IpAddr>, _: Option<IfIndex>) -> RouteDecision {
-        RouteDecision::None
-    }
-}
 
 struct Open;
 
@@ -53,7 +44,7 @@ fn wire(amount: u64) -> u64 {
 type Row = (u64, u64, u64);
 
 struct Bed {
-    node: Node<NoWay>,
+    tc: Tc,
     broker: Bookings,
     now: u64,
     calls: u64,
@@ -70,13 +61,18 @@ struct Bed {
 impl Bed {
     fn new(promised: bool) -> Bed {
         let link = Reservable {
-            spec: LinkSpec { rate: Rate::from_mbps(100), overhead: OVERHEAD, mtu: 1500 },
+            spec: LinkSpec {
+                rate: Rate::from_mbps(100),
+                overhead: OVERHEAD,
+                mtu: 1500,
+                scheduler: traffic::scheduler::SchedulerKind::Htb,
+            },
             signalled_share: Rate::from_mbps(100),
             kept_back: Rate::from_mbps(3),
             assumed_holding: None,
             guaranteed: None,
         };
-        let mut node = Node::new(node::Config::default(), NoWay);
+        let mut tc = Tc::new([1, 2]);
         let state = InterfaceState {
             index: OIF,
             name: "eth1".into(),
@@ -85,14 +81,14 @@ impl Bed {
             rsvp: true,
             link: Some(link),
         };
-        node.handle(at(0), Told::Interface(state));
+        tc.interface(at(0), &state);
         let share = promised.then_some(Rate::from_bps(SHARE));
-        node.bookable(at(0), OIF, Bookable { share, ..Bookable::default() });
+        tc.bookable(at(0), OIF, Bookable { share, ..Bookable::default() });
         let broker = Bookings::new(Config::default(), [7; 32]);
         let (calls, replies) = (0, BTreeMap::new());
         let (foreground, background) = (BTreeMap::new(), BTreeMap::new());
         let mut bed = Bed {
-            node,
+            tc,
             broker,
             now: 0,
             calls,
@@ -113,11 +109,11 @@ impl Bed {
         let mut due = VecDeque::from([input]);
         while let Some(input) = due.pop_front() {
             let (now, broker) = (at(self.now), &mut self.broker);
-            let said: Vec<Output> = self.node.with_book(now, &Open, |world| {
+            let said: Vec<Output> = self.tc.with_book(now, &Open, |world| {
                 broker.handle(now, world, input);
                 std::iter::from_fn(|| broker.poll()).collect()
             });
-            while self.node.poll().is_some() {}
+            while self.tc.poll().is_some() {}
             for output in said {
                 match output {
                     Output::Append(batch) => due.push_back(Input::Appended(batch.id)),
@@ -153,12 +149,16 @@ impl Bed {
     }
 
     fn capacity(&mut self) -> u64 {
-        self.node.ledger_mut(OIF).unwrap().table().capacity().as_bps()
+        self.tc.ledger_mut(OIF).unwrap().table().capacity().as_bps()
     }
 
     /// What the kernel was told for background, in order.
     fn shares(&self) -> Vec<u64> {
-        self.broker.due().filter(|due| self.background.contains_key(&due.handle)).map(|due| due.amount).collect()
+        self.broker
+            .due()
+            .filter(|due| self.background.contains_key(&due.handle))
+            .map(|due| due.amount.count())
+            .collect()
     }
 
     fn create(&mut self, row: Row, background: bool) {
@@ -201,7 +201,7 @@ impl Bed {
         let shares: u64 = self.shares().iter().sum();
         let fits = most + self.held() + rate <= capacity;
         let fits_beside = self.booked(now, wire) + wire(shares) + self.held() + rate <= capacity;
-        let opened = self.node.ledger_mut(OIF).unwrap().open(at(now), Rate::from_bps(rate));
+        let opened = self.tc.ledger_mut(OIF).unwrap().open(at(now), Rate::from_bps(rate));
         match opened {
             Ok(slot) => {
                 assert!(fits && (fits_beside || !self.promised), "what is promised is not given away twice");
@@ -210,7 +210,7 @@ impl Bed {
             // Where nothing is promised to background it is in nobody's way.
             Err(_) => assert!(!fits || (self.promised && shares > 0), "{rate} fits"),
         }
-        let resource = self.node.resource_of(OIF).unwrap();
+        let resource = self.tc.resource_of(OIF).unwrap();
         self.tell(Input::Resource(resource));
         if self.promised {
             assert_eq!(self.shares().iter().sum::<u64>(), shares, "what is promised is not taken");
@@ -222,8 +222,8 @@ impl Bed {
             return;
         }
         let (slot, _) = self.signalled.swap_remove(n % self.signalled.len());
-        self.node.ledger_mut(OIF).unwrap().release(at(self.now), slot).unwrap();
-        let resource = self.node.resource_of(OIF).unwrap();
+        self.tc.ledger_mut(OIF).unwrap().release(at(self.now), slot).unwrap();
+        let resource = self.tc.resource_of(OIF).unwrap();
         self.tell(Input::Resource(resource));
     }
 
@@ -260,7 +260,7 @@ impl Bed {
         let wanted: u64 = self.background.values().filter(open).map(|(_, _, amount)| amount).sum();
         assert!(shares <= wanted);
         let lent = if self.promised && shares > 0 { wire(shares) } else { 0 };
-        let ledger = self.node.ledger_mut(OIF).unwrap();
+        let ledger = self.tc.ledger_mut(OIF).unwrap();
         ledger.expire(at(now));
         while ledger.poll().is_some() {}
         ledger.table().audit().unwrap();

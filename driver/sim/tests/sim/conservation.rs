@@ -6,7 +6,7 @@ use sim::map::RouteMap;
 use sim::packet::UDP;
 use sim::rng::{Probability, Rng};
 use sim::scenario::{
-    Conditioner, EgressSpec, Growth, Impairment, LinkId, NodeId, Queue, QueueSpec, Scenario, ScenarioAction,
+    EgressSpec, Growth, Impairment, LinkConditioner, LinkId, NodeId, Queue, QueueSpec, Scenario, ScenarioAction,
     SendPattern, SimLinkSpec, SimNodeSpec, SourceId, SourceSpec, Tcp, TcpId, TcpSpec, Trace, TraceId, af1,
 };
 use terms::{Bytes, FlowKey, Rate, Span, Time};
@@ -40,7 +40,7 @@ fn queue(chance: &mut Rng) -> Queue {
     }
 }
 
-fn conditioner(chance: &mut Rng) -> Conditioner {
+fn conditioner(chance: &mut Rng) -> LinkConditioner {
     let cir = Rate::from_kbps(500 + chance.below(2_000));
     let (pir, mir) = (cir.saturating_add(cir), Rate::from_mbps(5));
     let cbs = Bytes::new(3_000 + chance.below(9_000));
@@ -56,7 +56,7 @@ fn conditioner(chance: &mut Rng) -> Conditioner {
         1 => MeterKind::SrTcm { cir, cbs, ebs: cbs },
         _ => MeterKind::TswTcm { ctr: cir, ptr: pir, interval: Span::from_millis(500) },
     };
-    Conditioner { shaper, meter: Some(MeterSpec { kind, aware: chance.below(2) == 0 }), marker: af1() }
+    LinkConditioner { shaper, meter: Some(MeterSpec { kind, aware: chance.below(2) == 0 }), marker: af1() }
 }
 
 fn sources(scenario: &mut Scenario, chance: &mut Rng) {

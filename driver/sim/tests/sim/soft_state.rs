@@ -156,7 +156,7 @@ fn play(refresh: Span, seed: u64, loss: u32, faults: bool) -> World {
     assert_eq!(world.check(), Ok(()), "seed {seed}");
     assert_eq!((world.reserved(), world.states()), (Rate::ZERO, 0), "seed {seed}: something is left");
     for n in 0..NODES {
-        let plan = &world.station(NodeId(n)).plan;
+        let plan = world.station(NodeId(n)).plan();
         assert!(plan.links.values().all(|link| link.flows.is_empty()), "seed {seed}: n{n} still holds flows");
     }
     world

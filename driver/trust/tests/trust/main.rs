@@ -1,0 +1,5 @@
+//! The authority, handshakes, and partners' domains.
+
+mod authority;
+mod handshake;
+mod partners;
