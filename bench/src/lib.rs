@@ -1,8 +1,11 @@
 //! The frame of every benchmark: which to run, how often, and one JSON line per figure. And the word of a test that could not run.
+//! [`order`] has the medians and percentiles of all measurements.
 //!
 //! `make -s bench BENCH=pattern` passes the pattern as the first argument; a benchmark asks [`Bench::wants`] before it
 //! sets up. What two contenders are to be compared is run alternately ([`Bench::pair`]), because machines drift.
 #![forbid(unsafe_code)]
+
+pub mod order;
 
 use std::time::Instant;
 
@@ -18,7 +21,7 @@ impl Bench {
         Bench { pattern: std::env::args().skip(1).find(|arg| !arg.starts_with('-')) }
     }
 
-    /// Whether the figure of this name was asked for.
+    /// True if the figure of this name was asked for.
     pub fn wants(&self, name: &str) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| name.contains(pattern.as_str()))
     }
@@ -80,14 +83,14 @@ pub fn nanos(mut work: impl FnMut()) -> f64 {
 
 /// The median; sorts. Zero for nothing.
 pub fn median(values: &mut [f64]) -> f64 {
-    percentile(values, 0.5)
+    values.sort_by(f64::total_cmp);
+    order::median(values).unwrap_or(0.0)
 }
 
-/// The value below which a share of `p` lies; sorts. Zero for nothing.
+/// The smallest value that a share `p` of all does not exceed; sorts. Zero for nothing.
 pub fn percentile(values: &mut [f64], p: f64) -> f64 {
     values.sort_by(f64::total_cmp);
-    let last = values.len().saturating_sub(1);
-    values.get((last as f64 * p).round() as usize).copied().unwrap_or(0.0)
+    order::nearest_rank(values, p).unwrap_or(0.0)
 }
 
 /// A small generator for workloads, so that every run does the same work (PCG, 64 bits of state, 32 of output).

@@ -1,9 +1,9 @@
 //! The blocking client of an agent, on this machine's socket or over mutual TLS.
 
-use crate::agent::{Answer, Call, EventDoc, Problem, ReplyLine, Request};
-use crate::book::BookAnswer;
-use crate::book::pages::Pages;
-use crate::place::{Endpoint, Wire};
+use crate::place::{AgentStream, Endpoint};
+use documents::agent::{Answer, Call, EventDoc, Problem, ReplyLine, Request};
+use documents::book::BookAnswer;
+use documents::book::pages::Pages;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -15,7 +15,7 @@ pub const MAX_ANSWER: usize = 8 << 20;
 /// A connection to an agent, which takes it for one application.
 #[derive(Debug)]
 pub struct Client {
-    wire: BufReader<Wire>,
+    wire: BufReader<Box<dyn AgentStream>>,
     place: Endpoint,
     next_id: u64,
     partial: Vec<u8>,

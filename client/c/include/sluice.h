@@ -34,8 +34,8 @@ enum {
 /* A connection to an agent. */
 typedef struct sluice sluice;
 
-/* Connects; NULL is this machine's own agent, /run/sluice/agent.sock; tls://HOST:PORT is one on another machine, to which we are who
- * SLUICE_CA, SLUICE_CERTIFICATE and SLUICE_KEY in the environment say. *s is set in any case, so that sluice_why() can be asked. */
+/* Connects to the agent that listens on this Unix socket; NULL is this machine's own agent, /run/sluice/agent.sock. The library
+ * carries no TLS: other machines are reached through a broker. *s is set in any case, so that sluice_why() can be asked. */
 int sluice_open(const char *socket, sluice **s);
 /* Ends the connection. Reservations of the book stay; what was reserved by Boomerang is given back. */
 void sluice_close(sluice *s);

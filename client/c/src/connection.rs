@@ -1,17 +1,16 @@
 //! The calls of libsluice on the agent's socket, and their answers, in safe Rust.
 
 use crate::given;
-use linux::clock::Clock;
-use rpc::agent::{Answer, EventDoc, Request};
-use rpc::book::{
+use documents::agent::{Answer, EventDoc, Request};
+use documents::book::{
     AmountDoc, AskDoc, BindingDoc, BookAnswer, BookEvent, BookFilter, ChangeDoc, Instant, PartDoc, ReservationDoc,
 };
-use rpc::boomerang::{BoomerangAsk, BoomerangNews, ClassifierDoc, MaskDoc, RatesDoc};
+use documents::boomerang::{BoomerangAsk, BoomerangNews, ClassifierDoc, MaskDoc, RatesDoc};
 use rpc::client::{Client, Error};
-use rpc::place::{Endpoint, Papers};
+use rpc::place::Endpoint;
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
 /// The longest silence of the far end before a Boomerang reservation fails.
@@ -56,14 +55,14 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to the agent at `place`, a socket or `tls://HOST:PORT`. Without one: to this host's own
-    /// agent.
+    /// Connects to the agent that listens on the socket `place`. Without one: to this host's own agent.
     pub fn open(place: Option<&str>) -> Result<Connection, CallFailure> {
-        let clock = Clock::start();
         let place = place.unwrap_or(rpc::places::AGENT_SOCKET);
-        let place =
-            Endpoint::parse(place, &Papers::default(), Arc::new(move || clock.now())).map_err(CallFailure::Misuse)?;
-        let client = Client::reach(&place)?;
+        if Endpoint::is_remote(place) {
+            let what = format!("{place}: libsluice carries no TLS; ask the agent of this machine, or a broker");
+            return Err(CallFailure::Misuse(what));
+        }
+        let client = Client::connect(Path::new(place))?;
         Ok(Connection { client, seen: 0, book: VecDeque::new(), boomerang: VecDeque::new() })
     }
 

@@ -1,8 +1,8 @@
 //! The structures of the C header, byte for byte, and their conversion to and from the agent's documents.
 
 use crate::connection::CallFailure;
-use rpc::book::{AskDoc, BackgroundDoc, BookEvent, FlowDoc, Instant, PartDoc, ReservationDoc};
-use rpc::boomerang::{ClassifierDoc, MaskDoc, SitePrefix, between};
+use documents::book::{AskDoc, BackgroundDoc, BookEvent, FlowDoc, Instant, PartDoc, ReservationDoc};
+use documents::boomerang::{ClassifierDoc, MaskDoc, SitePrefix, between};
 use std::ffi::{CStr, c_char, c_int};
 use std::net::IpAddr;
 use terms::Time;
@@ -155,9 +155,10 @@ pub unsafe fn asked(parts: *const GivenPart, count: usize, when: *const GivenWhe
     if !when.duration_s.is_finite() || !when.hold_s.is_finite() || when.duration_s < 0.0 || when.hold_s < 0.0 {
         return Err(CallFailure::Misuse("a span of time is a positive number of seconds".to_owned()));
     }
-    ask.start = if when.start_s == 0 { None } else { Some(instant(when.start_s)?) };
-    ask.end = if when.end_s == 0 { None } else { Some(end(when.end_s)?) };
-    (ask.duration_s, ask.hold_s, ask.earliest) = (positive(when.duration_s), positive(when.hold_s), when.earliest != 0);
+    ask.when.start = if when.start_s == 0 { None } else { Some(instant(when.start_s)?) };
+    ask.when.end = if when.end_s == 0 { None } else { Some(end(when.end_s)?) };
+    (ask.when.duration_s, ask.hold_s, ask.when.earliest) =
+        (positive(when.duration_s), positive(when.hold_s), when.earliest != 0);
     Ok(ask)
 }
 

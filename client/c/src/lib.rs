@@ -158,7 +158,7 @@ pub unsafe extern "C" fn sluice_bind_flow(
     unsafe {
         with(s, |connection| {
             let flow = flow.as_ref().map(|flow| flow.read()).transpose()?;
-            connection.bind(text(handle)?, part, flow.map(rpc::book::BindingDoc::Flow))
+            connection.bind(text(handle)?, part, flow.map(documents::book::BindingDoc::Flow))
         })
     }
 }
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn sluice_bind_pid(s: *mut ClientHandle, handle: *const c_
     // SAFETY: the caller's promises, passed on.
     unsafe {
         with(s, |connection| {
-            connection.bind(text(handle)?, part, (pid != 0).then_some(rpc::book::BindingDoc::Pid(pid)))
+            connection.bind(text(handle)?, part, (pid != 0).then_some(documents::book::BindingDoc::Pid(pid)))
         })
     }
 }

@@ -1,6 +1,6 @@
 //! The header and the library, from a compiled C program (and once more compiled as C++), against an agent in this process.
 
-use rpc::agent::{Call, Request};
+use documents::agent::{Call, Request};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -15,14 +15,14 @@ fn answer(call: &Call, now: &mut f64, state: &mut &str) -> Result<Value, (&'stat
     };
     match &call.request {
         Request::BookEnquire(ask) => {
-            assert_eq!((ask.parts[0].rate, ask.duration_s, ask.end), (Some(1), Some(3600.0), None));
+            assert_eq!((ask.parts[0].rate, ask.when.duration_s, ask.when.end), (Some(1), Some(3600.0), None));
             return Ok(
                 json!({"book": {"enquired": {"accepted": true, "granted": [], "free": [1e7], "kinds": ["reserved"]}}}),
             );
         }
         Request::BookCreate(ask) => {
             assert_eq!((ask.label.as_str(), ask.key.as_str(), ask.hold_s), ("film", "key-1", Some(30.0)));
-            assert_eq!(ask.start.unwrap().to_string(), "2026-11-21T14:00:00Z");
+            assert_eq!(ask.when.start.unwrap().to_string(), "2026-11-21T14:00:00Z");
             assert_eq!(
                 (ask.parts[0].rate, ask.parts[0].at_least, ask.parts[1].cores),
                 (Some(6_000_000), Some(2e6), Some(0.5))
@@ -136,4 +136,28 @@ fn a_c_program_does_everything() {
         assert!(run.status.success() && said.contains("everything answered"), "{compiler}: {said}");
     }
     std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// The crates that a package links.
+fn linked(package: &str) -> String {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+    let tree = cargo.args(["tree", "--offline", "-p", package, "-e", "normal", "--prefix", "none"]).output().unwrap();
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    String::from_utf8(tree.stdout).unwrap()
+}
+
+/// The library is loaded into programs of others: it has neither TLS nor an engine nor a driver in it.
+#[test]
+fn libsluice_carries_no_tls() {
+    let is_in = |tree: &str, name: &str| tree.lines().any(|line| line.split(' ').next() == Some(name));
+    let tree = linked("sluice-c");
+    assert!(is_in(&tree, "sluice-rpc") && is_in(&tree, "sluice-documents"), "{tree}");
+    let never =
+        ["rustls", "tokio-rustls", "ring", "rcgen", "x509-parser", "sluice-trust", "sluice-booking", "sluice-linux"];
+    for name in never {
+        assert!(!is_in(&tree, name), "{name} is in libsluice:\n{tree}");
+    }
+    // The same look finds it where it is.
+    assert!(is_in(&linked("sluice-broker"), "rustls"));
 }

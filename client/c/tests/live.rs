@@ -1,7 +1,7 @@
 //! Every call of the book in the header, from a compiled C program, against a real agent in a namespace of its own.
 
+use documents::agent::Request;
 use linux::netns::Guarded;
-use rpc::agent::Request;
 use rpc::client::Client;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -28,7 +28,7 @@ impl Drop for Place {
             let _ = child.kill();
             let _ = child.wait();
         }
-        let _ = linux::testbed::record::unmount_below(&self.dir);
+        let _ = linux::mount::unmount_below(&self.dir);
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }

@@ -231,10 +231,10 @@ pub enum LabCommand {
     /// kill -9 of a router's agent in the middle of a reserved stream under flood
     KillRouter {
         /// The time without an agent on the router
-        #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "10s")]
+        #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span, default_value = "10s")]
         down: Span,
         /// RSVP's refresh period R
-        #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "30s")]
+        #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span, default_value = "30s")]
         refresh: Span,
         /// Print one JSON object
         #[arg(long)]
@@ -243,7 +243,7 @@ pub enum LabCommand {
     /// kill -9 of the receiver's agent: how long the reservation lives, and what is left
     KillReceiver {
         /// RSVP's refresh period R; the reservation lives 5.25 R
-        #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "1s")]
+        #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span, default_value = "1s")]
         refresh: Span,
         /// Print one JSON object
         #[arg(long)]
@@ -346,10 +346,10 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "PATH")]
     pub disk: Option<PathBuf>,
     /// The time for each of reading, writing, and both at once
-    #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "2s", requires = "disk")]
+    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span, default_value = "2s", requires = "disk")]
     pub span: terms::Span,
     /// The size of one request
-    #[arg(long, value_name = "SIZE", value_parser = rpc::units::parse_bytes, default_value = "1mb", requires = "disk")]
+    #[arg(long, value_name = "SIZE", value_parser = documents::units::parse_bytes, default_value = "1mb", requires = "disk")]
     pub request: terms::Bytes,
     /// Do not ask before a long measurement
     #[arg(long, requires = "disk")]
@@ -380,7 +380,7 @@ pub struct StatusArgs {
     #[command(flatten)]
     pub agent: AgentArgs,
     /// The measuring time before the answer
-    #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "1s")]
+    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span, default_value = "1s")]
     pub over: Span,
     /// Print one JSON object
     #[arg(long)]
@@ -402,7 +402,7 @@ pub struct WatchArgs {
     #[arg(long, value_name = "N")]
     pub after: Option<String>,
     /// Stop after this time
-    #[arg(long = "for", value_name = "TIME", value_parser = rpc::units::parse_span)]
+    #[arg(long = "for", value_name = "TIME", value_parser = documents::units::parse_span)]
     pub patience: Option<Span>,
     /// Print one JSON object a line
     #[arg(long)]

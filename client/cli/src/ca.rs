@@ -54,7 +54,7 @@ pub struct CaArgs {
     #[arg(long, value_name = "NAME=GROUP")]
     pub group: Vec<String>,
     /// The lifetime of the new certificates
-    #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "365d")]
+    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span, default_value = "365d")]
     pub life: Span,
     /// Print one JSON object
     #[arg(long, global = true)]

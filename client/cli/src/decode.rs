@@ -8,7 +8,7 @@ pub mod json;
 
 use crate::complain::Complaint;
 use crate::rsvp::args::DecodeArgs;
-use ::lab::capture::{CaptureFile, CapturedPacket, frame};
+use ::experiments::capture::{CaptureFile, CapturedPacket, frame};
 use json::Json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;

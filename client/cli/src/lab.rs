@@ -2,13 +2,13 @@
 
 use crate::args::{Cli, Command, DemoArgs, LabCommand, LabReportArgs, LabRunArgs, ProtocolName};
 use crate::complain::{Complaint, INTERRUPTED};
-use ::lab::demo::{self, DemoOptions, DemoReport};
-use ::lab::error::Error;
-use ::lab::experiment::{self, Experiment, Finding, RunOptions};
-use ::lab::patience::Patience;
-use ::lab::setup;
-use ::lab::trial::{self, excess, kill_receiver, kill_router};
-use agent_service::testbed::UpOptions;
+use ::experiments::demo::{self, DemoOptions, DemoReport};
+use ::experiments::experiment::{self, Experiment, Finding, RunOptions};
+use ::experiments::setup;
+use ::experiments::trial::{self, excess, kill_receiver, kill_router};
+use bed::error::Error;
+use bed::patience::Patience;
+use bed::testbed::UpOptions;
 use clap::Parser;
 use rpc::table::{Align, TextTable};
 use serde::Serialize;
@@ -163,7 +163,7 @@ fn report(args: &LabReportArgs) -> Result<ExitCode, Complaint> {
     }
     let page =
         experiment::report::html(&found.iter().map(|(f, folder)| (f.clone(), folder.as_path())).collect::<Vec<_>>())?;
-    experiment::finding::put(&args.out, "report.html", page.as_bytes())?;
+    bed::results::put(&args.out, "report.html", page.as_bytes())?;
     println!("{}", args.out.join("report.html").display());
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,8 @@ use broker_service::client::BrokerEndpoint;
 use clap::Args;
 use linux::clock::Clock;
 use rpc::client::Client;
-use rpc::place::{Endpoint, Papers};
+use rpc::place::Endpoint;
+use rpc::tls::Papers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

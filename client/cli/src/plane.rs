@@ -1,8 +1,8 @@
 //! `sluice plane check | run`: a queue tree on a capture, in the capture's own time.
 
 use crate::complain::Complaint;
-use ::lab::plane::NodeKind;
-use ::lab::plane::{self, PlaneReport, TreeFile, charts};
+use ::experiments::plane::NodeKind;
+use ::experiments::plane::{self, PlaneReport, TreeFile, charts};
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,13 +1,13 @@
 //! `sluice profile`: both protocols, step by step; and any node as a black box.
 
 use crate::complain::{Complaint, INTERRUPTED};
-use ::lab::error::Error;
-use ::lab::patience::Patience;
-use ::lab::profile::blackbox::{self, BlackboxPlan};
-use ::lab::profile::ends;
-use ::lab::profile::tester::Tester;
-use ::lab::profile::transit::Protocol;
-use ::lab::profile::{self, ProfileOptions};
+use ::profile::blackbox::{self, BlackboxPlan};
+use ::profile::ends;
+use ::profile::tester::Tester;
+use ::profile::transit::Protocol;
+use ::profile::{self, ProfileOptions};
+use bed::error::Error;
+use bed::patience::Patience;
 use clap::{Args, Subcommand, ValueEnum};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;

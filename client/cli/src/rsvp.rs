@@ -10,7 +10,7 @@ mod trace;
 use crate::complain::Complaint;
 use crate::watch::{flow, print_event};
 use args::{End, RsvpCommand, SendArgs, SenderArgs, TrafficArgs};
-use rpc::agent::{EventDoc, FlowSpecDoc, Request, SenderId, SessionId, StaticDoc, TspecDoc, View};
+use documents::agent::{EventDoc, FlowSpecDoc, Request, SenderId, SessionId, StaticDoc, TspecDoc, View};
 use rpc::client::Client;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -112,7 +112,7 @@ fn tspec(rate: Rate, traffic: &TrafficArgs) -> Result<TspecDoc, Complaint> {
     }
     Ok(TspecDoc {
         r_bps: rate.as_bps(),
-        b_bytes: traffic.burst.unwrap_or(rpc::units::usual_burst(rate)).get(),
+        b_bytes: traffic.burst.unwrap_or(documents::units::usual_burst(rate)).get(),
         p_bps: traffic.peak.map(Rate::as_bps),
         m_bytes,
         max_bytes,

@@ -7,12 +7,12 @@
 use crate::complain::{Complaint, INTERRUPTED};
 use crate::places::AgentArgs;
 use clap::Args;
+use documents::agent::{Answer, Request};
+use documents::book::{AskDoc, BindingDoc, BookAnswer, ChangeDoc, Instant as Stamp, PartDoc, ReservationDoc, WhenDoc};
+use documents::units;
 use linux::poll::SignalFd;
 use linux::process::ProcessId;
-use rpc::agent::{Answer, Request};
-use rpc::book::{AskDoc, BindingDoc, BookAnswer, ChangeDoc, Instant as Stamp, PartDoc, ReservationDoc};
 use rpc::client::Client;
-use rpc::units;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
@@ -71,7 +71,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Complaint> {
     let ask = AskDoc {
         parts: parts(args),
         label: if args.label.is_empty() { args.command[0].clone() } else { args.label.clone() },
-        duration_s: Some(LEASE.as_nanos() as f64 / 1e9),
+        when: WhenDoc::lasting(LEASE.as_nanos() as f64 / 1e9),
         ..AskDoc::default()
     };
     let reserved = reservation(client.call(Request::BookCreate(ask))?)?;

@@ -2,9 +2,9 @@
 
 use crate::args::{SimArgs, SimCommand};
 use crate::complain::{Complaint, INTERRUPTED};
-use ::lab::error::Error;
-use ::lab::patience::Patience;
-use ::lab::scenario::{PlayOptions, ScenarioFile, capture, play};
+use ::experiments::scenario::{PlayOptions, ScenarioFile, capture, play};
+use bed::error::Error;
+use bed::patience::Patience;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;

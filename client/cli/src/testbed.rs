@@ -2,8 +2,8 @@
 
 use crate::args::{DownArgs, UpArgs};
 use crate::complain::Complaint;
-use agent_service::testbed::{self, NodeUp, UpError, UpOptions};
-use agent_service::topology::TestbedFile;
+use bed::file::TestbedFile;
+use bed::testbed::{self, NodeUp, UpError, UpOptions};
 use rpc::places::TESTBEDS;
 use rpc::table::{Align, TextTable};
 use std::path::Path;

@@ -1,12 +1,12 @@
 //! `sluice torture ...`: long runs with faults of every kind, in which invariants are checked all the time.
 
 use crate::complain::{Complaint, INTERRUPTED};
-use ::lab::anomalies;
-use ::lab::crash;
-use ::lab::error::Error;
-use ::lab::load;
-use ::lab::patience::Patience;
-use ::lab::torture::{self, TortureOptions};
+use ::experiments::anomalies;
+use ::experiments::crash;
+use ::experiments::load;
+use ::experiments::torture::{self, TortureOptions};
+use bed::error::Error;
+use bed::patience::Patience;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -80,6 +80,7 @@ pub struct CrashArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  sluice torture anomalies --quick           some of each kind\n  \
                         sluice torture anomalies --json            every write, fsync, open, rename, descriptor, netlink message\n  \
+                        sluice torture anomalies --jobs 4 --json   the same by four processes at once: most of it is waiting\n  \
                         sluice torture anomalies --part 2/3        the second of three runs that share them\n\n\
                         After each fault agent or broker are started twice, and all must be as it was acknowledged.\n\
                         Prints what was found, and exits with status 1 if anything was.")]
@@ -93,6 +94,10 @@ pub struct AnomaliesArgs {
     /// The K-th of N runs that share the faults
     #[arg(long, value_name = "K/N", default_value = "1/1", value_parser = part)]
     pub part: (u64, u64),
+    /// Share the faults among N processes at once
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "part",
+          value_parser = clap::value_parser!(u64).range(1..=16))]
+    pub jobs: u64,
     /// No progress on standard error
     #[arg(long)]
     pub silent: bool,
@@ -187,7 +192,11 @@ fn anomalies(args: &AnomaliesArgs) -> Result<ExitCode, Complaint> {
     let program = std::env::current_exe()?;
     let (part, progress, plant) = (args.part, !args.silent, args.plant);
     let options = anomalies::AnomalyOptions { program, faults, part, progress, plant };
-    let (report, findings) = anomalies::run(&options, &Patience::until_signalled()?)?;
+    let patience = Patience::until_signalled()?;
+    let (report, findings) = match args.jobs {
+        1 => anomalies::run(&options, &patience)?,
+        jobs => anomalies::run_in_parts(&options, jobs, &patience)?,
+    };
     findings.iter().for_each(|finding| println!("{finding}"));
     if args.json {
         println!("{}", serde_json::to_string(&report).map_err(|error| Complaint::world(error.to_string()))?);

@@ -6,7 +6,7 @@ use crate::book::times::Calendar;
 use crate::complain::Complaint;
 use broker_service::client as broker;
 use broker_service::client::{Listener, StreamItem};
-use rpc::agent::{Answer, BookAnswer, EventDoc, FlowSpecDoc, Request, SenderId, SessionId, TspecDoc};
+use documents::agent::{Answer, BookAnswer, EventDoc, FlowSpecDoc, Request, SenderId, SessionId, TspecDoc};
 use rpc::client::Error;
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

@@ -2,12 +2,13 @@
 //!
 //! One at a time: they measure, and would disturb one another. Without root each says so loudly and is not run.
 
-use agent_service::testbed::UpOptions;
-use lab::demo::{self, DemoOptions};
-use lab::error::Error;
-use lab::patience::Patience;
-use lab::trial::{self, excess, kill_receiver, kill_router};
-use lab::{scratch, setup};
+use bed::error::Error;
+use bed::patience::Patience;
+use bed::scratch;
+use bed::testbed::UpOptions;
+use experiments::demo::{self, DemoOptions};
+use experiments::setup;
+use experiments::trial::{self, excess, kill_receiver, kill_router};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -106,7 +107,7 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
         std::fs::create_dir_all(options.testbeds.join(name)).unwrap();
     }
     scratch::sweep(&options.testbeds);
-    let mut left = agent_service::testbed::list(&options.testbeds);
+    let mut left = bed::testbed::list(&options.testbeds);
     left.sort();
     std::fs::remove_dir_all(&options.testbeds).unwrap();
     assert_eq!(left, [living, "mine".to_string()]);

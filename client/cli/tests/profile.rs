@@ -1,7 +1,7 @@
 //! `sluice profile bench` as a user calls it: the three limits of a node that is only known by its address.
 
-use lab::profile::line::{ProfiledAgent, ProfiledLine};
-use lab::profile::packets;
+use profile::line::{ProfiledAgent, ProfiledLine};
+use profile::packets;
 use std::process::{Command, Output};
 use terms::Rate;
 
@@ -15,7 +15,7 @@ fn black_box(line: &ProfiledLine, more: &[&str]) -> Output {
 
 #[test]
 fn a_node_is_measured_by_its_address_alone() {
-    if let Err(error) = lab::bed::Bed::possible() {
+    if let Err(error) = bed::Bed::possible() {
         return bench::skipped(error);
     }
     let line = ProfiledLine::new().unwrap();

@@ -9,12 +9,12 @@
 use crate::allowance::{Allowance, Allowed};
 use crate::error::Error;
 use crate::pace;
-use linux::clock::Clock;
-use rpc::agent::{Answer, EventDoc, Problem, Request};
-use rpc::book::{
+use documents::agent::{Answer, EventDoc, Problem, Request};
+use documents::book::{
     AlternativeDoc, AskDoc, BackgroundDoc, BindingDoc, BookAnswer, BookEvent, BookFilter, ChangeDoc, FlowDoc,
     Instant as Stamp, PartDoc, PartRow, ReservationDoc, VolumeDoc,
 };
+use linux::clock::Clock;
 use rpc::client::Client;
 use rpc::place::Endpoint;
 use std::net::{SocketAddr, TcpStream};
@@ -229,12 +229,12 @@ fn create(client: &mut Client, wish: &TransferRequest, bytes: u64, to: &SocketAd
         Terms::By { deadline, most } => {
             part.rate = Some(most.unwrap_or(0));
             let left = deadline.0.since(Clock::start().now());
-            ask.volume = Some(VolumeDoc { bytes: pace::volume(bytes, to, left), deadline: *deadline });
+            ask.when.volume = Some(VolumeDoc { bytes: pace::volume(bytes, to, left), deadline: *deadline });
         }
         Terms::Existing { .. } => {}
     }
     if !matches!(wish.terms, Terms::By { .. }) {
-        ask.duration_s = Some(wish.lasts.unwrap_or(LEASE_S as f64));
+        ask.when.duration_s = Some(wish.lasts.unwrap_or(LEASE_S as f64));
     }
     ask.parts = vec![part];
     match client.call(Request::BookCreate(ask)) {
@@ -451,7 +451,7 @@ fn over_how(state: &str) -> &str {
 
 /// Returns the rate that the calendar grants the part at an instant, bit/s.
 fn granted_at(part: &PartRow, now: terms::Time) -> u64 {
-    let holds = |step: &&rpc::book::StepDoc| step.start.0 <= now && step.end.is_none_or(|end| now < end.0);
+    let holds = |step: &&documents::book::StepDoc| step.start.0 <= now && step.end.is_none_or(|end| now < end.0);
     part.steps.iter().find(holds).map_or(0, |step| step.amount as u64)
 }
 

@@ -27,11 +27,10 @@ from ._documents import (
     Resource,
     Step,
     Webhook,
-    duration,
-    rate,
 )
 from ._errors import Malformed, NotAllowed, NotFound, NoRoom, Problem, Unavailable
 from ._sync import Broker, Reservation
+from ._units import duration, rate
 
 __version__ = "0.1.0"
 __all__ = [

@@ -1,116 +1,103 @@
-"""What goes over the wire, as Python has it: dataclasses, and units as people write them."""
+"""The broker's documents as Python's classes.
+
+Generated from docs/openapi.json by client/python/generate.py: change those, not this file. A newer broker may send more
+fields, which are left out here, and other words than a ``Literal`` lists, which are kept as they are.
+"""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from datetime import datetime
+from typing import Any, Dict, List, Mapping, Optional
 
-Rate = Union[int, str]
-Duration = Union[int, float, str, timedelta]
-When = Union[datetime, str]
-
-_RATES = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9, "tbit": 10**12, "bps": 8, "kbps": 8 * 10**3, "mbps": 8 * 10**6}
-_SPANS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
-_PROTOCOLS = {"tcp": 6, "udp": 17}
-
-
-def _united(text: str, units: Mapping[str, Union[int, float]], what: str) -> float:
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", text.lower())
-    if not found or found.group(2) not in units:
-        raise ValueError("%r is no %s: write a number and one of %s" % (text, what, ", ".join(units)))
-    return float(found.group(1)) * units[found.group(2)]
-
-
-def rate(value: Rate) -> int:
-    """Bit/s, from a number of them or as tc writes it: ``"8mbit"``, ``"125kbps"`` (bytes a second)."""
-    if isinstance(value, str):
-        return round(_united(value, _RATES, "rate"))
-    if isinstance(value, bool) or value != int(value) or value < 0:
-        raise ValueError("a rate is a whole number of bit/s, not %r" % (value,))
-    return int(value)
-
-
-def duration(value: Duration) -> float:
-    """Seconds, from a number of them, a timedelta, or ``"90s"``, ``"1h"``."""
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    return _united(value, _SPANS, "span of time") if isinstance(value, str) else float(value)
-
-
-def instant(value: When) -> str:
-    """RFC 3339; a datetime must say its zone."""
-    if isinstance(value, str):
-        return value
-    if value.tzinfo is None:
-        raise ValueError("a time needs its zone: datetime.now(timezone.utc), or .astimezone() of a local one")
-    return value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def when(text: Optional[str]) -> Optional[datetime]:
-    """A datetime in UTC; None is never."""
-    if text is None or text == "forever":
-        return None
-    whole = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?Z", text)
-    if not whole:
-        return datetime.fromisoformat(text)
-    micros = int((whole.group(2) or "0").ljust(6, "0")[:6])
-    return datetime.strptime(whole.group(1), "%Y-%m-%dT%H:%M:%S").replace(microsecond=micros, tzinfo=timezone.utc)
-
-
-def protocol(value: Union[int, str]) -> int:
-    """An IP protocol number, or ``"udp"``, ``"tcp"``."""
-    return _PROTOCOLS[value.lower()] if isinstance(value, str) else int(value)
+from ._shapes import Background, Binding, Ends, Measured, Refusal
+from ._units import when
 
 
 @dataclass(frozen=True)
 class Step:
     """An amount in a window."""
 
+    #: The start of the window.
     start: Optional[datetime]
-    #: None: open.
+    #: The end of the window; None: open.
     end: Optional[datetime]
+    #: The amount.
     amount: float
 
     @staticmethod
     def read(doc: Mapping[str, Any]) -> "Step":
-        return Step(when(doc["start"]), when(doc.get("end")), doc["amount"])
+        """Reads a broker's document."""
+        return Step(
+            start=when(doc["start"]),
+            end=when(doc.get("end")),
+            amount=doc["amount"],
+        )
 
 
 @dataclass(frozen=True)
 class Part:
     """A part of a reservation."""
 
+    #: The name of the resource.
     resource: str
-    #: What amounts count: ``bit/s``, ``cores``, ``bytes/s``, ``pieces``.
+    #: The unit of the amounts: ``bit/s``, ``cores``, ``bytes/s``, ``pieces``.
     unit: str
-    #: ``reserved``, or ``cap`` where only a cap is possible.
+    #: ``reserved``, or ``cap`` where only a cap is possible; None: the resource is not there at present.
     kind: Optional[str]
-    #: ``forward`` or ``reverse``, where it is of a path.
+    #: ``forward`` or ``reverse``, if it belongs to a path.
     way: Optional[str]
+    #: The agent that keeps it.
     agent: str
-    #: What it may have now.
+    #: The amount that it may have now: the admitted amount.
     now: float
     #: ``idle``, ``unbound``, ``pending``, ``in_force`` or ``failed``.
     enforced: str
+    #: The reason of the failure.
     fault: Optional[str]
+    #: The amounts by window.
     steps: List[Step]
-    binding: Optional[Dict[str, Any]]
-    #: What its windows ask for now.
+    #: The flow, process or control group that the part serves.
+    binding: Optional[Binding]
+    #: The amount that its windows ask for now; of a background part, the most that it wants.
     asked: float = 0.0
-    #: What was read back for it from whatever enforces it.
+    #: The amount that was read back from the kernel or device that enforces it.
     installed: float = 0.0
-    #: What it was seen to use: ``amount`` in its unit, as a mean over ``interval_s``; ``None``: not for a second yet.
-    measured: Optional[Dict[str, Any]] = None
+    #: The use that was measured; None: not enforced, not counted, or not for a second yet.
+    measured: Optional[Measured] = None
+    #: Present if the part only shares the capacity that foreground parts leave.
+    background: Optional[Background] = None
+    #: The handle at that agent.
+    handle: str = ""
+    #: The kernel's terms for the installed limits.
+    means: Optional[str] = None
+    #: The smallest size of its packets, bytes.
+    packet_bytes: int = 0
+    #: The longest round-trip time, milliseconds.
+    rtt_ms: float = 0.0
 
     @staticmethod
     def read(doc: Mapping[str, Any]) -> "Part":
-        steps = [Step.read(step) for step in doc["steps"]]
+        """Reads a broker's document."""
         return Part(
-            doc["resource"], doc["unit"], doc.get("kind"), doc.get("way"), doc["agent"], doc["now"], doc["enforced"],
-            doc.get("fault"), steps, doc.get("binding"), doc.get("asked", 0.0), doc.get("installed", 0.0),
-            doc.get("measured"),
+            resource=doc["resource"],
+            unit=doc["unit"],
+            kind=doc.get("kind"),
+            way=doc.get("way"),
+            agent=doc["agent"],
+            now=doc["now"],
+            enforced=doc["enforced"],
+            fault=doc.get("fault"),
+            steps=[Step.read(one) for one in doc["steps"]],
+            binding=doc.get("binding"),
+            asked=doc.get("asked", 0.0),
+            installed=doc.get("installed", 0.0),
+            measured=doc.get("measured"),
+            background=doc.get("background"),
+            handle=doc.get("handle", ""),
+            means=doc.get("means"),
+            packet_bytes=doc.get("packet_bytes", 0),
+            rtt_ms=doc.get("rtt_ms", 0.0),
         )
 
 
@@ -118,275 +105,333 @@ class Part:
 class EnquiredPart:
     """A part of an enquiry."""
 
+    #: The name of the resource.
     resource: str
+    #: ``forward`` or ``reverse``, if it belongs to a path.
     way: Optional[str]
+    #: ``reserved``, or ``cap`` if only a cap is possible.
     kind: str
-    #: The most that it could have over the whole window.
+    #: The most that it could have over its whole window, in its own unit.
     free: float
+    #: The steps that it would get.
     granted: List[Step]
+
+    @staticmethod
+    def read(doc: Mapping[str, Any]) -> "EnquiredPart":
+        """Reads a broker's document."""
+        return EnquiredPart(
+            resource=doc["resource"],
+            way=doc.get("way"),
+            kind=doc["kind"],
+            free=doc["free"],
+            granted=[Step.read(one) for one in doc.get("granted", [])],
+        )
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """Something near what was asked that would be accepted."""
+    """A request near the original one that would be accepted."""
 
     #: ``later``, ``slower``, ``shorter`` or ``other_path``.
     sort: str
+    #: The steps that each part would get.
     parts: List[List[Step]]
-    #: The resource of each part.
+    #: Of a broker: the resource of each part.
     resources: List[str] = field(default_factory=list)
 
     @staticmethod
     def read(doc: Mapping[str, Any]) -> "Alternative":
-        steps = [[Step.read(step) for step in part] for part in doc["parts"]]
-        return Alternative(doc["sort"], steps, list(doc.get("resources", [])))
+        """Reads a broker's document."""
+        return Alternative(
+            sort=doc["sort"],
+            parts=[[Step.read(row) for row in one] for one in doc["parts"]],
+            resources=list(doc.get("resources", [])),
+        )
 
 
 @dataclass(frozen=True)
 class Enquiry:
-    """What would be granted."""
+    """The result of an enquiry."""
 
+    #: True if the request would be accepted now.
     accepted: bool
-    #: The most that could go from the one host to the other over the whole window, bit/s; 0 where no way is known.
+    #: The highest rate from the first host to the second over the whole window, bit/s; 0: no path is known.
     forward: int
-    #: The most that could come back.
+    #: The highest rate back, bit/s; 0: no path is known.
     reverse: int
+    #: The parts.
     parts: List[EnquiredPart]
-    #: Why not, in words.
+    #: The reason of the refusal, for people; None: it would be accepted.
     reason: Optional[str]
+    #: Alternatives that would be accepted now.
     alternatives: List[Alternative]
+    #: The refusal, if it would not be accepted.
+    refusal: Optional[Refusal] = None
 
     @staticmethod
     def read(doc: Mapping[str, Any]) -> "Enquiry":
+        """Reads a broker's document."""
         refusal = doc.get("refusal") or {}
-        parts = [
-            EnquiredPart(part["resource"], part.get("way"), part["kind"], part["free"], [Step.read(s) for s in part.get("granted", [])])
-            for part in doc["parts"]
-        ]
-        others = [Alternative.read(one) for one in refusal.get("alternatives", [])]
-        return Enquiry(doc["accepted"], doc.get("forward") or 0, doc.get("reverse") or 0, parts, refusal.get("message"), others)
+        return Enquiry(
+            accepted=doc["accepted"],
+            forward=doc.get("forward") or 0,
+            reverse=doc.get("reverse") or 0,
+            parts=[EnquiredPart.read(one) for one in doc["parts"]],
+            reason=refusal.get("message"),
+            alternatives=[Alternative.read(one) for one in refusal.get("alternatives", [])],
+            refusal=doc.get("refusal"),
+        )
 
 
 @dataclass(frozen=True)
 class Resource:
-    """Something that can be reserved."""
+    """A resource."""
 
+    #: Its name.
     resource: str
+    #: The unit of its amounts.
     unit: str
+    #: ``reserved`` or ``cap``.
     kind: str
+    #: The most that can be booked at all.
     capacity: float
+    #: The amount that can be booked at this instant.
     free: float
+    #: The free amounts, by window.
     timeline: List[Step]
+    #: The most that all background parts may have together now.
+    background: float = 0.0
+    #: The amount that background parts have now. Foreground does not wait for it: it is not taken from
+    #: ``free``.
+    background_now: float = 0.0
+    #: The largest amount that is promised and not available.
+    missing: Optional[float] = None
+    #: The start of that shortage, now or later.
+    missing_from: Optional[datetime] = None
+    #: True if more of the timeline did not fit: ask for this ``resource`` alone, from the end of the last
+    #: step on.
+    more: bool = False
+    #: True if the resources behind this one did not fit: ask for those ``after`` it.
+    next: bool = False
+    #: The number of reservations that are not over.
+    reservations: int = 0
+
+    @staticmethod
+    def read(doc: Mapping[str, Any]) -> "Resource":
+        """Reads a broker's document."""
+        return Resource(
+            resource=doc["resource"],
+            unit=doc["unit"],
+            kind=doc["kind"],
+            capacity=doc["capacity"],
+            free=doc["free"],
+            timeline=[Step.read(one) for one in doc.get("timeline", [])],
+            background=doc.get("background", 0.0),
+            background_now=doc.get("background_now", 0.0),
+            missing=doc.get("missing"),
+            missing_from=when(doc.get("missing_from")),
+            more=doc.get("more", False),
+            next=doc.get("next", False),
+            reservations=doc.get("reservations", 0),
+        )
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a reservation."""
+    """An event of a reservation."""
 
-    #: Where the stream goes on after it: ``events(after=event.id)``.
+    #: The place in the stream: ``events(after=event.id)`` goes on behind it.
     id: str
-    #: ``created``, ``opened``, ``share``, ``ended``, ...; ``lost``: some before the next are not kept any more; ``state`` (of a
-    #: reservation's own events): how it is, in ``text``.
+    #: ``created``, ``committed``, ``modified``, ``bound``, ``opened``, ``paused``, ``ended``, ``cancelled``,
+    #: ``expired``, ``share``, ``failing``, ``in_force``, ``short``. Streams also have ``lost``: some events
+    #: before the next are no longer kept. The events of one reservation also have ``state``: its state, in
+    #: ``text``.
     event: str
+    #: The name of the reservation.
     reservation: str
+    #: The agent.
     agent: str
+    #: ``forward`` or ``reverse``, if it concerns a part of a path.
     way: Optional[str]
+    #: The part, if the event is about one.
     part: Optional[int]
+    #: The time of the event.
     at: Optional[datetime]
-    #: ``share``: what it had, and has.
+    #: ``share``: the amount before.
     before: Optional[float]
+    #: ``share``: the amount from now on; 0: suspended. ``short``: the amount that is missing.
     now: Optional[float]
+    #: ``created``: the state. ``short``: the first instant of the shortage. ``failing``: the reason.
     text: Optional[str]
-
-    @staticmethod
-    def of_state(ident: str, reservation: str, state: str) -> "Event":
-        return Event(ident, "state", reservation, "", None, None, datetime.now(timezone.utc), None, None, state)
+    #: ``bound``: the new binding.
+    binding: Optional[Binding] = None
+    #: The group of the reservation.
+    group: str = ""
+    #: The handle of the reservation.
+    handle: str = ""
+    #: The owner of the reservation.
+    owner: str = ""
+    #: The number of the event. Numbers grow; some are never used.
+    seq: int = 0
 
     @staticmethod
     def read(ident: str, kind: str, doc: Mapping[str, Any]) -> "Event":
+        """Reads a broker's document."""
         return Event(
-            ident, kind, doc.get("reservation", ""), doc.get("agent", ""), doc.get("way"), doc.get("part"), when(doc.get("at")),
-            doc.get("from"), doc.get("to"), doc.get("text"),
+            id=ident,
+            event=kind,
+            reservation=doc.get("reservation", ""),
+            agent=doc.get("agent", ""),
+            way=doc.get("way"),
+            part=doc.get("part"),
+            at=when(doc.get("at")),
+            before=doc.get("from"),
+            now=doc.get("to"),
+            text=doc.get("text"),
+            binding=doc.get("binding"),
+            group=doc.get("group", ""),
+            handle=doc.get("handle", ""),
+            owner=doc.get("owner", ""),
+            seq=doc.get("seq", 0),
         )
 
 
 @dataclass(frozen=True)
 class Hop:
-    """An interface on a way."""
+    """An interface on a path."""
 
+    #: The agent.
     agent: str
+    #: The interface by which packets leave there.
     interface: str
+    #: The resource of these packets; None: none, so no reservation goes over it.
     resource: Optional[str]
+
+    @staticmethod
+    def read(doc: Mapping[str, Any]) -> "Hop":
+        """Reads a broker's document."""
+        return Hop(
+            agent=doc["agent"],
+            interface=doc["interface"],
+            resource=doc.get("resource"),
+        )
 
 
 @dataclass(frozen=True)
 class Path:
-    """A way between two hosts."""
+    """A path."""
 
+    #: The interfaces, in order.
     hops: List[Hop]
+    #: The least rate of its links, wire bit/s; None: none of them is known.
     rate_wire_bps: Optional[int]
+
+    @staticmethod
+    def read(doc: Mapping[str, Any]) -> "Path":
+        """Reads a broker's document."""
+        return Path(
+            hops=[Hop.read(one) for one in doc["hops"]],
+            rate_wire_bps=doc.get("rate_wire_bps"),
+        )
 
 
 @dataclass(frozen=True)
 class Paths:
-    """Ways between two hosts, the best first."""
+    """Paths between two hosts, the best first."""
 
+    #: Paths from the first host to the second.
     forward: List[Path]
+    #: Paths back.
     reverse: List[Path]
-    #: Agents that did not say what links they have: ways over them are missing.
+    #: Agents that did not report their links: paths over them are missing here.
     away: List[str]
 
     @staticmethod
     def read(doc: Mapping[str, Any]) -> "Paths":
-        def path(row: Mapping[str, Any]) -> Path:
-            return Path([Hop(h["agent"], h["interface"], h.get("resource")) for h in row["hops"]], row.get("rate_wire_bps"))
-
-        return Paths([path(row) for row in doc["forward"]], [path(row) for row in doc["reverse"]], doc.get("away", []))
+        """Reads a broker's document."""
+        return Paths(
+            forward=[Path.read(one) for one in doc["forward"]],
+            reverse=[Path.read(one) for one in doc["reverse"]],
+            away=list(doc.get("away", [])),
+        )
 
 
 @dataclass(frozen=True)
 class Webhook:
-    """A target for events."""
+    """A webhook."""
 
+    #: The name.
     id: str
+    #: The URL.
     url: str
-    #: What deliveries are signed with; only of a new one.
+    #: The secret that signs deliveries; shown once, at its creation.
     secret: Optional[str]
+    #: The reservation, if only its events are reported.
     reservation: Optional[str]
+    #: The number of failures since the last success.
     failures: int = 0
+    #: The reason of the last failure.
     last_failure: Optional[str] = None
+    #: The place in the stream of events up to which it delivered.
+    delivered: str = ""
 
     @staticmethod
     def read(doc: Mapping[str, Any]) -> "Webhook":
-        return Webhook(doc["id"], doc["url"], doc.get("secret"), doc.get("reservation"), doc["failures"], doc.get("last_failure"))
+        """Reads a broker's document."""
+        return Webhook(
+            id=doc["id"],
+            url=doc["url"],
+            secret=doc.get("secret"),
+            reservation=doc.get("reservation"),
+            failures=doc["failures"],
+            last_failure=doc.get("last_failure"),
+            delivered=doc.get("delivered", ""),
+        )
 
 
-#: States in which a reservation is no more.
-OVER = ("ended", "cancelled", "expired")
-
-
-@dataclass
+@dataclass(init=False)
 class State:
-    """A reservation as a document says it; brokers' reservations are kept up to date by their own calls."""
+    """A reservation."""
 
-    id: str = ""
-    owner: str = ""
-    label: str = ""
-    #: ``held``, ``booked``, ``active``, ``suspended``, ``ended``, ``cancelled``, ``expired`` or ``broken``.
-    state: str = ""
-    created: Optional[datetime] = None
-    hold_until: Optional[datetime] = None
-    #: What goes from the one host to the other, bit/s; None: it is not between two hosts.
-    forward: Optional[int] = None
-    reverse: Optional[int] = None
-    parts: List[Part] = field(default_factory=list)
-
-    def is_over(self) -> bool:
-        """Whether it has ended, was cancelled, or its hold expired."""
-        return self.state in OVER
+    #: The name. It is opaque; keep it.
+    id: str
+    #: The owner.
+    owner: str
+    #: The label that the owner gave it.
+    label: str
+    #: ``held``, ``booked``, ``active``, ``suspended``, ``ended``, ``cancelled``, ``expired``; ``broken``:
+    #: some of its parts are over or missing and others are not, or their amounts do not agree.
+    state: str
+    #: The time of creation.
+    created: Optional[datetime]
+    #: The end of the hold.
+    hold_until: Optional[datetime]
+    #: The rate from the first host to the second now, bit/s; None: nothing is reserved in that direction, or
+    #: it is not between two hosts.
+    forward: Optional[int]
+    #: The rate back, bit/s; None likewise.
+    reverse: Optional[int]
+    #: Its parts.
+    parts: List[Part]
+    #: Agents that have a part of it and do not answer now: its state there is not known.
+    away: List[str]
+    #: Agents that do not know their part of it, or no longer know it.
+    missing: List[str]
+    #: The two hosts, if it is a path.
+    path: Optional[Ends]
 
     def take(self, doc: Mapping[str, Any]) -> None:
-        """Becomes what a document says."""
+        """Becomes what a broker's document says."""
         path = doc.get("path") or {}
-        self.id, self.owner, self.label, self.state = doc["id"], doc["owner"], doc["label"], doc["state"]
-        self.created, self.hold_until = when(doc["created"]), when(doc.get("hold_until"))
-        self.forward, self.reverse = path.get("forward"), path.get("reverse")
-        self.parts = [Part.read(part) for part in doc["parts"]]
-
-
-def resources(doc: Mapping[str, Any]) -> List[Resource]:
-    """Of an answer."""
-    return [
-        Resource(row["resource"], row["unit"], row["kind"], row["capacity"], row["free"], [Step.read(s) for s in row.get("timeline", [])])
-        for row in doc["resources"]
-    ]
-
-
-def flow(from_port: Optional[int], to_port: Optional[int], of: Union[int, str, None]) -> Dict[str, Any]:
-    """Which packets between two hosts."""
-    said = {"from_port": from_port, "to_port": to_port, "protocol": None if of is None else protocol(of)}
-    return {name: value for name, value in said.items() if value is not None}
-
-
-def limited(
-    end: Optional[When], duration_: Optional[Duration], more: Mapping[str, Any]
-) -> Tuple[Optional[When], Optional[Duration]]:
-    """Until when, or for how long; nothing is reserved for ever unless that is said."""
-    if end is None and duration_ is None and not more.get("deadline") and not more.get("windows"):
-        raise ValueError("for how long? duration=3600, duration=\"1h\", end=..., or duration=\"forever\"")
-    return ("forever", None) if duration_ == "forever" else (end, duration_)
-
-
-def wish(
-    a: Optional[str],
-    b: Optional[str],
-    *,
-    forward: Optional[Rate],
-    reverse: Optional[Rate],
-    forward_at_least: Optional[Rate] = None,
-    parts: Optional[Sequence[Mapping[str, Any]]],
-    start: Optional[When],
-    end: Optional[When],
-    duration_: Optional[Duration],
-    earliest: bool = False,
-    volume: Optional[int] = None,
-    deadline: Optional[When] = None,
-    windows: Optional[Sequence[Sequence[When]]] = None,
-    background: Union[bool, Mapping[str, Any], None] = None,
-    rtt_ms: Optional[float] = None,
-    packet_bytes: Optional[int] = None,
-    label: str = "",
-    hold: Optional[Duration] = None,
-) -> Dict[str, Any]:
-    """The document of a request."""
-    doc: Dict[str, Any] = {}
-    if a is not None or b is not None:
-        path: Dict[str, Any] = {"from": a, "to": b}
-        for name, value in (("forward", forward), ("reverse", reverse), ("forward_at_least", forward_at_least)):
-            if value is not None:
-                path[name] = rate(value)
-        if background:
-            path["background"] = {} if background is True else dict(background)
-        path.update({n: v for n, v in (("rtt_ms", rtt_ms), ("packet_bytes", packet_bytes)) if v is not None})
-        doc["path"] = path
-    if parts:
-        doc["parts"] = [dict(part) for part in parts]
-    if volume is not None:
-        if deadline is None:
-            raise ValueError("a volume needs its deadline")
-        doc["volume"] = {"bytes": volume, "deadline": instant(deadline)}
-    if windows:
-        doc["windows"] = [{"start": instant(s), "end": instant(e)} for s, e in windows]
-    said = {
-        "start": start and instant(start),
-        "end": end and instant(end),
-        "duration_s": None if duration_ is None else duration(duration_),
-        "hold_s": None if hold is None else duration(hold),
-        "earliest": earliest or None,
-        "label": label or None,
-    }
-    doc.update({name: value for name, value in said.items() if value is not None})
-    return doc
-
-
-def change(
-    forward: Optional[Rate],
-    reverse: Optional[Rate],
-    amounts: Optional[Sequence[Mapping[str, Any]]],
-    start: Optional[When],
-    end: Optional[When],
-    duration_: Optional[Duration],
-    label: Optional[str],
-) -> Dict[str, Any]:
-    """The document of a change; a duration counts from now."""
-    if duration_ is not None:
-        end = datetime.now(timezone.utc) + timedelta(seconds=duration(duration_))
-    said = {
-        "forward": None if forward is None else rate(forward),
-        "reverse": None if reverse is None else rate(reverse),
-        "amounts": [dict(one) for one in amounts] if amounts else None,
-        "start": start and instant(start),
-        "end": end and instant(end),
-        "label": label,
-    }
-    return {name: value for name, value in said.items() if value is not None}
+        self.id = doc["id"]
+        self.owner = doc["owner"]
+        self.label = doc["label"]
+        self.state = doc["state"]
+        self.created = when(doc["created"])
+        self.hold_until = when(doc.get("hold_until"))
+        self.forward = path.get("forward")
+        self.reverse = path.get("reverse")
+        self.parts = [Part.read(one) for one in doc["parts"]]
+        self.away = list(doc.get("away", []))
+        self.missing = list(doc.get("missing", []))
+        self.path = doc.get("path")

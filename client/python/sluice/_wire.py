@@ -1,4 +1,4 @@
-"""Where a broker is, and how its answers and event streams are read; no connection is opened here."""
+"""The place of a broker, and HTTP and event streams as bytes and lines; no connection is opened here."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import ssl
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 from urllib.parse import urlencode, urlsplit
 
@@ -16,6 +17,8 @@ from ._errors import Malformed, Unavailable, problem
 SOCKET = "/run/sluice/broker.sock"
 #: The most that is read of an answer, bytes.
 MAX_ANSWER = 64 << 20
+#: The most lines of an answer's head.
+MAX_HEAD = 100
 
 
 @dataclass(frozen=True)
@@ -43,14 +46,20 @@ class Place:
             context.load_cert_chain(certificate, key)
         return Place(None, parts.hostname or "localhost", parts.port or 8443, context)
 
+    @property
+    def authority(self) -> str:
+        """The host and port as ``Host`` has them (RFC 9110, section 7.2)."""
+        host = "[%s]" % self.host if ":" in self.host else self.host
+        return "%s:%d" % (host, self.port) if self.port else host
+
     def away(self, error: object) -> Unavailable:
-        """Nobody answers there."""
+        """The exception of a broker that does not answer."""
         where = self.socket or "%s:%d" % (self.host, self.port)
         return Unavailable(0, "unavailable", "no broker answers on %s (%s): start one with `sluice broker`" % (where, error))
 
 
 def target(path: str, query: Optional[Mapping[str, Optional[str]]] = None) -> str:
-    """A path with what stands behind its question mark."""
+    """A path with its query."""
     said = {name: value for name, value in (query or {}).items() if value is not None}
     return path + ("?" + urlencode(said, safe=":,/").replace("+", "%20") if said else "")
 
@@ -64,6 +73,63 @@ def fields(body: Optional[Mapping[str, Any]], key: Optional[str]) -> Tuple[Dict[
         return head, None
     head["Content-Type"] = "application/json"
     return head, json.dumps(body, allow_nan=False).encode()
+
+
+def request(place: Place, method: str, path: str, head: Mapping[str, str], text: Optional[bytes]) -> bytes:
+    """A request on a connection of its own (RFC 9112)."""
+    said = {"Host": place.authority, "Connection": "close", **head}
+    if text is not None or method in ("POST", "PATCH"):
+        said["Content-Length"] = str(len(text or b""))
+    lines = ["%s %s HTTP/1.1" % (method, path)] + ["%s: %s" % one for one in said.items()]
+    if any(not line.isprintable() for line in lines):
+        raise ValueError("a line of the request would break: %r" % lines)
+    return ("\r\n".join(lines) + "\r\n\r\n").encode() + (text or b"")
+
+
+class Head:
+    """The head of an answer, out of lines (RFC 9112, sections 4 to 6)."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        #: True if the body comes in chunks.
+        self.chunked = False
+        #: The length of the body, bytes; None: it ends with the connection.
+        self.length: Optional[int] = None
+        self._lines = 0
+
+    def take(self, line: bytes) -> bool:
+        """Takes a line with its end; True: the head is whole."""
+        self._lines += 1
+        if not line.endswith(b"\n") or self._lines > MAX_HEAD:
+            raise EOFError("it closed the connection" if self._lines <= MAX_HEAD else "its answer's head has no end")
+        if self._lines == 1:
+            words = line.split(b" ", 2)
+            if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].strip().isdigit():
+                raise OSError("it does not speak HTTP")
+            self.status = int(words[1])
+            return False
+        name, _, value = line.partition(b":")
+        name, value = name.strip().lower(), value.strip().lower()
+        if name == b"transfer-encoding":
+            self.chunked = value == b"chunked"
+        elif name == b"content-length" and value.isdigit():
+            self.length = int(value)
+        if line.strip() == b"" and self.status in (204, 304):
+            self.length = 0
+        return line.strip() == b""
+
+
+def chunk(line: bytes) -> int:
+    """The size of a chunk, from the line before it; 0: there are no more (RFC 9112, section 7.1)."""
+    if not line:
+        raise EOFError("it closed the connection")
+    try:
+        size = int(line.split(b";")[0].strip(), 16)
+    except ValueError:
+        raise OSError("it sent a chunk without a size") from None
+    if not 0 <= size <= MAX_ANSWER:
+        raise Malformed(0, "nonsense", "the broker's answer is too large")
+    return size
 
 
 def answer(status: int, body: bytes) -> Any:
@@ -104,3 +170,19 @@ class Lines:
             self._kind = value
         elif name == "data":
             self._data += value
+
+
+def of_state(place: str, reservation: str, state: str) -> Event:
+    """The event that says the state of a reservation."""
+    return Event(
+        id=place,
+        event="state",
+        reservation=reservation,
+        agent="",
+        way=None,
+        part=None,
+        at=datetime.now(timezone.utc),
+        before=None,
+        now=None,
+        text=state,
+    )

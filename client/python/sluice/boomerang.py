@@ -15,8 +15,8 @@ from ipaddress import ip_network
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ._agent import Agent
-from ._documents import Rate, protocol as _protocol, rate as _rate
 from ._errors import NoRoom, Unavailable
+from ._units import Rate, protocol as _protocol, rate as _rate
 
 __all__ = ["Session", "reserve"]
 

@@ -3,7 +3,7 @@
 use super::times::Repeat;
 use crate::places::{AgentArgs, BookArgs};
 use clap::Args;
-use rpc::may::Signal;
+use documents::may::Signal;
 use std::net::SocketAddr;
 use terms::{Bytes, Span};
 
@@ -60,10 +60,10 @@ pub struct WantArgs {
     #[arg(long, value_name = "AMOUNT", requires = "background")]
     pub floor: Option<String>,
     /// The least size of its packets, IP header included: it sets the cost of headers [default: 1000b]
-    #[arg(long, value_name = "SIZE", value_parser = rpc::units::parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = documents::units::parse_bytes)]
     pub packet: Option<Bytes>,
     /// The longest round-trip time: the burst is what the sender sends in this time [default: 100ms]
-    #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span)]
+    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span)]
     pub rtt: Option<Span>,
     /// The time zone [default: the system's]
     #[arg(long, value_name = "ZONE")]
@@ -93,7 +93,7 @@ pub struct ReserveArgs {
     #[command(flatten)]
     pub want: WantArgs,
     /// Only hold the reservation for this time: book it with `sluice commit`
-    #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span)]
+    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span)]
     pub hold: Option<Span>,
     /// A key for this request: repeats of it with the same key have one effect in all
     #[arg(long, default_value = "")]
@@ -165,7 +165,7 @@ pub struct PacketArgs {
     #[arg(long = "source", value_name = "ADDR[:PORT]", value_parser = end)]
     pub source: Option<End>,
     /// IP protocol: udp, tcp or a number
-    #[arg(long, value_parser = rpc::units::parse_protocol)]
+    #[arg(long, value_parser = documents::units::parse_protocol)]
     pub protocol: Option<u8>,
 }
 
@@ -208,7 +208,7 @@ pub enum Lasting {
 pub fn lasting(text: &str) -> Result<Lasting, String> {
     match text {
         "ever" | "forever" => Ok(Lasting::Ever),
-        text => rpc::units::parse_span(text).map(Lasting::Span),
+        text => documents::units::parse_span(text).map(Lasting::Span),
     }
 }
 

@@ -5,9 +5,9 @@ use super::booking_client::BookingOrder;
 use super::show::kind_of;
 use super::times::Calendar;
 use crate::complain::Complaint;
-use broker_service::documents::{PathWish, Ports};
-use rpc::book::{AskDoc, BackgroundDoc, BindingDoc, FlowDoc, Instant, PartDoc, VolumeDoc};
-use rpc::units;
+use documents::book::{AskDoc, BackgroundDoc, BindingDoc, FlowDoc, Instant, PartDoc, VolumeDoc, WhenDoc};
+use documents::rest::{PathWish, Ports};
+use documents::units;
 use terms::Time;
 use terms::book::ResourceKind;
 
@@ -103,6 +103,10 @@ fn windows(want: &WantArgs, from: Option<&String>, calendar: &Calendar) -> Resul
     let time = |text: Option<&String>| text.map(|text| calendar.time(text)).transpose().map_err(bad);
     let mut ask = AskDoc {
         parts: want.parts.iter().map(|text| part(text, want)).collect::<Result<_, _>>().map_err(bad)?,
+        label: want.label.clone(),
+        ..AskDoc::default()
+    };
+    ask.when = WhenDoc {
         start: time(from)?,
         duration_s: match want.duration {
             Some(Lasting::Span(span)) => Some(span.as_nanos() as f64 / 1e9),
@@ -112,34 +116,33 @@ fn windows(want: &WantArgs, from: Option<&String>, calendar: &Calendar) -> Resul
             Some(Lasting::Ever) | None => None,
         },
         earliest: want.earliest,
-        label: want.label.clone(),
-        ..AskDoc::default()
+        ..WhenDoc::default()
     };
     let by = time(want.by.as_ref())?;
     match (&want.volume, by) {
         (Some(text), Some(deadline)) => {
             let bytes = units::parse_bytes(&text.to_lowercase()).map_err(bad)?.get();
-            ask.volume = Some(VolumeDoc { bytes, deadline });
+            ask.when.volume = Some(VolumeDoc { bytes, deadline });
         }
         (None, Some(_)) if !want.earliest => {
             return Err(bad("--by goes with --volume or --earliest".to_owned()));
         }
-        (_, by) => ask.end = by,
+        (_, by) => ask.when.end = by,
     }
     let forever = Instant(Time::FOREVER);
     if want.duration == Some(Lasting::Ever) && want.volume.is_none() {
-        ask.end = Some(forever);
+        ask.when.end = Some(forever);
     }
     let Some(window) = &want.window else { return Ok(ask) };
     let window = calendar.window(window).map_err(bad)?;
     let Some(repeat) = want.repeat else {
-        (ask.start, ask.end) = (window.start, window.end.or(Some(forever)));
+        (ask.when.start, ask.when.end) = (window.start, window.end.or(Some(forever)));
         return Ok(ask);
     };
     let until = time(want.until.as_ref())?;
-    ask.windows = calendar.repeated(&window, repeat, want.times, until).map_err(bad)?;
+    ask.when.windows = calendar.repeated(&window, repeat, want.times, until).map_err(bad)?;
     if want.some {
-        ask.may_fail = (0..ask.windows.len()).collect();
+        ask.when.may_fail = (0..ask.when.windows.len()).collect();
     }
     Ok(ask)
 }

@@ -6,9 +6,9 @@ use super::times::Calendar;
 use crate::complain::Complaint;
 use crate::places::BookArgs;
 use broker_service::client as broker;
-use broker_service::documents::{BindWish, Change, Enquiry, PathWish, Ports, Wish};
-use rpc::agent::{Answer, BookAnswer, CallerDoc, MayDoc, Problem, Request, SignalDoc};
-use rpc::book::{AskDoc, BindingDoc, BookFilter, ChangeDoc, EnquiredDoc, ResourceRow, StepDoc, WindowDoc};
+use documents::agent::{Answer, BookAnswer, CallerDoc, MayDoc, Problem, Request, SignalDoc};
+use documents::book::{AskDoc, BindingDoc, BookFilter, ChangeDoc, EnquiredDoc, ResourceRow, StepDoc, WindowDoc};
+use documents::rest::{BindWish, Change, Enquiry, PathWish, Ports, Wish};
 use rpc::client::{self, Client};
 use serde::Serialize;
 
@@ -28,8 +28,8 @@ impl BookingOrder {
     }
 
     fn wish(self) -> Wish {
-        let AskDoc { parts, start, end, duration_s, earliest, volume, windows, may_fail, label, hold_s, .. } = self.ask;
-        Wish { path: self.path, parts, start, end, duration_s, earliest, volume, windows, may_fail, label, hold_s }
+        let AskDoc { parts, when, label, hold_s, .. } = self.ask;
+        Wish { path: self.path, parts, when, label, hold_s }
     }
 }
 
@@ -240,8 +240,7 @@ impl BookingClient {
                 call(client, Request::BookModify { handle: handle.to_owned(), change: changed.doc })
             }
             BookingClient::Broker(client) => {
-                let ChangeDoc { amounts, start, end, label } = changed.doc;
-                let change = Change { forward, reverse, amounts, start, end, label };
+                let change = Change { forward, reverse, rest: changed.doc };
                 Ok(ListedReservation::Broker(Box::new(client.modify(handle, &change)?)))
             }
         }
@@ -332,7 +331,7 @@ impl BookingClient {
                         Answer::Book(BookAnswer::Events(found)) => found,
                         other => return nonsense(&other),
                     };
-                    let more = found.events.len() >= rpc::show::PAGE;
+                    let more = found.events.len() >= documents::show::PAGE;
                     after = found.events.last().map_or(after, |event| event.seq);
                     all.extend(found.events.into_iter().map(|one| EventView::Agent(Box::new(one))));
                     if !more {

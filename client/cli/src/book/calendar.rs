@@ -6,7 +6,7 @@ use super::booking_client::BookingClient;
 use super::show::{amount, at_most};
 use super::times::Calendar;
 use crate::complain::Complaint;
-use rpc::book::{Instant, ResourceRow, StepDoc, WindowDoc};
+use documents::book::{Instant, ResourceRow, StepDoc, WindowDoc};
 use std::process::ExitCode;
 use terms::Time;
 

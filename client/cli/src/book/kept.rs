@@ -3,8 +3,8 @@
 
 use super::show;
 use super::times::Calendar;
-use broker_service::documents::{Event, Reservation};
-use rpc::book::{BookEvent, ReservationDoc};
+use documents::book::{BookEvent, ReservationDoc};
+use documents::rest::{Event, Reservation};
 use serde::{Serialize, Serializer};
 
 /// A reservation.
@@ -102,7 +102,7 @@ pub enum EventView {
 
 impl EventView {
     /// The time of the event.
-    pub fn at(&self) -> rpc::book::Instant {
+    pub fn at(&self) -> documents::book::Instant {
         match self {
             EventView::Agent(event) => event.at,
             EventView::Broker(event) => event.event.at,

@@ -5,8 +5,8 @@ use super::booking_client::{BookingClient, BookingOrder};
 use super::times::Calendar;
 use super::{ask, here, print_json};
 use crate::complain::Complaint;
-use rpc::agent::{MayDoc, SignalDoc};
-use rpc::units;
+use documents::agent::{MayDoc, SignalDoc};
+use documents::units;
 use std::fmt::Write;
 use std::process::ExitCode;
 
@@ -47,7 +47,7 @@ fn booked(args: &MayArgs, calendar: &Calendar) -> Result<BookingOrder, Complaint
     if asked.path.is_some() || asked.ask.parts.is_empty() {
         return Err(Complaint::usage("name the resources: policy is about those, as in net/eth1=3mbit"));
     }
-    if asked.ask.volume.is_some() {
+    if asked.ask.when.volume.is_some() {
         return Err(Complaint::usage("how much at once? a policy is about rates: --volume says none"));
     }
     Ok(asked)

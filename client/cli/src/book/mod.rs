@@ -14,11 +14,11 @@ pub mod times;
 use crate::complain::Complaint;
 use args::{BindArgs, EnquireArgs, HandleArgs, ListArgs, ModifyArgs, PacketArgs, ReserveArgs, WantArgs, WhoseArgs};
 use booking_client::{BookingClient, BookingError, Changed, EnquiryReply, Told};
+use documents::agent::{Answer, BookAnswer, Request};
+use documents::book::{AlternativeDoc, AmountDoc, BindingDoc, BookFilter, Instant, ReservationDoc, WindowDoc};
+use documents::units;
 use kept::ListedReservation;
-use rpc::agent::{Answer, BookAnswer, Request};
-use rpc::book::{AlternativeDoc, AmountDoc, BindingDoc, BookFilter, Instant, ReservationDoc, WindowDoc};
 use rpc::client::Client;
-use rpc::units;
 use std::process::ExitCode;
 use terms::Time;
 use terms::book::ResourceKind;
@@ -78,7 +78,7 @@ pub fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
     (asked.ask.key, asked.ask.group) = (args.key.clone(), args.group.clone());
     let resources = asked.resources();
     let mut desk = BookingClient::open(&want.book, asked.path.is_some())?;
-    let single = asked.ask.windows.is_empty() && asked.ask.volume.is_none();
+    let single = asked.ask.when.windows.is_empty() && asked.ask.when.volume.is_none();
     let path = asked.path.is_some();
     let typed = take::typed();
     let command = |offered: &AlternativeDoc| match single {

@@ -3,9 +3,11 @@
 use super::times::Calendar;
 use crate::complain::Complaint;
 use crate::watch::rate;
-use broker_service::documents::{Enquiry, Event};
-use rpc::agent::Problem;
-use rpc::book::{AlternativeDoc, BindingDoc, BookEvent, EnquiredDoc, PartRow, RefusalDoc, ReservationDoc, StepDoc};
+use documents::agent::Problem;
+use documents::book::{
+    AlternativeDoc, BindingDoc, BookEvent, EnquiredDoc, PartRow, RefusalDoc, ReservationDoc, StepDoc,
+};
+use documents::rest::{Enquiry, Event};
 use rpc::table::{Align, TextTable};
 use std::fmt::Write;
 use terms::book::ResourceKind;
@@ -66,7 +68,7 @@ pub fn kind_of(resource: &str) -> ResourceKind {
 
 /// The unit of a resource.
 fn unit_of(resource: &str) -> &'static str {
-    rpc::book::shown::unit(kind_of(resource))
+    documents::book::unit(kind_of(resource))
 }
 
 /// The measured use, in words.
@@ -358,7 +360,7 @@ mod tests {
             assert_eq!(at_most(unit, value), shown);
         }
         for rate in (1_000..4_000_000).step_by(977) {
-            let shown = rpc::units::parse_rate(&at_most("bit/s", f64::from(rate))).unwrap().as_bps();
+            let shown = documents::units::parse_rate(&at_most("bit/s", f64::from(rate))).unwrap().as_bps();
             assert!(shown <= u64::from(rate as u32), "{rate}: {shown}");
         }
     }

@@ -2,7 +2,7 @@
 
 use super::show::kind_of;
 use super::times::Calendar;
-use rpc::book::{AlternativeDoc, StepDoc};
+use documents::book::{AlternativeDoc, StepDoc};
 use terms::book::ResourceKind;
 
 /// Options of `sluice reserve` that stand alone.
@@ -119,8 +119,8 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use documents::book::Instant;
     use jiff::tz::TimeZone;
-    use rpc::book::Instant;
     use terms::Time;
 
     const NOW: u64 = 1_795_269_600; // 2026-11-21 14:00:00 UTC

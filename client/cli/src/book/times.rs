@@ -1,10 +1,10 @@
 //! Times as people write them: `14:00..15:30`, `now+1h`, `friday 08:00`. Inside they are UTC; the zone, and what a change of the
 //! clocks does to a time of day, is known here alone (the zone database of the system, by jiff).
 
+use documents::book::{Instant, WindowDoc};
 use jiff::civil::{Date, DateTime, Time as OfDay, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
-use rpc::book::{Instant, WindowDoc};
 
 /// The most windows of a recurrence.
 pub const MOST_WINDOWS: usize = 1024;
@@ -266,7 +266,7 @@ fn instant(zoned: &Zoned) -> Instant {
 }
 
 fn later(from: &Zoned, span: &str) -> Result<Instant, BadTime> {
-    Ok(Instant(instant(from).0.saturating_add(rpc::units::parse_span(span)?)))
+    Ok(Instant(instant(from).0.saturating_add(documents::units::parse_span(span)?)))
 }
 
 fn time_of_day(text: &str) -> Option<OfDay> {

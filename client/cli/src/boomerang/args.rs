@@ -2,7 +2,7 @@
 
 use crate::places::AgentArgs;
 use clap::{Args, Subcommand};
-use rpc::boomerang::SitePrefix;
+use documents::boomerang::SitePrefix;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use terms::{Rate, Span};
@@ -73,7 +73,7 @@ pub struct ReserveArgs {
     #[arg(long, value_name = "ADDR")]
     pub far_end: Option<IpAddr>,
     /// IP protocol: udp, tcp, or a number [default: udp; of prefixes any]
-    #[arg(long, value_parser = rpc::units::parse_protocol)]
+    #[arg(long, value_parser = documents::units::parse_protocol)]
     pub protocol: Option<u8>,
     /// Rate away from here
     #[arg(long, value_name = "RATE", value_parser = parse_bps, default_value = "0bit")]
@@ -91,7 +91,7 @@ pub struct ReserveArgs {
     #[arg(long)]
     pub any_port: bool,
     /// Time between refreshes, whole seconds
-    #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "3s")]
+    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span, default_value = "3s")]
     pub refresh: Span,
     /// Authenticate the request with this key
     #[arg(long, value_name = "KEY")]
@@ -109,7 +109,7 @@ pub struct ReserveArgs {
     #[arg(long)]
     pub stay: bool,
     /// Without an answer after this time give up and give back; with --stay: the time to stay
-    #[arg(long = "for", value_name = "TIME", value_parser = rpc::units::parse_span)]
+    #[arg(long = "for", value_name = "TIME", value_parser = documents::units::parse_span)]
     pub patience: Option<Span>,
     /// Print one JSON object a line
     #[arg(long)]
@@ -133,7 +133,7 @@ pub struct SessionsArgs {
     #[command(flatten)]
     pub agent: AgentArgs,
     /// The measuring time; 0s: what was measured since the last query
-    #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, default_value = "1s")]
+    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span, default_value = "1s")]
     pub over: Span,
     /// Show at most this many rows of each list, and the number of those left out
     #[arg(long, value_name = "COUNT", default_value = "1000")]
@@ -153,7 +153,7 @@ pub struct TraceArgs {
     #[arg(long)]
     pub count: Option<u64>,
     /// Stop after this time [default: until interrupted]
-    #[arg(long = "for", value_name = "TIME", value_parser = rpc::units::parse_span)]
+    #[arg(long = "for", value_name = "TIME", value_parser = documents::units::parse_span)]
     pub patience: Option<Span>,
     /// Print all fields of a message, one JSON object a line
     #[arg(long)]
@@ -205,7 +205,7 @@ fn parse_bps(text: &str) -> Result<u32, String> {
     if text == "0" {
         return Ok(0);
     }
-    let rate: Rate = rpc::units::parse_rate(text).map_err(|wrong| wrong.to_string())?;
+    let rate: Rate = documents::units::parse_rate(text).map_err(|wrong| wrong.to_string())?;
     u32::try_from(rate.as_bps()).map_err(|_| format!("{rate} is more than a message can say: at most 4294967295bit"))
 }
 

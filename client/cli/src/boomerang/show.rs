@@ -2,8 +2,8 @@
 
 use super::args::SessionsArgs;
 use crate::complain::Complaint;
-use rpc::agent::{Answer, BoomerangDoc, Request};
-use rpc::boomerang::RatesDoc;
+use documents::agent::{Answer, BoomerangDoc, Request};
+use documents::boomerang::RatesDoc;
 use rpc::table::{Align, TextTable};
 use std::process::ExitCode;
 use std::time::Duration;

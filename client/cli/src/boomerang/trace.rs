@@ -4,7 +4,7 @@ use super::args::TraceArgs;
 use crate::complain::Complaint;
 use crate::decode;
 use crate::watch::clock;
-use rpc::agent::{Direction, EventDoc, Request};
+use documents::agent::{Direction, EventDoc, Request};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use wire::boomerang::{ProbePacket, TravelDirection};

@@ -2,7 +2,7 @@
 
 use crate::places::AgentArgs;
 use clap::{Args, Subcommand, ValueEnum};
-use rpc::agent::{PriorityDoc, SenderId, StyleDoc};
+use documents::agent::{PriorityDoc, SenderId, StyleDoc};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use terms::{Bytes, Rate, Span};
@@ -153,7 +153,7 @@ pub struct StaticReservationArgs {
     #[command(flatten)]
     pub ask: AskArgs,
     /// The rate to reserve
-    #[arg(long, value_name = "RATE", value_parser = rpc::units::parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = documents::units::parse_rate)]
     pub reserve: Rate,
     /// The rest of the Tspec.
     #[command(flatten)]
@@ -176,7 +176,7 @@ pub struct ShowArgs {
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
     /// Repeat the output at this interval
-    #[arg(long, value_name = "TIME", value_parser = rpc::units::parse_span, num_args = 0..=1, default_missing_value = "1s")]
+    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span, num_args = 0..=1, default_missing_value = "1s")]
     pub watch: Option<Span>,
     /// Print JSON
     #[arg(long)]
@@ -214,7 +214,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
     /// Stop after this time [default: until interrupted]
-    #[arg(long = "for", value_name = "TIME", value_parser = rpc::units::parse_span)]
+    #[arg(long = "for", value_name = "TIME", value_parser = documents::units::parse_span)]
     pub patience: Option<Span>,
 }
 
@@ -240,16 +240,16 @@ pub struct DecodeArgs {
 #[derive(Args, Debug)]
 pub struct TrafficArgs {
     /// Depth of the token bucket [default: a quarter of a second at the rate, at least 8kb]
-    #[arg(long, value_name = "SIZE", value_parser = rpc::units::parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = documents::units::parse_bytes)]
     pub burst: Option<Bytes>,
     /// Peak rate [default: not bounded]
-    #[arg(long, value_name = "RATE", value_parser = rpc::units::parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = documents::units::parse_rate)]
     pub peak: Option<Rate>,
     /// Minimum policed unit: a shorter packet counts as this long
-    #[arg(long, value_name = "SIZE", value_parser = rpc::units::parse_bytes, default_value = "64b")]
+    #[arg(long, value_name = "SIZE", value_parser = documents::units::parse_bytes, default_value = "64b")]
     pub min_unit: Bytes,
     /// Largest packet
-    #[arg(long, value_name = "SIZE", value_parser = rpc::units::parse_bytes, default_value = "1500b")]
+    #[arg(long, value_name = "SIZE", value_parser = documents::units::parse_bytes, default_value = "1500b")]
     pub max_packet: Bytes,
 }
 
@@ -266,10 +266,10 @@ pub struct SenderArgs {
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_end)]
     pub from: End,
     /// IP protocol: udp, tcp, or a number; one without ports is written without ports
-    #[arg(long, value_parser = rpc::units::parse_protocol, default_value = "udp")]
+    #[arg(long, value_parser = documents::units::parse_protocol, default_value = "udp")]
     pub protocol: u8,
     /// Rate of IP bytes, headers included
-    #[arg(long, value_name = "RATE", value_parser = rpc::units::parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = documents::units::parse_rate)]
     pub rate: Rate,
     /// The rest of the Tspec.
     #[command(flatten)]
@@ -286,7 +286,7 @@ pub struct SendArgs {
     #[command(flatten)]
     pub sender: SenderArgs,
     /// Stop after this time [default: until interrupted]
-    #[arg(long = "for", value_name = "TIME", value_parser = rpc::units::parse_span)]
+    #[arg(long = "for", value_name = "TIME", value_parser = documents::units::parse_span)]
     pub patience: Option<Span>,
     /// Print one JSON object a line
     #[arg(long)]
@@ -300,7 +300,7 @@ pub struct AskArgs {
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_end)]
     pub session: End,
     /// IP protocol: udp, tcp, or a number
-    #[arg(long, value_parser = rpc::units::parse_protocol, default_value = "udp")]
+    #[arg(long, value_parser = documents::units::parse_protocol, default_value = "udp")]
     pub protocol: u8,
     /// Style: ff (one reservation for each sender), se (one for those named), wf (one for all)
     #[arg(long, default_value = "ff", value_parser = parse_style)]
@@ -312,7 +312,7 @@ pub struct AskArgs {
     #[arg(long, value_enum, default_value = "controlled-load")]
     pub service: ServiceName,
     /// Guaranteed service: R [default: the reserved rate]
-    #[arg(long, value_name = "RATE", value_parser = rpc::units::parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = documents::units::parse_rate)]
     pub service_rate: Option<Rate>,
 }
 
@@ -329,7 +329,7 @@ pub struct ReceiveArgs {
     #[arg(long, value_name = "RATE|same", value_parser = parse_reserve)]
     pub reserve: Option<Reserve>,
     /// Guaranteed service: R is chosen so that no packet is queued for longer than this on the whole path
-    #[arg(long, value_name = "BOUND", value_parser = rpc::units::parse_span, conflicts_with = "service_rate")]
+    #[arg(long, value_name = "BOUND", value_parser = documents::units::parse_span, conflicts_with = "service_rate")]
     pub delay: Option<Span>,
     /// Pre-emption priority (RFC 3181): how far it may displace others, and what it takes to displace it
     #[arg(long, value_name = "PREEMPTING[:DEFENDING]", value_parser = parse_priority)]
@@ -344,7 +344,7 @@ pub struct ReceiveArgs {
     #[arg(long)]
     pub once: bool,
     /// Stop after this time [default: until interrupted]
-    #[arg(long = "for", value_name = "TIME", value_parser = rpc::units::parse_span)]
+    #[arg(long = "for", value_name = "TIME", value_parser = documents::units::parse_span)]
     pub patience: Option<Span>,
     /// Print one JSON object a line
     #[arg(long)]
@@ -405,7 +405,7 @@ fn parse_end(text: &str) -> Result<End, String> {
 }
 
 fn parse_reserve(text: &str) -> Result<Reserve, String> {
-    if text == "same" { Ok(Reserve::Same) } else { rpc::units::parse_rate(text).map(Reserve::Rate) }
+    if text == "same" { Ok(Reserve::Same) } else { documents::units::parse_rate(text).map(Reserve::Rate) }
 }
 
 fn parse_style(text: &str) -> Result<StyleDoc, String> {

@@ -3,7 +3,7 @@
 use super::args::{AskArgs, ReceiveArgs, Reserve, ServiceName};
 use super::{follow, service, session_id, tspec};
 use crate::complain::Complaint;
-use rpc::agent::{EventDoc, FlowSpecDoc, Request, SenderId, StyleDoc, TspecDoc};
+use documents::agent::{EventDoc, FlowSpecDoc, Request, SenderId, StyleDoc, TspecDoc};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::process::ExitCode;

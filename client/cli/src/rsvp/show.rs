@@ -3,12 +3,12 @@
 use super::args::ShowArgs;
 use crate::complain::Complaint;
 use crate::watch::rate;
-use rpc::agent::{
+use documents::agent::{
     Answer, CounterRow, FlowSpecDoc, Request, ReservationRow, RowFilter, Rows, SenderId, SenderRow, SessionId,
     SessionRow, StyleDoc, TableDoc, View,
 };
+use documents::show::{InstalledRow, NeighbourRow, RequestRow, RsvpInterfaceRow, SignallingRow};
 use rpc::client::Client;
-use rpc::show::{InstalledRow, NeighbourRow, RequestRow, RsvpInterfaceRow, SignallingRow};
 use rpc::table::{Align, TextTable};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;

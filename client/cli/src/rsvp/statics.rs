@@ -8,8 +8,8 @@ use super::{service, session_id, static_sender, tspec};
 use crate::complain::Complaint;
 use crate::places::AgentArgs;
 use crate::watch::{end, flow, rate, wanted};
-use rpc::agent::{Answer, Request, StaticDoc, StaticRow, StyleDoc};
-use rpc::show::{PAGE, Skip};
+use documents::agent::{Answer, Request, StaticDoc, StaticRow, StyleDoc};
+use documents::show::{PAGE, Skip};
 use rpc::table::{Align, TextTable};
 use std::process::ExitCode;
 

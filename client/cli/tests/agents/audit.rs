@@ -2,9 +2,9 @@
 
 use crate::bed::{SLUICE, refused};
 use crate::lone::{Lone, booked, licences};
-use rpc::agent::{Answer, AuditAsk, AuditPage, Request};
+use documents::agent::{Answer, AuditAsk, AuditPage, Request};
+use documents::links::CallerDoc;
 use rpc::client::Client;
-use rpc::links::CallerDoc;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 

@@ -1,7 +1,7 @@
 //! Signed messages between agents: keys that `sluice up` made, keys that do not fit, keys that change, agents that die.
 
 use crate::bed::{Bed, SENDER, SESSION, SLUICE, expect, refused, reserve, tspec, wait_for};
-use rpc::agent::{Answer, CounterRow, Direction, EventDoc, Request, RowFilter, Rows, TraceFilter, View};
+use documents::agent::{Answer, CounterRow, Direction, EventDoc, Request, RowFilter, Rows, TraceFilter, View};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

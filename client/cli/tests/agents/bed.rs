@@ -1,13 +1,12 @@
 //! A testbed of its own for each test, in a folder of its own, removed whatever happens.
 
-use agent_service::testbed::{self, UpOptions};
-use agent_service::topology::TestbedFile;
-use linux::netns::Namespace;
-use linux::process::{ProcessId, spawn_detached};
-use linux::testbed::record;
-use rpc::agent::{
+use ::bed::file::TestbedFile;
+use ::bed::testbed::{self, UpOptions};
+use documents::agent::{
     Answer, EventDoc, FlowSpecDoc, Request, ReservationRow, SenderId, SessionId, Status, StyleDoc, TspecDoc,
 };
+use linux::netns::Namespace;
+use linux::process::{ProcessId, spawn_detached};
 use rpc::client::{Client, Error};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -81,7 +80,7 @@ impl std::ops::Deref for Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let down = testbed::down(&self.path, &self.name).map(drop);
-        let clean = down.and_then(|()| record::unmount_below(&self.path));
+        let clean = down.and_then(|()| linux::mount::unmount_below(&self.path));
         let _ = std::fs::remove_dir_all(&self.path);
         if !std::thread::panicking() {
             clean.unwrap();
@@ -286,7 +285,7 @@ pub fn wait_at_most<T>(limit: Duration, what: &str, mut there: impl FnMut() -> O
 }
 
 /// A refusal's problem.
-pub fn refused(result: Result<Answer, Error>) -> rpc::agent::Problem {
+pub fn refused(result: Result<Answer, Error>) -> documents::agent::Problem {
     match result {
         Err(Error::Agent(problem)) => problem,
         other => panic!("expected a refusal, got {other:?}"),

@@ -2,10 +2,10 @@
 //! tomorrow, so that nothing of this machine is touched.
 
 use crate::lone::{Lone, booked};
-use rpc::agent::Request;
-use rpc::book::{AskDoc, BindingDoc, FlowDoc, Instant, PartDoc};
+use documents::agent::Request;
+use documents::book::{AskDoc, BindingDoc, FlowDoc, Instant, PartDoc, WhenDoc};
+use documents::links::CallerDoc;
 use rpc::client::{Client, Error};
-use rpc::links::CallerDoc;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use terms::Span;
@@ -48,7 +48,11 @@ fn speaks_for(lone: &Lone, name: &str) -> Client {
 fn tomorrow(part: PartDoc) -> Request {
     let start = linux::clock::Clock::start().now() + Span::from_secs(86_400);
     let (start, duration_s) = (Some(Instant(start)), Some(60.0));
-    Request::BookCreate(AskDoc { parts: vec![part], start, duration_s, ..AskDoc::default() })
+    Request::BookCreate(AskDoc {
+        parts: vec![part],
+        when: WhenDoc { start, duration_s, ..WhenDoc::default() },
+        ..AskDoc::default()
+    })
 }
 
 fn cpu() -> PartDoc {

@@ -2,9 +2,9 @@
 //! node that keeps no book.
 
 use crate::bed::{Bed, SLUICE, unsigned, wait_at_most, wait_for};
-use agent_service::topology::TestbedFile;
-use rpc::agent::{Answer, BookAnswer, Request};
-use rpc::book::{AskDoc, BindingDoc, FlowDoc, PartDoc, ReservationDoc, ResourceRow};
+use ::bed::file::TestbedFile;
+use documents::agent::{Answer, BookAnswer, Request};
+use documents::book::{AskDoc, BindingDoc, FlowDoc, PartDoc, ReservationDoc, ResourceRow, WhenDoc};
 use serde_json::Value;
 use std::net::UdpSocket;
 use std::path::Path;
@@ -150,7 +150,7 @@ fn booked(bed: &Bed) -> ReservationDoc {
     };
     let binding = Some(BindingDoc::Flow(flow));
     let part = PartDoc { resource: "net/to-core".into(), rate: Some(4_000_000), binding, ..PartDoc::default() };
-    let ask = AskDoc { parts: vec![part], duration_s: Some(600.0), ..AskDoc::default() };
+    let ask = AskDoc { parts: vec![part], when: WhenDoc::lasting(600.0), ..AskDoc::default() };
     match bed.client("edge").call(Request::BookCreate(ask)).unwrap() {
         Answer::Book(BookAnswer::Reservation(doc)) => doc,
         other => panic!("{other:?}"),

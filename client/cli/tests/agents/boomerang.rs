@@ -1,9 +1,9 @@
 //! Boomerang between agents on this kernel: real pings that carry reservations, past a router and to a host that know nothing of it.
 
 use crate::bed::{Bed, PATIENCE, SLUICE, expect, refused, wait_for};
-use agent_service::topology::TestbedFile;
-use rpc::agent::{Answer, BoomerangAsk, BoomerangDoc, BoomerangNews, EventDoc, Request};
-use rpc::boomerang::{BoomerangBlock, ClassifierDoc, MaskDoc, RatesDoc};
+use ::bed::file::TestbedFile;
+use documents::agent::{Answer, BoomerangAsk, BoomerangDoc, BoomerangNews, EventDoc, Request};
+use documents::boomerang::{BoomerangBlock, ClassifierDoc, MaskDoc, RatesDoc};
 use rpc::client::Client;
 use std::net::{IpAddr, UdpSocket};
 use std::path::Path;

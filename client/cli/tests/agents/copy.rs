@@ -2,8 +2,8 @@
 
 use crate::bed::{Bed, SLUICE, wait_for};
 use crate::remote::{Running, wait_for_words};
-use rpc::agent::{Answer, Request};
-use rpc::book::{AmountDoc, BookAnswer, BookFilter, ChangeDoc, ReservationDoc};
+use documents::agent::{Answer, Request};
+use documents::book::{AmountDoc, BookAnswer, BookFilter, ChangeDoc, ReservationDoc};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -3,7 +3,7 @@
 
 use crate::bed::{refused, wait_for};
 use crate::lone::{Lone, booked, licences};
-use rpc::agent::{Answer, BookAnswer, BookFilter, Request};
+use documents::agent::{Answer, BookAnswer, BookFilter, Request};
 use rpc::client::{Client, Error};
 use std::fs;
 use std::io::Write;
@@ -40,7 +40,7 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         // What the agent had mounted below goes first; it may be gone already.
-        let _ = linux::testbed::record::unmount_below(&self.0);
+        let _ = linux::mount::unmount_below(&self.0);
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::bed::{Bed, SLUICE, seed, wait_for};
 use crate::boomerang::{FAR, ask, block, blocks, boomerang, line_with, reserve, reserved, sluice};
+use documents::agent::{BoomerangAsk, BoomerangNews, EventDoc, Request};
+use documents::boomerang::{ClassifierDoc, RatesDoc};
 use linux::process::ProcessId;
-use rpc::agent::{BoomerangAsk, BoomerangNews, EventDoc, Request};
-use rpc::boomerang::{ClassifierDoc, RatesDoc};
 use std::process::{Command, Output, Stdio};
 
 fn pairs(rates: &[(u32, u32)]) -> Vec<RatesDoc> {

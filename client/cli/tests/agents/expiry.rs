@@ -1,7 +1,7 @@
 //! Soft state: what nobody refreshes ends at its lifetime, never before (RFC 2205 section 3.7).
 
 use crate::bed::{Bed, expect, reserve, wait_for};
-use rpc::agent::{EventDoc, Request};
+use documents::agent::{EventDoc, Request};
 use std::time::{Duration, Instant};
 
 /// L for R = 1 s and K = 3: (3 + 0.5) x 1.5 x R.
@@ -37,7 +37,7 @@ fn a_dead_receiver_s_reservation_lives_exactly_its_lifetime() {
         });
     }
     let senders = |node| match bed.client(node).call(Request::Senders(Default::default())).unwrap() {
-        rpc::agent::Answer::Senders(rows) => rows.len(),
+        documents::agent::Answer::Senders(rows) => rows.len(),
         other => panic!("{other:?}"),
     };
     for node in ["swissvale", "yosemite", "maui"] {

@@ -3,10 +3,10 @@
 
 use crate::bed::{Bed, expect, wait_for};
 use crate::boomerang::{FAR, PORT, ask, block, blocks, boomerang, counted, ip, line, reserve, reserved, socket};
-use agent_service::topology::TestbedFile;
-use linux::testbed::topology::Topology;
-use rpc::agent::{BoomerangAsk, BoomerangNews, EventDoc, Request};
-use rpc::boomerang::{ClassifierDoc, MaskDoc, RatesDoc};
+use ::bed::file::TestbedFile;
+use ::bed::topology::Topology;
+use documents::agent::{BoomerangAsk, BoomerangNews, EventDoc, Request};
+use documents::boomerang::{ClassifierDoc, MaskDoc, RatesDoc};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;

@@ -4,8 +4,8 @@
 //! one leaves would show in the next. At the end an independent reader goes over every message that was sent.
 
 use crate::bed::{Bed, SLUICE, expect, tspec, wait_for};
-use agent_service::topology::TestbedFile;
-use rpc::agent::{EventDoc, FlowSpecDoc, Request, ReservationRow, SenderId, SessionId, StyleDoc};
+use ::bed::file::TestbedFile;
+use documents::agent::{EventDoc, FlowSpecDoc, Request, ReservationRow, SenderId, SessionId, StyleDoc};
 use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! A testbed's life: up, down, and every way that can go wrong in between.
 
 use crate::bed::{Bed, NODES, SLUICE, place, seed, skipped};
-use agent_service::testbed::{self, UpError, UpOptions};
-use linux::testbed::record::{self, TestbedRecord, TestbedStep};
+use ::bed::record::{self, TestbedRecord, TestbedStep};
+use ::bed::testbed::{self, UpError, UpOptions};
 use std::fs;
 
 fn traces(name: &str) -> Vec<String> {
@@ -31,11 +31,13 @@ fn two_nodes_come_up_and_their_links_are_read_back() {
         "name = \"{name}\"\nauth = \"none\"\nnode = [{{ name = \"a\", kind = \"host\" }}, {{ name = \"b\", kind = \"host\" }}]\n\
          [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10mbit\"\nmtu = 1400\n"
     );
-    let file = agent_service::topology::TestbedFile::parse("two.toml".as_ref(), &text).unwrap();
+    let file = ::bed::file::TestbedFile::parse("two.toml".as_ref(), &text).unwrap();
     let options = UpOptions { program: SLUICE.into(), testbeds: place.to_path_buf() };
     let nodes = testbed::up(&file, &options).unwrap();
     let mut client = rpc::client::Client::connect(&nodes[0].socket).unwrap();
-    let rpc::agent::Answer::Status(status) = client.call(rpc::agent::Request::Status).unwrap() else { panic!() };
+    let documents::agent::Answer::Status(status) = client.call(documents::agent::Request::Status).unwrap() else {
+        panic!()
+    };
     let link = status.interfaces.iter().find(|i| i.name == "to-b").unwrap();
     assert_eq!((link.mtu, link.rate_wire_bps, link.plane.as_deref()), (1400, Some(10_000_000), Some("htb")));
     let names: Vec<&str> = link.classes.iter().map(|class| class.name.as_str()).collect();

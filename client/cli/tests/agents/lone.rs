@@ -1,11 +1,11 @@
 //! One agent by itself, in a namespace with one link and in a folder of its own.
 
 use crate::bed::{PATIENCE, Place, SLUICE, detached, place, skipped, wait_for};
+use documents::agent::{Answer, BookAnswer, Request};
+use documents::book::{AskDoc, PartDoc, ReservationDoc, WhenDoc};
 use linux::netlink::Socket;
 use linux::netns::Guarded;
 use linux::process::ProcessId;
-use rpc::agent::{Answer, BookAnswer, Request};
-use rpc::book::{AskDoc, PartDoc, ReservationDoc};
 use rpc::client::{Client, Error};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -154,8 +154,9 @@ impl Drop for Lone {
 pub fn licences(count: u64) -> AskDoc {
     let part = PartDoc { resource: LICENCE.to_owned(), count: Some(count), ..PartDoc::default() };
     let now = linux::clock::Clock::start().now();
-    let start = rpc::book::Instant(now + terms::Span::from_secs(86_400));
-    AskDoc { parts: vec![part], start: Some(start), duration_s: Some(3_600.0), ..AskDoc::default() }
+    let start = documents::book::Instant(now + terms::Span::from_secs(86_400));
+    let when = WhenDoc { start: Some(start), ..WhenDoc::lasting(3_600.0) };
+    AskDoc { parts: vec![part], when, ..AskDoc::default() }
 }
 
 /// One call whose answer is a reservation.

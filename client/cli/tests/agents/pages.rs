@@ -2,9 +2,9 @@
 
 use crate::bed::{Bed, SLUICE};
 use crate::remote::{Running, wait_for_words};
+use documents::agent::{Answer, BookAnswer, Request};
+use documents::book::{AskDoc, Instant, PartDoc, ReservationDoc, ResourceRow, WhenDoc, WindowDoc};
 use linux::clock::Clock;
-use rpc::agent::{Answer, BookAnswer, Request};
-use rpc::book::{AskDoc, Instant, PartDoc, ReservationDoc, ResourceRow, WindowDoc};
 use serde_json::Value;
 use std::process::Command;
 use terms::{Span, Time};
@@ -22,7 +22,8 @@ fn large(bed: &Bed, first: Time) -> ReservationDoc {
         let start = first + Span::from_secs(3_600 * n);
         WindowDoc { start: Instant(start), end: Instant(start + Span::from_secs(60)) }
     };
-    let ask = AskDoc { parts: vec![part; PARTS], windows: (0..WINDOWS).map(window).collect(), ..AskDoc::default() };
+    let when = WhenDoc { windows: (0..WINDOWS).map(window).collect(), ..WhenDoc::default() };
+    let ask = AskDoc { parts: vec![part; PARTS], when, ..AskDoc::default() };
     match bounded(bed, Request::BookCreate(ask)) {
         BookAnswer::Reservation(doc) => doc,
         other => panic!("{other:?}"),

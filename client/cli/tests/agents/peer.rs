@@ -2,9 +2,12 @@
 //! extension of any kind.
 
 use crate::bed::{Bed, expect, tspec, wait_for};
-use agent_service::topology::TestbedFile;
+use ::bed::file::TestbedFile;
+use documents::agent::{Answer, Request};
+use documents::event::EventDoc;
+use documents::rows::{CounterRow, SenderRow};
+use documents::session::{FlowSpecDoc, SenderId, SessionId, StyleDoc};
 use linux::sockets::{Outgoing, RsvpSockets};
-use rpc::agent::{Answer, CounterRow, EventDoc, FlowSpecDoc, Request, SenderId, SenderRow, SessionId, StyleDoc};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use terms::{Adspec, Bytes, Rate, SenderTemplate, Session, Span, Tspec};

@@ -2,9 +2,9 @@
 //! what was booked keeps its class, also behind an interface that is believed.
 
 use crate::bed::{Bed, wait_for};
-use agent_service::topology::TestbedFile;
-use rpc::agent::{Answer, BookAnswer, Request};
-use rpc::book::{AskDoc, BindingDoc, FlowDoc, PartDoc, ReservationDoc};
+use ::bed::file::TestbedFile;
+use documents::agent::{Answer, BookAnswer, Request};
+use documents::book::{AskDoc, BindingDoc, FlowDoc, PartDoc, ReservationDoc, WhenDoc};
 use rpc::client::Client;
 use std::path::Path;
 
@@ -46,7 +46,7 @@ fn reservation(client: &mut Client, request: Request) -> ReservationDoc {
 fn book(client: &mut Client, flow: FlowDoc) -> ReservationDoc {
     let binding = Some(BindingDoc::Flow(flow));
     let part = PartDoc { resource: "net/to-core".into(), rate: Some(8_000_000), binding, ..PartDoc::default() };
-    let ask = AskDoc { parts: vec![part], duration_s: Some(600.0), ..AskDoc::default() };
+    let ask = AskDoc { parts: vec![part], when: WhenDoc::lasting(600.0), ..AskDoc::default() };
     reservation(client, Request::BookCreate(ask))
 }
 

@@ -1,7 +1,7 @@
 //! An agent that is killed: what it promised stays in the kernel, and the next one takes it over.
 
 use crate::bed::{Bed, SENDER, SESSION, expect, reserve, tspec, wait_for};
-use rpc::agent::{EventDoc, FlowSpecDoc, Request, StyleDoc};
+use documents::agent::{EventDoc, FlowSpecDoc, Request, StyleDoc};
 use std::net::UdpSocket;
 
 #[test]

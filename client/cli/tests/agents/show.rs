@@ -1,7 +1,7 @@
 //! The operator's tables: what each says of a reservation over two routers, and that filters hold.
 
 use crate::bed::{Bed, SENDER, SESSION, SLUICE, expect, reserve};
-use rpc::agent::{Answer, EventDoc, Request, RowFilter, Rows, TableDoc, View};
+use documents::agent::{Answer, EventDoc, Request, RowFilter, Rows, TableDoc, View};
 use std::net::IpAddr;
 use std::process::Command;
 

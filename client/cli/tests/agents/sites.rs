@@ -3,8 +3,8 @@
 
 use crate::bed::{Bed, wait_for};
 use crate::boomerang::{FAR, PORT, ask, blocks, boomerang, ip, line_with, reserve, reserved, sluice};
-use linux::testbed::topology::Topology;
-use rpc::boomerang::{BoomerangBlock, ClassifierDoc};
+use ::bed::topology::Topology;
+use documents::boomerang::{BoomerangBlock, ClassifierDoc};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
@@ -62,7 +62,7 @@ fn two_sites(settings: &str) {
     // Two hosts inside, one outside; and a session of two of the hosts, which pays for itself.
     let mut client = bed.client("a");
     let own = ClassifierDoc { src_port: 7_000, ..ask(0, 0).flow };
-    reserve(&mut client, rpc::agent::BoomerangAsk { flow: own, refresh_s: 2, ..ask(1_000_000, 0) });
+    reserve(&mut client, documents::agent::BoomerangAsk { flow: own, refresh_s: 2, ..ask(1_000_000, 0) });
     reserved(&mut client);
     let near = ip([10, 0, 0, 1]);
     for (from, port, packets) in [(near, 6_000, 9), (OTHER, 6_001, 8), (OUTSIDE, 6_002, 7), (near, 7_000, 6)] {

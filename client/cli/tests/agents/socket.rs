@@ -1,7 +1,7 @@
 //! The local socket: who may, what is refused, and that nobody can make the agent wait.
 
 use crate::bed::{Bed, SENDER, SESSION, refused, tspec, wait_for};
-use rpc::agent::{Answer, Request};
+use documents::agent::{Answer, Request};
 use rpc::client::Client;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;

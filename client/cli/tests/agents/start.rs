@@ -2,9 +2,9 @@
 
 use crate::bed::{Bed, PATIENCE, SLUICE, detached, place, skipped, wait_for};
 use crate::lone::Lone;
+use documents::agent::Request;
 use linux::netns::Guarded;
 use linux::process::ProcessId;
-use rpc::agent::Request;
 use rpc::client::Client;
 use std::fs;
 use std::io::ErrorKind;

@@ -1,8 +1,8 @@
 //! Senders and reservations on behalf of others: they outlive whoever set them up, and the agent too.
 
 use crate::bed::{Bed, SENDER, SESSION, SLUICE, refused, tspec, wait_for};
-use rpc::agent::{Answer, FlowSpecDoc, Request, StaticDoc, StaticRow, StyleDoc};
-use rpc::show::Skip;
+use documents::agent::{Answer, FlowSpecDoc, Request, StaticDoc, StaticRow, StyleDoc};
+use documents::show::Skip;
 use std::process::{Command, Output};
 
 fn statics(bed: &Bed, node: &str) -> Vec<StaticRow> {

@@ -3,9 +3,9 @@
 
 use crate::bed::{Bed, PATIENCE, SLUICE, wait_for};
 use crate::lone::{Lone, booked, licences};
+use documents::agent::{Answer, BookAnswer, BookFilter, Request};
+use documents::book::{AskDoc, BindingDoc, FlowDoc, PartDoc, WhenDoc};
 use linux::process::ProcessId;
-use rpc::agent::{Answer, BookAnswer, BookFilter, Request};
-use rpc::book::{AskDoc, BindingDoc, FlowDoc, PartDoc};
 use rpc::client::Client;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -75,7 +75,7 @@ fn premium() -> AskDoc {
         binding: Some(BindingDoc::Flow(flow)),
         ..PartDoc::default()
     };
-    AskDoc { parts: vec![part], duration_s: Some(3_600.0), ..AskDoc::default() }
+    AskDoc { parts: vec![part], when: WhenDoc::lasting(3_600.0), ..AskDoc::default() }
 }
 
 /// O7: an agent that is started again and again and dies each time, at whatever place. The kernel has what was promised all the

@@ -4,8 +4,8 @@
 use crate::bed::{PATIENCE, SLUICE, place, skipped};
 use crate::inside;
 use crate::lone::{Lone, booked, licences};
+use documents::agent::Request;
 use linux::process::ProcessId;
-use rpc::agent::Request;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Messages as they come and go: shown decoded, filtered, and as a capture that an independent reader understands.
 
 use crate::bed::{Bed, SLUICE, expect, reserve, unsigned, wait_for};
-use rpc::agent::{Direction, EventDoc, Request, TraceFilter};
+use documents::agent::{Direction, EventDoc, Request, TraceFilter};
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 use std::time::Duration;

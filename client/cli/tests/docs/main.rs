@@ -103,7 +103,7 @@ fn python() {
 #[test]
 fn every_page_with_commands_is_here() {
     let mut pages = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
-    for dir in ["docs", "docs/traffic", "docs/rfc"] {
+    for dir in ["docs", "docs/measured", "docs/traffic", "docs/rfc"] {
         for entry in std::fs::read_dir(root().join(dir)).unwrap() {
             let name = entry.unwrap().file_name().to_string_lossy().into_owned();
             if name.ends_with(".md") {

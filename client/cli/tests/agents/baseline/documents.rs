@@ -2,8 +2,8 @@
 
 use super::compare;
 use crate::bed::{Bed, SLUICE, expect, reserve, seed};
-use agent_service::topology::TestbedFile;
-use rpc::agent::EventDoc;
+use ::bed::file::TestbedFile;
+use documents::agent::EventDoc;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};

@@ -2,9 +2,9 @@
 
 use super::{Far, PORT, now, papers};
 use crate::bed::{Bed, SLUICE, wait_for};
-use agent_service::topology::TestbedFile;
-use rpc::agent::{Answer, CallerDoc, Request, TraceFilter};
-use rpc::book::{AskDoc, BookAnswer, BookFilter, PartDoc};
+use ::bed::file::TestbedFile;
+use documents::agent::{Answer, CallerDoc, Request, TraceFilter};
+use documents::book::{AskDoc, BookAnswer, BookFilter, PartDoc, WhenDoc};
 use rpc::client::{Client, Error};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -50,7 +50,7 @@ fn kind(said: Result<Answer, Error>) -> String {
 
 fn wish() -> Request {
     let part = PartDoc { resource: "net/to-a".to_owned(), rate: Some(1_000_000), ..PartDoc::default() };
-    Request::BookCreate(AskDoc { parts: vec![part], duration_s: Some(600.0), ..AskDoc::default() })
+    Request::BookCreate(AskDoc { parts: vec![part], when: WhenDoc::lasting(600.0), ..AskDoc::default() })
 }
 
 fn speak_for(name: &str, role: &str) -> Request {
@@ -152,7 +152,7 @@ fn whoever_shows_nothing_or_the_wrong_thing_stays_outside() {
     // Of another authority, though it shows ours; and one who trusts another authority finds no agent.
     let strangers = far.bed.place.join("strangers");
     issue(&strangers, CertificateRole::Operator, "root", Span::from_secs(600));
-    let stranger = rpc::place::Papers { ca: far.papers("x").ca, ..papers(&strangers, "operator-root") };
+    let stranger = rpc::tls::Papers { ca: far.papers("x").ca, ..papers(&strangers, "operator-root") };
     assert!(hello(far.reach_with("a", HERE, &stranger)).contains("UnknownCA"));
     assert!(hello(far.reach_with("a", HERE, &papers(&strangers, "operator-root"))).contains("UnknownIssuer"));
     // Run out, and taken back while the connection is open.

@@ -3,9 +3,9 @@
 
 use super::{Far, PORT, now, papers};
 use crate::bed::{Bed, wait_for};
-use agent_service::topology::TestbedFile;
+use ::bed::file::TestbedFile;
+use documents::agent::Request;
 use linux::process::ProcessId;
-use rpc::agent::Request;
 use rpc::client::Client;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;

@@ -7,9 +7,9 @@ use super::Running;
 use super::path::Site;
 use crate::bed::{Bed, SLUICE, wait_at_most, wait_for};
 use broker_service::id::{GroupId, MemberRole};
-use rpc::agent::{Answer, BookAnswer, Request};
-use rpc::book::{AskDoc, BookFilter, PartDoc, ReservationDoc};
-use rpc::links::CallerDoc;
+use documents::agent::{Answer, BookAnswer, Request};
+use documents::book::{AskDoc, BookFilter, PartDoc, ReservationDoc, WhenDoc};
+use documents::links::CallerDoc;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -30,7 +30,7 @@ fn middle(bed: &Bed, owner: &str, booked: usize, holds_s: [f64; 3]) -> GroupId {
             let part = PartDoc { resource: (*resource).into(), rate: Some(1_000_000), ..PartDoc::default() };
             let ask = AskDoc {
                 parts: vec![part],
-                duration_s: Some(600.0),
+                when: WhenDoc::lasting(600.0),
                 hold_s: Some(hold),
                 group: group.member(MemberRole::Alone),
                 members: members.clone(),

@@ -7,8 +7,8 @@ use super::partners::{B, C, OURS, THEIRS, Two, ca, speak_for};
 use super::{PORT, Running};
 use crate::bed::wait_for;
 use broker_service::id::{GroupId, MemberRole};
-use rpc::agent::{Answer, Request};
-use rpc::book::{AskDoc, BookAnswer, BookFilter, PartDoc, ReservationDoc};
+use documents::agent::{Answer, Request};
+use documents::book::{AskDoc, BookAnswer, BookFilter, PartDoc, ReservationDoc, WhenDoc};
 use rpc::client::{Client, Error};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -172,7 +172,7 @@ fn hold(two: &Two, at: &str, by: (&str, &str), group: Option<&GroupId>, hold_s: 
     let members = ["b", "c"].map(|agent| GroupId::member_name(agent, MemberRole::Alone)).to_vec();
     let ask = AskDoc {
         parts: vec![part],
-        duration_s: Some(600.0),
+        when: WhenDoc::lasting(600.0),
         hold_s: Some(hold_s),
         group: group.map(|group| group.member(MemberRole::Alone)).unwrap_or_default(),
         members: if group.is_some() { members } else { Vec::new() },

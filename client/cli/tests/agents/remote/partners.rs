@@ -6,9 +6,9 @@
 
 use super::{PORT, Running, now, papers, wait_for_words};
 use crate::bed::{Bed, SLUICE, skipped, wait_for};
-use agent_service::topology::TestbedFile;
-use rpc::agent::{Answer, CallerDoc, Request};
-use rpc::book::{AskDoc, BookAnswer, BookFilter, Instant, PartDoc};
+use ::bed::file::TestbedFile;
+use documents::agent::{Answer, CallerDoc, Request};
+use documents::book::{AskDoc, BookAnswer, BookFilter, Instant, PartDoc, WhenDoc};
 use rpc::client::{Client, Error};
 use rpc::place::Endpoint;
 use rustls::pki_types::ServerName;
@@ -199,7 +199,7 @@ impl Two {
         let filter = BookFilter::default();
         match self.bed.client(node).call(Request::BookShow { handle: None, filter }).unwrap() {
             Answer::Book(BookAnswer::Reservations { rows, .. }) => {
-                let row = |doc: &rpc::book::ReservationDoc| {
+                let row = |doc: &documents::book::ReservationDoc| {
                     let parts: Vec<&str> = doc.parts.iter().map(|part| part.resource.as_str()).collect();
                     format!("{} {}", doc.owner, parts.join(" "))
                 };
@@ -269,8 +269,7 @@ fn book(client: &mut Client, mbit: u64, label: &str, start: Option<Time>) -> Res
     let ask = AskDoc {
         parts: vec![part],
         label: label.to_owned(),
-        start: start.map(Instant),
-        duration_s: Some(600.0),
+        when: WhenDoc { start: start.map(Instant), ..WhenDoc::lasting(600.0) },
         ..AskDoc::default()
     };
     match client.call(Request::BookCreate(ask)) {

@@ -2,8 +2,8 @@
 
 use super::{Far, Running, now, papers, wait_for_words};
 use crate::bed::{Bed, SLUICE, wait_for};
-use rpc::agent::{Answer, Request};
-use rpc::book::{BookAnswer, BookFilter, ReservationDoc};
+use documents::agent::{Answer, Request};
+use documents::book::{BookAnswer, BookFilter, ReservationDoc};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use serde_json::{Value, json};
@@ -118,7 +118,7 @@ impl Site {
     /// What is in force at the agents, as lines of owner, state, and each part with its amount.
     pub fn footprint(&self) -> Vec<String> {
         let row = |node: &str, doc: &ReservationDoc| {
-            let part = |part: &rpc::book::PartRow| format!("{} {} {}", part.resource, part.now, part.enforced);
+            let part = |part: &documents::book::PartRow| format!("{} {} {}", part.resource, part.now, part.enforced);
             let parts: Vec<String> = doc.parts.iter().map(part).collect();
             format!("{node}: {} {} {}", doc.owner, doc.state, parts.join(", "))
         };

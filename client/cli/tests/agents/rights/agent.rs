@@ -4,7 +4,7 @@ use super::who::{Strength, Who};
 use super::{Came, Row};
 use crate::remote::Far;
 use booking::policy::rights::Call;
-use rpc::agent::{Answer, BookAnswer, Request};
+use documents::agent::{Answer, BookAnswer, Request};
 use rpc::client::{Client, Error};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use super::broker::House;
 use super::who::{self, HERE, Who};
 use crate::bed::SLUICE;
 use crate::remote::Far;
-use rpc::agent::{Answer, CallerDoc, MayDoc, Request};
+use documents::agent::{Answer, CallerDoc, MayDoc, Request};
 use rpc::client::{Client, Error};
 use serde_json::{Value, json};
 use std::process::Command;

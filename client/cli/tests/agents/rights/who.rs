@@ -2,9 +2,9 @@
 
 use crate::bed::{Bed, skipped};
 use crate::remote::{Far, now};
-use agent_service::topology::TestbedFile;
+use ::bed::file::TestbedFile;
 use booking::policy::rights::Seat;
-use rpc::agent::{CallerDoc, Request};
+use documents::agent::{CallerDoc, Request};
 use rpc::client::Client;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

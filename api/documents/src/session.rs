@@ -1,7 +1,87 @@
-//! Conversion between the engine's types and the socket's documents.
+//! Sessions, senders, traffic and styles of RSVP, and the same as the engines have them.
 
-use crate::agent::{FlowSpecDoc, SenderId, SessionId, StyleDoc, TspecDoc};
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 use terms::{Bytes, FlowSpec, Rate, Rspec, SenderTemplate, Session, Span, Style, Tspec};
+
+/// A session, as RFC 2205 names it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct SessionId {
+    /// Destination address.
+    pub dst: IpAddr,
+    /// IP protocol number.
+    pub protocol: u8,
+    /// Destination port.
+    pub dst_port: u16,
+}
+
+/// A sender of a session.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct SenderId {
+    /// Source address.
+    pub src: IpAddr,
+    /// Source port; of ESP and AH with a virtual destination port (RFC 2207), the security parameter index.
+    pub src_port: u32,
+}
+
+/// A Tspec.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TspecDoc {
+    /// Token rate, bit/s.
+    pub r_bps: u64,
+    /// Bucket depth, bytes.
+    pub b_bytes: u64,
+    /// Peak rate, bit/s; null: not bounded.
+    pub p_bps: Option<u64>,
+    /// Minimum policed unit, bytes.
+    pub m_bytes: u32,
+    /// Maximum packet size, bytes.
+    #[serde(rename = "M_bytes")]
+    pub max_bytes: u32,
+}
+
+/// A flowspec.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "service", rename_all = "kebab-case")]
+pub enum FlowSpecDoc {
+    /// RFC 2211.
+    ControlledLoad {
+        /// The traffic.
+        tspec: TspecDoc,
+    },
+    /// RFC 2212.
+    Guaranteed {
+        /// The traffic.
+        tspec: TspecDoc,
+        /// R, bit/s.
+        #[serde(rename = "R_bps")]
+        rate_bps: u64,
+        /// S, microseconds.
+        #[serde(rename = "S_us")]
+        slack_us: u64,
+    },
+}
+
+/// A reservation style.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StyleDoc {
+    /// Fixed filter.
+    Ff,
+    /// Shared explicit.
+    Se,
+    /// Wildcard filter.
+    Wf,
+}
+
+/// A pre-emption priority; the higher number wins (RFC 3181).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PriorityDoc {
+    /// Its strength against the `defending` of others.
+    pub preempting: u16,
+    /// Its strength against the `preempting` of others; at least its own `preempting`.
+    pub defending: u16,
+}
 
 impl From<Session> for SessionId {
     fn from(s: Session) -> SessionId {

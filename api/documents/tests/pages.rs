@@ -1,8 +1,8 @@
 //! Answers of a bounded size: whatever is cut comes together again, and no page is larger than it may be.
 
-use rpc::agent::{Answer, ReplyLine, Request};
-use rpc::book::pages::{Pages, cut, cut_resources};
-use rpc::book::{BookAnswer, Instant, PartRow, ReservationDoc, ResourceRow, StepDoc, WindowDoc};
+use documents::agent::{Answer, ReplyLine, Request};
+use documents::book::pages::{Pages, cut, cut_resources};
+use documents::book::{BookAnswer, BookFilter, Instant, PartRow, ReservationDoc, ResourceRow, StepDoc, WindowDoc};
 use serde_json::json;
 use terms::{Span, Time};
 
@@ -116,10 +116,15 @@ fn those_of_a_list_are_made_whole() {
     let all = [reservation(&[3], 1), reservation(&[600, 600], 1), reservation(&[2], 1), reservation(&[900], 1)];
     let named = |n: usize| ReservationDoc { handle: format!("h{n}"), ..all[n].clone() };
     let agent = |request| match request {
-        Request::BookShow { handle: None, .. } => {
+        Request::BookShow { handle: None, filter } => {
             let mut rows: Vec<ReservationDoc> = (0..all.len()).map(named).collect();
             rows.iter_mut().for_each(|row| cut(row, 0));
-            BookAnswer::Reservations { rows, more: true }
+            // It gives two of them in a page.
+            let after = filter.after.map_or(0, |last| last[1..].parse::<usize>().unwrap() + 1);
+            let most = filter.limit.filter(|limit| *limit > 0).unwrap_or(2).min(2);
+            let rows: Vec<_> = rows.into_iter().skip(after).take(most).collect();
+            let more = after + rows.len() < all.len();
+            BookAnswer::Reservations { rows, more }
         }
         Request::BookShow { handle: Some(handle), filter } => {
             let mut doc = named(handle[1..].parse().unwrap());
@@ -128,9 +133,15 @@ fn those_of_a_list_are_made_whole() {
         }
         other => panic!("{other:?}"),
     };
-    let list = Request::BookShow { handle: None, filter: Default::default() };
-    let rows = (0..all.len()).map(named).collect();
-    assert_eq!(gather(list, agent), (BookAnswer::Reservations { rows, more: true }, 4));
+    // Asked for, most: how many come, whether there are more, and how many pages that took.
+    for (limit, most, more, asked) in
+        [(None, 4, false, 5), (Some(0), 4, false, 5), (Some(3), 3, true, 4), (Some(2), 2, true, 3)]
+    {
+        let filter = BookFilter { limit, ..BookFilter::default() };
+        let rows = (0..most).map(named).collect();
+        let gathered = gather(Request::BookShow { handle: None, filter }, agent);
+        assert_eq!(gathered, (BookAnswer::Reservations { rows, more }, asked), "{limit:?}");
+    }
 }
 
 #[test]
@@ -165,7 +176,7 @@ fn resources_come_in_pages() {
 /// Whoever names a page gets that page.
 #[test]
 fn a_page_that_is_asked_for_is_one_page() {
-    let filter = rpc::book::BookFilter { skip: 1, ..Default::default() };
+    let filter = documents::book::BookFilter { skip: 1, ..Default::default() };
     assert!(Pages::of(&Request::BookShow { handle: Some("h".into()), filter }).is_none());
     for (resource, after) in [(Some("cpu".to_owned()), None), (None, Some("cpu".to_owned()))] {
         assert!(Pages::of(&Request::Resources { timeline: None, resource, after }).is_none());

@@ -1,8 +1,7 @@
 //! The operator's tables, as `sluice rsvp interface | neighbor | sender | ...` print them.
 
-use crate::agent::{
-    CounterRow, FlowSpecDoc, ReservationRow, SenderId, SenderRow, SessionId, SessionRow, StyleDoc, TspecDoc,
-};
+use crate::rows::{CounterRow, ReservationRow, SenderRow, SessionRow};
+use crate::session::{FlowSpecDoc, SenderId, SessionId, StyleDoc, TspecDoc};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 

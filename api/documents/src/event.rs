@@ -1,6 +1,6 @@
 //! Events over the socket: of an application's sessions, of the node, and of single messages.
 
-use crate::agent::{FlowSpecDoc, SenderId, SessionId, TspecDoc};
+use crate::session::{FlowSpecDoc, SenderId, SessionId, TspecDoc};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 

@@ -3,14 +3,15 @@
 //!
 //! Rates are bit/s, cores are cores, a disk is bytes a second, licences are pieces. Times are RFC 3339.
 
+mod amount;
 mod answer;
 mod audit;
-pub mod convert;
 mod event;
 mod instant;
 pub mod pages;
-pub mod shown;
 
+use crate::agent::Problem;
+pub use amount::{amount, scale, unit};
 pub use answer::{AlternativeDoc, EnquiredDoc, MeasuredDoc, PartRow, RefusalDoc, ReservationDoc, ResourceRow, StepDoc};
 pub use audit::{AuditAsk, AuditPage, AuditRow};
 pub use event::{BookEvent, BookEvents};
@@ -22,11 +23,49 @@ use std::net::IpAddr;
 ///
 /// Without `earliest`, `volume` and `windows` it is one window from `start` (default: now) to `end`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AskDoc {
     /// The parts, each an amount of one resource; at least one.
     pub parts: Vec<PartDoc>,
+    /// The time.
+    #[serde(flatten)]
+    pub when: WhenDoc,
+    /// The requester's label.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// The name of the group, which may have members at other agents.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// All members of the group, this one included, as its creator names them. One member so shows if any is
+    /// missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<String>,
+    /// Hold the booking for so many seconds, until `book_commit`; an enquiry ignores it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold_s: Option<f64>,
+    /// Idempotency key: the same key with the same request has one effect; an enquiry ignores it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
+}
+
+impl AskDoc {
+    /// Checks that a request states its end or duration: nothing is reserved for ever by default.
+    ///
+    /// # Errors
+    /// `misuse`: there is neither an end nor a field that takes its place.
+    pub fn says_how_long(&self) -> Result<(), Problem> {
+        let WhenDoc { end, duration_s, volume, windows, .. } = &self.when;
+        if end.is_some() || duration_s.is_some() || volume.is_some() || !windows.is_empty() {
+            return Ok(());
+        }
+        Err(Problem::misuse("for how long? give duration_s or end; \"end\": \"forever\" is until it is given back"))
+    }
+}
+
+/// The time of a request, the same for agents and brokers.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct WhenDoc {
     /// The start; null: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Instant>,
@@ -46,25 +85,16 @@ pub struct AskDoc {
     /// The windows of a recurrence, each spelled out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<WindowDoc>,
-    /// Indices into `windows`, from 0, that need not fit; all others must.
+    /// Indices into `windows`, from 0, that need not fit; with one agent only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may_fail: Vec<usize>,
-    /// The requester's label.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub label: String,
-    /// The name of the group, which may have members at other agents.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub group: String,
-    /// All members of the group, this one included, as its creator names them. One member so shows if any is
-    /// missing.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub members: Vec<String>,
-    /// Hold the booking for so many seconds, until `book_commit`; an enquiry ignores it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hold_s: Option<f64>,
-    /// Idempotency key: the same key with the same request has one effect; an enquiry ignores it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub key: String,
+}
+
+impl WhenDoc {
+    /// From now on, for so many seconds.
+    pub fn lasting(seconds: f64) -> WhenDoc {
+        WhenDoc { duration_s: Some(seconds), ..WhenDoc::default() }
+    }
 }
 
 /// An amount of one resource, in exactly one of `rate`, `cores`, `bytes_per_s` and `count`.
@@ -186,7 +216,7 @@ pub struct FlowDoc {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ChangeDoc {
-    /// New amounts, by part.
+    /// New amounts of single parts, but not of the hops of a path: these have one rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub amounts: Vec<AmountDoc>,
     /// A new start.

@@ -8,8 +8,10 @@ use crate::agent::Request;
 pub const STEPS: usize = 512;
 /// The cost of a resource without its timeline, in steps.
 const OF_RESOURCE: usize = 4;
+/// The most reservations of a list, over all its pages; a client asks for the next ones with `after`.
+const ROWS: usize = 1_000;
 /// The most pages that a client asks for: a list that changes all the time has no end.
-const MOST_PAGES: usize = 256;
+const MOST_PAGES: usize = 2_048;
 
 impl Request {
     /// A request for all resources, with a timeline of the free amounts in this window.
@@ -64,6 +66,8 @@ pub fn cut_resources(rows: &mut Vec<ResourceRow>, resource: Option<&str>, after:
 #[derive(Debug)]
 pub struct Pages {
     timeline: Option<WindowDoc>,
+    /// The filter of a list.
+    filter: Option<BookFilter>,
     /// The index of the reservation in a list that is asked for now.
     at: usize,
     asked: usize,
@@ -78,22 +82,36 @@ impl Pages {
             Request::Resources { timeline, .. } => *timeline,
             _ => None,
         };
-        Some(Pages { timeline, at: 0, asked: 0 })
+        let filter = match request {
+            Request::BookShow { handle: None, filter } => Some(filter.clone()),
+            _ => None,
+        };
+        Some(Pages { timeline, filter, at: 0, asked: 0 })
     }
 
     /// The next request that is needed to complete the answer.
     pub fn next(&mut self, answer: &BookAnswer) -> Option<Request> {
         let next = match answer {
             BookAnswer::Reservation(doc) => rest(doc),
-            BookAnswer::Reservations { rows, .. } => {
-                self.at += rows.get(self.at..)?.iter().position(|row| row.more)?;
-                rows.get(self.at).and_then(rest)
+            BookAnswer::Reservations { rows, more } => {
+                let incomplete = rows.get(self.at..).and_then(|rows| rows.iter().position(|row| row.more));
+                self.at = incomplete.map_or(rows.len(), |ahead| self.at + ahead);
+                rows.get(self.at).and_then(rest).or_else(|| self.list(rows).filter(|_| *more))
             }
             BookAnswer::Resources(rows) => self.resource(rows.last()?),
             BookAnswer::Enquired(_) | BookAnswer::Events(_) => None,
         };
         self.asked += 1;
         next.filter(|_| self.asked <= MOST_PAGES)
+    }
+
+    /// The rest of a list, after these rows; `None` when as many have come as were asked for.
+    fn list(&self, rows: &[ReservationDoc]) -> Option<Request> {
+        let filter = self.filter.clone()?;
+        let most = filter.limit.filter(|limit| *limit > 0).map_or(ROWS, |limit| limit.min(ROWS));
+        let limit = most.checked_sub(rows.len()).filter(|left| *left > 0)?;
+        let after = Some(rows.last()?.handle.clone());
+        Some(Request::BookShow { handle: None, filter: BookFilter { after, limit: Some(limit), ..filter } })
     }
 
     fn resource(&self, last: &ResourceRow) -> Option<Request> {
@@ -117,6 +135,10 @@ impl Pages {
             (BookAnswer::Reservation(doc), BookAnswer::Reservation(page)) => join(doc, page),
             (BookAnswer::Reservations { rows, .. }, BookAnswer::Reservation(page)) => {
                 rows.get_mut(self.at).into_iter().for_each(|row| join(row, page.clone()));
+            }
+            (BookAnswer::Reservations { rows, more }, BookAnswer::Reservations { rows: page, more: still }) => {
+                rows.extend(page);
+                *more = still;
             }
             (BookAnswer::Resources(rows), BookAnswer::Resources(page)) => {
                 let mut page = page.into_iter();

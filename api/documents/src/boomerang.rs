@@ -1,7 +1,7 @@
 //! Documents of Boomerang over the agent's socket: requests, sessions and blocks. [`SitePrefix`] is a site,
 //! whose packets are one session.
 
-use crate::agent::{FlowMeasured, Installed};
+use crate::rows::{FlowMeasured, Installed};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;

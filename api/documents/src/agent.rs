@@ -11,12 +11,15 @@ pub use crate::boomerang::{BoomerangAsk, BoomerangDoc, BoomerangNews, BoomerangS
 pub use crate::event::{Direction, EventDoc, TraceFilter};
 pub use crate::links::{CallerDoc, LinkRow};
 pub use crate::may::{MayDoc, SignalDoc};
-pub use crate::proxy::{StaticDoc, StaticRow};
-pub use crate::rows::{ClassRow, CounterRow, InterfaceRow, SenderRow, SessionRow};
+pub use crate::rows::{
+    ClassRow, CounterRow, FlowMeasured, HelloDoc, Installed, InterfaceRow, ReservationRow, SenderRow, SessionRow,
+    Status,
+};
+pub use crate::session::{FlowSpecDoc, PriorityDoc, SenderId, SessionId, StyleDoc, TspecDoc};
 pub use crate::show::{RowFilter, Rows, Skip, TableDoc, View};
+pub use crate::statics::{StaticDoc, StaticRow};
 pub use crate::turns::TurnsDoc;
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
 
 /// The longest line that either side accepts, bytes.
 pub const MAX_LINE: usize = 1 << 20;
@@ -319,177 +322,11 @@ pub struct Problem {
     pub refusal: Option<Box<RefusalDoc>>,
 }
 
-/// The agent itself.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct HelloDoc {
-    /// The node's name.
-    pub node: String,
-    /// The agent's version.
-    pub version: String,
-    /// Its process.
-    pub pid: u32,
-    /// Milliseconds since it started.
-    pub uptime_ms: u64,
-}
-
-/// A session, as RFC 2205 names it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-pub struct SessionId {
-    /// Destination address.
-    pub dst: IpAddr,
-    /// IP protocol number.
-    pub protocol: u8,
-    /// Destination port.
-    pub dst_port: u16,
-}
-
-/// A sender of a session.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-pub struct SenderId {
-    /// Source address.
-    pub src: IpAddr,
-    /// Source port; of ESP and AH with a virtual destination port (RFC 2207), the security parameter index.
-    pub src_port: u32,
-}
-
-/// A Tspec.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct TspecDoc {
-    /// Token rate, bit/s.
-    pub r_bps: u64,
-    /// Bucket depth, bytes.
-    pub b_bytes: u64,
-    /// Peak rate, bit/s; null: not bounded.
-    pub p_bps: Option<u64>,
-    /// Minimum policed unit, bytes.
-    pub m_bytes: u32,
-    /// Maximum packet size, bytes.
-    #[serde(rename = "M_bytes")]
-    pub max_bytes: u32,
-}
-
-/// A flowspec.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(tag = "service", rename_all = "kebab-case")]
-pub enum FlowSpecDoc {
-    /// RFC 2211.
-    ControlledLoad {
-        /// The traffic.
-        tspec: TspecDoc,
-    },
-    /// RFC 2212.
-    Guaranteed {
-        /// The traffic.
-        tspec: TspecDoc,
-        /// R, bit/s.
-        #[serde(rename = "R_bps")]
-        rate_bps: u64,
-        /// S, microseconds.
-        #[serde(rename = "S_us")]
-        slack_us: u64,
-    },
-}
-
-/// A reservation style.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StyleDoc {
-    /// Fixed filter.
-    Ff,
-    /// Shared explicit.
-    Se,
-    /// Wildcard filter.
-    Wf,
-}
-
-/// A pre-emption priority; the higher number wins (RFC 3181).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct PriorityDoc {
-    /// Its strength against the `defending` of others.
-    pub preempting: u16,
-    /// Its strength against the `preempting` of others; at least its own `preempting`.
-    pub defending: u16,
-}
-
-/// A reservation: its requested, admitted, installed and measured traffic.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct ReservationRow {
-    /// The session.
-    #[serde(flatten)]
-    pub session: SessionId,
-    /// The sender.
-    #[serde(flatten)]
-    pub sender: SenderId,
-    /// Of prefixes (Boomerang's masks): the flow, `10.1.0.0/16:* -> 10.2.0.0/16:*/any`; session and sender
-    /// are their first addresses then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prefixes: Option<String>,
-    /// The interface of the reservation; null: a local receiver's, on no interface of ours.
-    pub oif: Option<String>,
-    /// The next hop that asked; null: a local application, or adopted.
-    pub nhop: Option<IpAddr>,
-    /// Style; null while it is only adopted.
-    pub style: Option<StyleDoc>,
-    /// The requested flowspec.
-    pub asked: FlowSpecDoc,
-    /// The rate that the ledger counts for it, wire bit/s; null where no interface of ours carries it.
-    pub admitted_wire_bps: Option<u64>,
-    /// The reservation in the plane.
-    pub installed: Option<Installed>,
-    /// The plane's measurement.
-    pub measured: Option<FlowMeasured>,
-    /// Milliseconds until it expires without a refresh; null: local.
-    pub expires_in_ms: Option<u64>,
-}
-
-/// A reservation in the plane.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Installed {
-    /// `pending` (sent to the plane), `installed` (read back), `adopted` (found at start, not yet refreshed).
-    pub state: String,
-    /// Its class, as tc writes it: `5c1c:4`.
-    pub class: String,
-    /// True if the class is shared with other flows, each held to its own bucket.
-    pub shared: bool,
-    /// Bucket rate, bit/s.
-    pub bucket_bps: u64,
-    /// Bucket depth, bytes.
-    pub bucket_bytes: u64,
-}
-
-/// A plane's measurement of a flow.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct FlowMeasured {
-    /// The interval, milliseconds; 0: no two samples yet.
-    pub interval_ms: u64,
-    /// Conforming traffic, bit/s of IP bytes over the interval.
-    pub bps: f64,
-    /// Traffic above the bucket (sent as best effort), bit/s over the interval.
-    pub excess_bps: f64,
-    /// Conforming packets since it was installed.
-    pub packets: u64,
-    /// Bytes of those packets.
-    pub bytes: u64,
-    /// Packets above the bucket since it was installed.
-    pub excess_packets: u64,
-    /// Bytes of those packets.
-    pub excess_bytes: u64,
-}
-
-/// The whole status of an agent.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Status {
-    /// The agent.
-    pub agent: HelloDoc,
-    /// Interfaces.
-    pub interfaces: Vec<InterfaceRow>,
-    /// Reservations.
-    pub reservations: Vec<ReservationRow>,
-    /// Notes for the operator: guarantees that this kernel cannot give, classes that were changed by others.
-    pub notes: Vec<String>,
-    /// The durations of the turns of the agent's loop; an older agent leaves them out.
-    #[serde(default)]
-    pub turns: TurnsDoc,
+impl Problem {
+    /// A request that makes no sense.
+    pub fn misuse(message: impl Into<String>) -> Problem {
+        Problem { kind: "misuse".to_owned(), message: message.into(), refusal: None }
+    }
 }
 
 /// True if the request is empty.

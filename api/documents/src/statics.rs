@@ -1,6 +1,6 @@
 //! Static senders and reservations: an operator sets them up for hosts that do not signal themselves.
 
-use crate::agent::{FlowSpecDoc, SenderId, SessionId, StyleDoc, TspecDoc};
+use crate::session::{FlowSpecDoc, SenderId, SessionId, StyleDoc, TspecDoc};
 use serde::{Deserialize, Serialize};
 
 /// A static sender or reservation.

@@ -1,0 +1,1 @@
+"""Writes the generated files of the package; see ../generate.py."""

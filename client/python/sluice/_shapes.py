@@ -1,0 +1,289 @@
+"""The documents that stay dictionaries: requests, and parts of answers; and the words that a field may have.
+
+Generated from docs/openapi.json by client/python/generate.py: change those, not this file.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Literal, Optional, TypedDict
+
+
+class Flow(TypedDict, total=False):
+    """A five-tuple; a field that is left out matches any value."""
+
+    #: Destination address.
+    dst: Optional[str]
+    #: Destination port.
+    dst_port: Optional[int]
+    #: IP protocol number: 6 is TCP, 17 UDP.
+    protocol: Optional[int]
+    #: Source address.
+    src: Optional[str]
+    #: Source port.
+    src_port: Optional[int]
+
+
+class Binding(TypedDict, total=False):
+    """The flow, process or control group that a part serves. It has exactly one of these fields."""
+
+    #: For a network part: a flow of packets.
+    flow: Flow
+    #: For a processor or disk part: all threads of a process.
+    pid: int
+    #: For a processor part: one thread.
+    tid: int
+    #: For a processor or disk part: a control group.
+    cgroup: str
+
+
+class _MeasuredRequired(TypedDict):
+    #: The use: IP bytes that the edge let through, processor time, bytes read and written.
+    amount: float
+    #: The length of the interval, seconds.
+    interval_s: float
+
+
+class Measured(_MeasuredRequired, total=False):
+    """The measured use of a part, in its unit: a mean over the last whole interval."""
+
+    #: Of a network part: traffic that exceeded it and was dropped.
+    refused: Optional[float]
+    #: Of a disk part: the use by all unreserved traffic in the same interval.
+    unreserved: Optional[float]
+
+
+class Background(TypedDict, total=False):
+    """The terms on which a background part shares."""
+
+    #: The least share, in the part's unit. With less the part is suspended.
+    floor: float
+    #: The weight of its share against other background parts.
+    weight: int
+
+
+class _RefusalRequired(TypedDict):
+    #: A message for people.
+    message: str
+    #: For programs: ``no_room``, ``policy``, ``no_resource``, ``unknown_handle``, ``wrong_state``,
+    #: ``key_used``, ``key_over``, ``taken``, ``limit``, ``meaningless``, ``clock``, ``not_written``,
+    #: ``starting``.
+    reason: str
+
+
+class Refusal(_RefusalRequired, total=False):
+    """A refusal, with alternatives that would be accepted."""
+
+    #: Alternatives that would be accepted now.
+    alternatives: List[Dict[str, Any]]
+    #: The amount that was asked for.
+    asked: Optional[float]
+    #: The end of the shortage.
+    end: Optional[str]
+    #: The amount that is free.
+    free: Optional[float]
+    #: The part of the request that was refused, if it was one.
+    part: Optional[int]
+    #: The name of the resource.
+    resource: Optional[str]
+    #: The rule of policy that decided.
+    rule: Optional[str]
+    #: The start of the shortage.
+    start: Optional[str]
+
+
+_EndsRequired = TypedDict(
+    "_EndsRequired",
+    {
+        # The first host.
+        "from": str,
+        # The second host.
+        "to": str,
+    },
+)
+
+
+class Ends(_EndsRequired, total=False):
+    """Two hosts."""
+
+    #: The rate from the first host to the second now, bit/s; None: nothing is reserved in that direction.
+    forward: Optional[int]
+    #: The rate back, bit/s.
+    reverse: Optional[int]
+
+
+class _PartWishRequired(TypedDict):
+    #: ``net/eth1``, ``cpu``, ``disk/sda``, ``licence/NAME``.
+    resource: str
+
+
+class PartWish(_PartWishRequired, total=False):
+    """An amount of one resource, in exactly one of ``rate``, ``cores``, ``bytes_per_s`` and ``count``."""
+
+    #: The least acceptable amount, in the same unit; None: all of it.
+    at_least: Optional[float]
+    #: Makes it a background part, which only shares the capacity that foreground parts leave.
+    background: Optional[Background]
+    #: The flow, process or control group that the part serves; None: it is bound later.
+    binding: Optional[Binding]
+    #: Of a disk part: the rate, bytes a second.
+    bytes_per_s: Optional[int]
+    #: Of a processor part: cores; 0.5 is half of one.
+    cores: Optional[float]
+    #: Of a counted resource: pieces.
+    count: Optional[int]
+    #: The smallest size of its packets, bytes of IP; None: 1,000.
+    packet_bytes: Optional[int]
+    #: Of a network part: the rate, bit/s of IP bytes.
+    rate: Optional[int]
+    #: The longest round-trip time, milliseconds; None: 100.
+    rtt_ms: Optional[float]
+
+
+class Ports(TypedDict, total=False):
+    """A filter of packets between the two hosts. Packets back have the ports swapped."""
+
+    #: The port at the first host; None: any.
+    from_port: Optional[int]
+    #: IP protocol number: 6 is TCP, 17 UDP; None: any.
+    protocol: Optional[int]
+    #: The port at the second host; None: any.
+    to_port: Optional[int]
+
+
+_PathWishRequired = TypedDict(
+    "_PathWishRequired",
+    {
+        # The address of the first host.
+        "from": str,
+        # The address of the second host.
+        "to": str,
+    },
+)
+
+
+class PathWish(_PathWishRequired, total=False):
+    """A path between two hosts."""
+
+    #: Makes it a background part, which only shares the capacity that foreground parts leave.
+    background: Optional[Background]
+    #: The packets that it serves; None: they are bound later.
+    flow: Optional[Ports]
+    #: The rate from the first host to the second, bit/s; None or 0: none (in an enquiry: the most that is
+    #: free).
+    forward: Optional[int]
+    #: The least acceptable ``forward``, bit/s; None: all of it.
+    forward_at_least: Optional[int]
+    #: The smallest size of its packets, bytes of IP; None: 1,000.
+    packet_bytes: Optional[int]
+    #: The rate back, bit/s; None or 0: none (in an enquiry: the most that is free).
+    reverse: Optional[int]
+    #: The least acceptable ``reverse``, bit/s; None: all of it.
+    reverse_at_least: Optional[int]
+    #: The longest round-trip time, milliseconds; None: 100.
+    rtt_ms: Optional[float]
+
+
+class Volume(TypedDict):
+    """A volume of data and its deadline."""
+
+    #: The volume, bytes.
+    bytes: int
+    #: The deadline.
+    deadline: str
+
+
+class Window(TypedDict):
+    """A window of a recurrence."""
+
+    #: The end.
+    end: str
+    #: The start.
+    start: str
+
+
+class Wish(TypedDict, total=False):
+    """A request for a path between two hosts, for single resources, or for both, and a time. All of it or
+    nothing. Without ``earliest``, ``volume`` and ``windows`` it is one window from ``start`` (default: now)
+    to ``end``.
+    """
+
+    #: The duration, seconds; it takes the place of ``end``, and is required with ``earliest``.
+    duration_s: Optional[float]
+    #: Take the earliest window that fits, not before ``start`` and over by ``end``.
+    earliest: bool
+    #: The end; ``"forever"``: until it is cancelled. None only with ``duration_s``, ``volume`` or
+    #: ``windows``, or in an enquiry, which then has no end. With ``earliest``: the latest end.
+    end: Optional[str]
+    #: Hold it for so many seconds, until it is committed; an enquiry ignores it.
+    hold_s: Optional[float]
+    #: The requester's label.
+    label: str
+    #: Indices into ``windows``, from 0, that need not fit; with one agent only.
+    may_fail: List[int]
+    #: Single resources.
+    parts: List[PartWish]
+    #: A path between two hosts.
+    path: Optional[PathWish]
+    #: The start; None: now.
+    start: Optional[str]
+    #: Move a volume of data by a deadline.
+    volume: Optional[Volume]
+    #: The windows of a recurrence, each spelled out.
+    windows: List[Window]
+
+
+class Amount(TypedDict, total=False):
+    """A new amount of a part, in one of the units of :class:`PartWish`, which must be the part's."""
+
+    #: Of a disk part: the rate, bytes a second.
+    bytes_per_s: Optional[int]
+    #: Of a processor part: cores.
+    cores: Optional[float]
+    #: Of a counted resource: pieces.
+    count: Optional[int]
+    #: The index of the part, from 0.
+    part: int
+    #: Of a network part: the rate, bit/s.
+    rate: Optional[int]
+
+
+class Change(TypedDict, total=False):
+    """A change of a reservation; a field that is left out stays as it was."""
+
+    #: New amounts of single parts, but not of the hops of a path: these have one rate.
+    amounts: List[Amount]
+    #: A new end; ``"forever"``: open.
+    end: Optional[str]
+    #: The rate from the first host to the second, bit/s.
+    forward: Optional[int]
+    #: Another label.
+    label: Optional[str]
+    #: The rate back, bit/s.
+    reverse: Optional[int]
+    #: A new start.
+    start: Optional[str]
+
+
+class BindWish(TypedDict, total=False):
+    """A binding. Give either ``flow`` (for a reservation between two hosts) or ``part`` and ``binding``."""
+
+    #: The flow, process or control group; None: none any more.
+    binding: Optional[Binding]
+    #: The packets between the two hosts.
+    flow: Optional[Ports]
+    #: The part, from 0.
+    part: Optional[int]
+
+
+class _WebhookWishRequired(TypedDict):
+    #: The URL: ``https``, and allowed by the broker's configuration.
+    url: str
+
+
+class WebhookWish(_WebhookWishRequired, total=False):
+    """A request for a webhook."""
+
+    #: Report only events of this reservation; None: of all that the caller may see.
+    reservation: Optional[str]
+    #: The secret that signs deliveries, 16 to 128 characters; None: the broker draws one.
+    secret: Optional[str]
