@@ -17,6 +17,7 @@
 
 use agent_service::AgentConfig;
 use bench::{Bench, median};
+use documents::agent::Request;
 use linux::clock::Clock;
 use linux::netlink::Socket;
 use linux::netlink::addr::Address;
@@ -27,7 +28,6 @@ use linux::route::KernelRoutes;
 use linux::sockets::{MessageReceiver, MessageSender, Outgoing, RsvpSockets};
 use node::Node;
 use node::io::{AppCall, AppId, Datagram, Input, InterfaceState, Output};
-use rpc::agent::Request;
 use rpc::client::Client;
 use rsvp::integrity::{Algorithm, AuthMode, IntegrityKey, KeyTable};
 use std::net::IpAddr;

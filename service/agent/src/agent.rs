@@ -3,9 +3,11 @@
 use crate::alive::Alive;
 use crate::auth;
 use crate::book::Book;
+use crate::book::sight::LocalPolicy;
 use crate::boomerang::BoomerangHost;
 use crate::config::{AgentConfig, Level};
-use crate::enforce::{Enforcers, network};
+use crate::enforce::Enforcers;
+use crate::enforce::premium::PremiumMeter;
 use crate::interfaces::{self, Interfaces};
 use crate::local::Local;
 use crate::log::Log;
@@ -22,8 +24,10 @@ use crate::start::{self, Sole, StartError, seed};
 use crate::statics::{self, Statics};
 use crate::trace::{Seen, Tracers};
 use crate::turn::Turns;
+use documents::agent::{Direction, ReplyLine};
 use linux::clock::Clock;
 use linux::error::SystemError;
+use linux::mount::unmount_below;
 use linux::netlink::Socket;
 use linux::netlink::notice::Notices;
 use linux::notify::Supervisor;
@@ -31,15 +35,14 @@ use linux::plane::KernelPlane;
 use linux::poll::{Poll, PollInterest, SignalFd, Token};
 use linux::route::KernelRoutes;
 use linux::sockets::{IntakeFilter, MessageReceiver, MessageSender, Outgoing, RsvpSockets};
-use linux::testbed::record::unmount_below;
 use node::Node;
-use node::io::{Input, Output};
-use rpc::agent::{Direction, ReplyLine};
+use node::io::{Event, Input, Output};
 use rsvp::integrity::AuthMode;
 use rsvp::io::Datagram;
 use rsvp::overload::{Intake, Limits};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use terms::{Fault, IfIndex, Time};
+use terms::probe::Off;
+use terms::{IfIndex, Time};
 use traffic::plan::PlanOp;
 
 pub(crate) const RSVP: Token = Token(0);
@@ -54,12 +57,15 @@ pub(crate) const STATICS: Token = Token(8);
 /// Connections are numbered from here; the numbers are the engine's application ids too.
 const FIRST_CLIENT: u64 = 16;
 
+/// The node of an agent.
+pub(crate) type AgentNode = Node<KernelRoutes, Off, LocalPolicy>;
+
 /// An agent that runs.
 pub(crate) struct Agent {
     pub(crate) config: AgentConfig,
     pub(crate) clock: Clock,
     pub(crate) started: Time,
-    pub(crate) node: Node<KernelRoutes>,
+    pub(crate) node: AgentNode,
     pub(crate) plane: KernelPlane,
     pub(crate) meter: FlowMeter,
     pub(crate) interfaces: Interfaces,
@@ -102,10 +108,12 @@ pub(crate) struct Agent {
     /// Signs of life for the supervisor of this process.
     pub(crate) alive: Alive,
     pub(crate) log: Log,
-    /// Answers of the plane that the node has yet to be told.
-    done: VecDeque<(node::io::PlanId, Result<(), Fault>)>,
+    /// Answers that the node has yet to be told.
+    answers: VecDeque<Input<'static>>,
     pub(crate) sequences: Sequences,
     pub(crate) book: Book,
+    /// The use of premium flows.
+    pub(crate) premium: PremiumMeter,
     pub(crate) stopping: bool,
     _sole: Sole,
 }
@@ -157,7 +165,7 @@ impl Agent {
         let statics = Statics::load(&config.state, &config.statics)?;
         poll.add(statics.notifier(), STATICS, PollInterest::Read)?;
         let plane = KernelPlane::open(&config.state).map_err(StartError::Plane)?;
-        let book = Book::open(&config)?;
+        let (book, policy) = Book::open(&config)?;
         poll.add(book.desk.notifier(), JOURNAL, PollInterest::Read)?;
         let sequences = Sequences::open(&config.state)?;
         poll.add(sequences.notifier(), SEQUENCES, PollInterest::Read)?;
@@ -167,11 +175,11 @@ impl Agent {
         let local = Local::listen(&config.socket, &mut poll, LOCAL, FIRST_CLIENT)?;
         Ok(Agent {
             started: clock.now(),
-            node: node(&config)?,
+            node: node(&config)?.under(policy),
             meter: FlowMeter::default(),
             names: interfaces.iter().map(|(&index, state)| (index, state.name.clone())).collect(),
             log: Log::new(&config.name, config.log),
-            done: VecDeque::new(),
+            answers: VecDeque::new(),
             sequences,
             gate: None,
             receiver: Some(receiver),
@@ -188,6 +196,7 @@ impl Agent {
             auth,
             look_at: clock.now() + LOOK_EVERY,
             book,
+            premium: PremiumMeter::default(),
             stopping: false,
             _sole: sole,
             config,
@@ -210,9 +219,9 @@ impl Agent {
     fn begin(&mut self) -> Result<(), StartError> {
         self.open_gate();
         let found = self.plane.read().map_err(StartError::Plane)?;
-        self.book.enforcers = Enforcers::open(&self.config, &found)?;
-        for (oif, premium) in network::served(&found) {
-            self.tell(Input::Premium { oif, premium });
+        self.book.enforcers = Enforcers::open(&self.config)?;
+        for (at, rules) in found.edges {
+            self.tell(Input::FoundEdge { at, rules });
         }
         for (oif, link) in found.links {
             let wanted = self.interfaces.get(&oif).is_some_and(|state| state.link.is_some());
@@ -285,6 +294,19 @@ impl Agent {
         self.after();
     }
 
+    /// Tells the node one of several things that came together, and carries out its outputs. [`Agent::end_turn`]
+    /// follows the last.
+    pub(crate) fn tell_in_turn(&mut self, input: Input<'_>) {
+        self.node.handle_in_turn(self.clock.now(), input);
+        self.drain();
+    }
+
+    /// Carries out the batch that came of all that was told together, and the node's other outputs.
+    pub(crate) fn end_turn(&mut self) {
+        self.node.end_turn(self.clock.now());
+        self.after();
+    }
+
     /// Carries out the node's outputs, and theirs in turn.
     pub(crate) fn after(&mut self) {
         self.drain();
@@ -293,10 +315,15 @@ impl Agent {
 
     /// Tells the node what followed from what it said, until nothing more does.
     pub(crate) fn settle(&mut self) {
-        while let Some((id, result)) = self.done.pop_front() {
-            self.node.handle(self.clock.now(), Input::PlanDone { id, result });
+        while let Some(answer) = self.answers.pop_front() {
+            self.node.handle(self.clock.now(), answer);
             self.drain();
         }
+    }
+
+    /// Keeps an answer for the node until it has no more to say.
+    pub(crate) fn answer_node(&mut self, answer: Input<'static>) {
+        self.answers.push_back(answer);
     }
 
     pub(crate) fn drain(&mut self) {
@@ -311,8 +338,17 @@ impl Agent {
             Output::Send(datagram) => self.send(&datagram),
             Output::Plan { id, ops } => {
                 let result = self.plane.apply(&ops);
-                self.done.push_back((id, result));
+                self.answer_node(Input::PlanDone { id, result });
             }
+            Output::Trust(interfaces) => {
+                let result = self.plane.believe(&interfaces);
+                self.answer_node(Input::Trusted(result));
+            }
+            Output::Append(batch) => self.write(batch),
+            Output::Order(order) => self.carry_out(&order),
+            Output::Reply { id, reply } => self.reply_book(id, reply),
+            Output::Corrupt { table, key, what } => self.say_corrupt(table, &key, what),
+            Output::Event(Event::Booking(event)) => self.tell_followers(event),
             Output::Boomerang(said) => self.echo_said(said),
             Output::Upcall { app, upcall } => {
                 let at_ns = self.clock.now().as_nanos();
@@ -322,9 +358,9 @@ impl Agent {
                 }
                 self.local.say(app.0, &ReplyLine::Event { at_ns, event }, &mut self.poll);
             }
-            Output::Event(node::io::Event::Resource { resource }) => self.note_resource(resource),
             Output::Event(event) => {
                 self.keep_reserved(&event);
+                self.forget_ended(&event);
                 // A flood of news that nobody reads is not put into words.
                 if news::is_routine(&event)
                     && !self.log.has_room_for(self.clock.now(), Level::Info)

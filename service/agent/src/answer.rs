@@ -4,9 +4,9 @@ use crate::agent::Agent;
 use crate::calls::{self, AppRequest, problem};
 use crate::config::Level;
 use crate::status;
+use documents::agent::{Answer, HelloDoc, ReplyLine, Request, Skip};
+use documents::show::PAGE;
 use node::io::{AppCall, Input};
-use rpc::agent::{Answer, HelloDoc, ReplyLine, Request, Skip};
-use rpc::show::PAGE;
 use rsvp::io::AppId;
 use terms::{Fault, Span};
 
@@ -86,15 +86,15 @@ impl Agent {
     }
 
     /// The answer to a call of this connection; `None`: it comes later.
-    fn asked(&mut self, client: u64, id: u64, request: &Request) -> Result<Option<Answer>, rpc::agent::Problem> {
+    fn asked(&mut self, client: u64, id: u64, request: &Request) -> Result<Option<Answer>, documents::agent::Problem> {
         self.may(client, request)?;
-        match self.call_static(client, id, request)? || self.call_book(client, id, request)? {
+        match self.call_static(client, id, request)? || self.call_bookings(client, id, request)? {
             true => Ok(None),
             false => self.answer(client, request).map(Some),
         }
     }
 
-    fn answer(&mut self, client: u64, request: &Request) -> Result<Answer, rpc::agent::Problem> {
+    fn answer(&mut self, client: u64, request: &Request) -> Result<Answer, documents::agent::Problem> {
         if let Some(request) = calls::app_request(request)? {
             self.may_signal(client, &request)?;
             self.application(AppId(client), &request);

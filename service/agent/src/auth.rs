@@ -6,8 +6,8 @@ use crate::calls::problem;
 use crate::config::{AgentConfig, Level};
 use crate::document::{Document, Mistake};
 use crate::keys;
+use documents::agent::Problem;
 use node::io::Input;
-use rpc::agent::Problem;
 use rsvp::integrity::AuthMode;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,10 @@ pub(crate) const MISSING: &str = "`auth` is missing: write keys = \"FILE\" (the 
     0600: docs/rsvp.md), or auth = \"none\", with which anybody on the link can reserve and tear down";
 
 /// The authentication that one level of the file asks for; `None` if it has neither `auth` nor `keys`.
-pub(crate) fn said(
+///
+/// # Errors
+/// Both are there, or the word is not known.
+pub fn said(
     document: &Document<'_>,
     auth: Option<&Spanned<String>>,
     keys: Option<&Spanned<PathBuf>>,

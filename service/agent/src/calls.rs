@@ -1,6 +1,6 @@
 //! Calls of local applications: read, checked, and turned into inputs of the node.
 
-use rpc::agent::{Call, FlowSpecDoc, PriorityDoc, Problem, Request, SenderId, SessionId, TspecDoc};
+use documents::agent::{Call, FlowSpecDoc, PriorityDoc, Problem, Request, SenderId, SessionId, TspecDoc};
 use std::net::IpAddr;
 use terms::ports::Preemption;
 use terms::{FilterSpec, FlowSpec, SenderTemplate, Session, Style, Tspec};

@@ -73,8 +73,8 @@ use crate::role::{self, InterfaceRole};
 pub(crate) use crate::rsvp_file::{RsvpFile, rsvp_config};
 use crate::statics_file::{ReservationFile, SenderFile};
 use crate::store_file::{self, StoreConfig, StoreFile};
-use rpc::agent::StaticDoc;
-use rpc::units;
+use documents::agent::StaticDoc;
+use documents::units;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -331,7 +331,10 @@ fn operators(document: &Document<'_>, found: Option<&Spanned<String>>) -> Result
 }
 
 /// A node's name, which can be part of a file name, a namespace name and a refusal.
-pub(crate) fn node_name(document: &Document<'_>, name: &Spanned<String>) -> Result<String, Mistake> {
+///
+/// # Errors
+/// It is empty, too long, or has other characters.
+pub fn node_name(document: &Document<'_>, name: &Spanned<String>) -> Result<String, Mistake> {
     let text = name.get_ref();
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if text.is_empty() || text.len() > 32 || !text.chars().all(plain) || text.starts_with('-') {
@@ -413,7 +416,10 @@ fn interface(
 }
 
 /// A link's rate: not zero, and within the limits of the kernel's shapers.
-pub(crate) fn link_rate(document: &Document<'_>, text: &Spanned<String>) -> Result<Rate, Mistake> {
+///
+/// # Errors
+/// It is no rate, or outside these limits.
+pub fn link_rate(document: &Document<'_>, text: &Spanned<String>) -> Result<Rate, Mistake> {
     let rate = unit(document, text, units::parse_rate)?;
     if rate < Rate::from_kbps(8) || rate > Rate::from_mbps(1_000_000) {
         return Err(document.at(text.span(), format!("a link of {rate} is not supported: 8kbit to 1000gbit")));
@@ -421,7 +427,11 @@ pub(crate) fn link_rate(document: &Document<'_>, text: &Spanned<String>) -> Resu
     Ok(rate)
 }
 
-pub(crate) fn share(document: &Document<'_>, text: &Spanned<String>) -> Result<RateShare, Mistake> {
+/// A share of a link: a percentage with at most one decimal place, or a rate.
+///
+/// # Errors
+/// It is neither.
+pub fn share(document: &Document<'_>, text: &Spanned<String>) -> Result<RateShare, Mistake> {
     let Some(percent) = text.get_ref().strip_suffix('%') else {
         return unit(document, text, units::parse_rate).map(RateShare::Rate);
     };

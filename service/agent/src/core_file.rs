@@ -1,5 +1,5 @@
 //! `core = { premium = "45mbit", background = "30%" }` of an `[[interface]]`: the rates of the classes of
-//! code points on an interface in the middle of a domain, where nothing is booked (see `node::core`).
+//! code points on an interface in the middle of a domain, where nothing is booked (see `control::core`).
 
 use crate::config::{RateShare, share};
 use crate::document::{Document, Mistake};

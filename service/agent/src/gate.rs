@@ -5,10 +5,10 @@ use crate::agent::Agent;
 use crate::config::Level;
 use crate::start::seed;
 use linux::sockets::IntakeFilter;
-use node::io::Event;
+use node::io::{ControlEvent, Event};
 use rsvp::integrity::AuthMode;
 use rsvp::io::Event as Rsvp;
-use terms::{FlowKey, IfIndex, Session};
+use terms::{FlowKey, IfIndex, Rate, Session};
 
 impl Agent {
     /// Puts the filter in front of the sockets. On a kernel without support the agent still serves, and
@@ -29,6 +29,13 @@ impl Agent {
     pub(crate) fn keep_reserved(&mut self, event: &Event) {
         if let Event::Rsvp(Rsvp::ResvCreated { session, .. } | Rsvp::ResvRemoved { session, .. }) = event {
             self.keep_session(session);
+        }
+    }
+
+    /// Forgets the counters of a premium flow that has gone.
+    pub(crate) fn forget_ended(&mut self, event: &Event) {
+        if let Event::Control(ControlEvent::Enforced { handle, part, rate: Rate::ZERO }) = event {
+            self.premium.forget((*handle, *part));
         }
     }
 

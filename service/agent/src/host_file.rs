@@ -20,7 +20,7 @@
 
 use crate::config::{RateShare, share, unit};
 use crate::document::{Document, Mistake};
-use rpc::units;
+use documents::units;
 use serde::Deserialize;
 use std::path::{Component, Path, PathBuf};
 use terms::Rate;

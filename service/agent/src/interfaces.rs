@@ -9,6 +9,7 @@ use node::io::{InterfaceState, Reservable};
 use std::collections::BTreeMap;
 use terms::{IfIndex, Rate};
 use traffic::plan::LinkSpec;
+use traffic::scheduler::SchedulerKind;
 
 /// The interfaces that are up now, by index.
 pub type Interfaces = BTreeMap<IfIndex, InterfaceState>;
@@ -40,7 +41,7 @@ fn state(link: &LinkState, addresses: &[Address], config: &AgentConfig) -> Inter
 
 fn reservable(link: &LinkState, wanted: &InterfaceConfig, rate: Rate) -> Reservable {
     Reservable {
-        spec: LinkSpec { rate, overhead: wanted.overhead, mtu: link.mtu },
+        spec: LinkSpec { rate, overhead: wanted.overhead, mtu: link.mtu, scheduler: SchedulerKind::Htb },
         assumed_holding: wanted.assumed_holding,
         signalled_share: wanted.signalled_share.of(rate),
         kept_back: wanted.kept_back.of(rate),

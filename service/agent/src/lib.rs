@@ -1,4 +1,4 @@
-//! The agent as a library: configuration, event loop, local socket; and testbeds of agents in network namespaces.
+//! The agent as a library: configuration, event loop, local socket.
 #![forbid(unsafe_code)]
 
 mod agent;
@@ -30,6 +30,7 @@ mod rights;
 pub mod role;
 mod rsvp_file;
 mod sequences;
+pub mod settings;
 mod show;
 mod signalling;
 mod signals;
@@ -39,8 +40,6 @@ mod statics;
 mod statics_file;
 mod status;
 pub mod store_file;
-pub mod testbed;
-pub mod topology;
 mod trace;
 mod turn;
 

@@ -4,10 +4,10 @@
 //! socket), and events beyond a limit are counted instead of kept: a slow client costs a bounded amount of memory
 //! and no time.
 
+use documents::agent::{EventDoc, MAX_LINE, Problem, ReplyLine};
 use linux::error::SystemError;
 use linux::poll::{Poll, PollInterest, Token};
 use linux::process::{self, PeerProcess};
-use rpc::agent::{EventDoc, MAX_LINE, Problem, ReplyLine};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};

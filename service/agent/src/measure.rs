@@ -1,6 +1,6 @@
 //! *Measured*, the last of the four words: rates from two readings of a flow's counters.
 
-use rpc::agent::FlowMeasured;
+use documents::agent::FlowMeasured;
 use std::collections::BTreeMap;
 use terms::{FlowKey, IfIndex, Span, Time};
 use traffic::plan::Counters;

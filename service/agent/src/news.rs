@@ -3,8 +3,8 @@
 use crate::agent::Agent;
 use crate::boomerang;
 use crate::config::Level;
-use node::io::Event;
-use rpc::agent::{EventDoc, ReplyLine};
+use documents::agent::{EventDoc, ReplyLine};
+use node::io::{ControlEvent, Event};
 use rsvp::io::{ErrorReport, Gone, NeighbourNews, Upcall};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -58,7 +58,9 @@ impl Agent {
 pub fn is_routine(event: &Event) -> bool {
     use rsvp::io::Event as E;
     match event {
-        Event::Admitted { .. } | Event::Released { .. } => true,
+        Event::Control(
+            ControlEvent::Admitted { .. } | ControlEvent::Released { .. } | ControlEvent::Enforced { .. },
+        ) => true,
         Event::Boomerang(event) => boomerang::news::is_routine(event),
         Event::Rsvp(event) => matches!(
             event,
@@ -73,34 +75,40 @@ pub fn news(event: &Event, names: &Names) -> EventLine {
     let (level, name, text) = match event {
         Event::Rsvp(event) => return rsvp_news(event, names),
         Event::Boomerang(event) => return boomerang::news::news(event, names),
-        Event::Admitted { oif, flow, rate } => {
+        Event::Control(ControlEvent::Admitted { oif, flow, rate }) => {
             (Level::Info, "admitted", format!("{} on {}: {rate} wire", packets(flow), at(*oif, names)))
         }
-        Event::Released { oif, flow, rate } => {
+        Event::Control(ControlEvent::Released { oif, flow, rate }) => {
             (Level::Info, "released", format!("{} on {}: {rate} wire", packets(flow), at(*oif, names)))
         }
-        Event::Adopted { oif, flow, rate } => {
+        Event::Control(ControlEvent::Adopted { oif, flow, rate }) => {
             (Level::Info, "adopted", format!("{} on {}: {rate} wire", packets(flow), at(*oif, names)))
         }
-        Event::AdoptedExpired { oif, flow } => {
+        Event::Control(ControlEvent::AdoptedExpired { oif, flow }) => {
             (Level::Info, "adopted_expired", format!("{} on {}: nobody refreshed it", packets(flow), at(*oif, names)))
         }
-        Event::Displaced { oif, flow, rate, by } => {
+        Event::Control(ControlEvent::Displaced { oif, flow, rate, by }) => {
             let whose =
                 by.map_or_else(|| "a booking".to_owned(), |by| format!("a request of priority {}", by.preempting));
             let text = format!("{} on {}: {rate} wire made way for {whose}", packets(flow), at(*oif, names));
             (Level::Warn, "displaced", text)
         }
-        Event::Opens { oif, slot, rate } => {
+        Event::Control(ControlEvent::Opens { oif, slot, rate }) => {
             (Level::Info, "opens", format!("booked slot {slot} on {}: {rate} wire", at(*oif, names)))
         }
-        Event::Closes { oif, slot, rate } => {
+        Event::Control(ControlEvent::Closes { oif, slot, rate }) => {
             (Level::Info, "closes", format!("booked slot {slot} on {}: {rate} wire", at(*oif, names)))
         }
-        Event::Resource { resource } => {
+        Event::Control(ControlEvent::Enforced { handle, part, rate }) => {
+            (Level::Info, "enforced", format!("part {part} of {}: {rate} at its edge", handle.text()))
+        }
+        Event::Booking(event) => (Level::Info, "booking", format!("{}: {}", event.handle.text(), event.what.name())),
+        Event::Control(ControlEvent::Resource { resource }) => {
             (Level::Info, "resource", format!("resource {} has come, gone or changed", resource.0))
         }
-        Event::PlaneFault { id, fault } => (Level::Error, "plane_fault", format!("batch {}: {fault}", id.0)),
+        Event::Control(ControlEvent::PlaneFault { id, fault }) => {
+            (Level::Error, "plane_fault", format!("batch {}: {fault}", id.0))
+        }
     };
     EventLine { level, name, text }
 }

@@ -4,7 +4,7 @@ use crate::agent::Agent;
 use crate::calls::problem;
 use crate::speakers::NAMED_BROKERS;
 use booking::policy::rights::Call;
-use rpc::agent::{Problem, Request};
+use documents::agent::{Problem, Request};
 
 /// The row of a request. No wildcard: a new request does not compile without a row of the table.
 pub(crate) fn call(request: &Request) -> Call {
@@ -59,7 +59,7 @@ impl Agent {
         let call = call(request);
         let nobody = || problem("refused", "nobody speaks here");
         let (seat, caller) = self.speakers.seat(client, call).ok_or_else(nobody)?;
-        self.book.policy.may_ask(seat, call, caller).map_err(|why| problem("refused", why))?;
+        self.node.policy().0.may_ask(seat, call, caller).map_err(|why| problem("refused", why))?;
         if call.is_for_brokers(seat) && !self.speakers.coordinates(client, &self.book.brokers) {
             return Err(problem("refused", format!("{}: {NAMED_BROKERS}", call.name())));
         }

@@ -2,7 +2,7 @@
 //! that come in there are trusted.
 //!
 //! ```toml
-//! role = "edge"    # hosts: what they mark premium (EF, AF1x) and nobody has booked loses the mark
+//! role = "edge"    # hosts: what they mark premium (EF, AF1x) without a booking loses the mark
 //! role = "core"    # a node of this domain, which has seen to its marks: they are believed
 //! role = "peer"    # another domain: wiped as at an edge, because there is no agreement with it yet
 //! ```
@@ -15,6 +15,7 @@ use crate::agent::Agent;
 use crate::config::{AgentConfig, Level};
 use crate::document::{Document, Mistake};
 use crate::interfaces::Interfaces;
+use node::io::Input;
 use std::collections::BTreeSet;
 use terms::IfIndex;
 use toml::Spanned;
@@ -42,7 +43,11 @@ impl InterfaceRole {
     }
 }
 
-pub(crate) fn read(document: &Document<'_>, text: Option<&Spanned<String>>) -> Result<Option<InterfaceRole>, Mistake> {
+/// Reads the role of an interface; `None` if the file names none.
+///
+/// # Errors
+/// There is no such role.
+pub fn read(document: &Document<'_>, text: Option<&Spanned<String>>) -> Result<Option<InterfaceRole>, Mistake> {
     let Some(text) = text else { return Ok(None) };
     let found = [InterfaceRole::Edge, InterfaceRole::Core, InterfaceRole::Peer]
         .into_iter()
@@ -89,9 +94,7 @@ impl Agent {
     /// Makes the edges of the interfaces that there are now.
     pub(crate) fn tell_roles(&mut self) {
         let standing = Standing::of(&self.config, &self.interfaces);
-        if let Err(why) = self.on_ground(|enforcers, ground| enforcers.stand(ground, &standing)) {
-            self.announce(Level::Error, "edges", &format!("{why}; it is tried again"));
-        }
+        self.tell(Input::Roles { edges: standing.edges, trusted: standing.believed });
     }
 
     /// Warns of interfaces without a role; once, at the start.

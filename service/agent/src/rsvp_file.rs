@@ -2,7 +2,7 @@
 
 use crate::config::unit;
 use crate::document::{Document, Mistake};
-use rpc::units;
+use documents::units;
 use serde::Deserialize;
 use terms::Span;
 use toml::Spanned;
@@ -13,9 +13,10 @@ const MAX_STATES: usize = 1 << 24;
 /// Paths per second for them.
 const UNRESERVED_PER_S: usize = 2_048;
 
-#[derive(Default, Deserialize)]
+/// The section `[rsvp]` as it is written.
+#[derive(Default, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RsvpFile {
+pub struct RsvpFile {
     refresh: Option<Spanned<String>>,
     longest_refresh: Option<Spanned<String>>,
     keep: Option<Spanned<u32>>,
@@ -37,12 +38,16 @@ fn unreserved(refresh: Span) -> usize {
 }
 
 /// Sets another refresh period, and the limit of senders without a reservation that goes with it.
-pub(crate) fn set_refresh(config: &mut rsvp::io::Config, refresh: Span) {
+pub fn set_refresh(config: &mut rsvp::io::Config, refresh: Span) {
     config.refresh = refresh;
     config.max_unreserved = unreserved(refresh);
 }
 
-pub(crate) fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> Result<rsvp::io::Config, Mistake> {
+/// Reads the section; without it the defaults hold.
+///
+/// # Errors
+/// A value is out of its limits, or has no such unit.
+pub fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> Result<rsvp::io::Config, Mistake> {
     let mut config = rsvp::io::Config::default();
     config.max_unreserved = unreserved(config.refresh);
     let Some(found) = found else { return Ok(config) };

@@ -2,9 +2,9 @@
 
 use crate::agent::Agent;
 use crate::status;
-use node::status::ReservationView;
-use rpc::agent::{ReservationRow, RowFilter, Rows, SenderRow, SessionId, TableDoc, View};
-use rpc::show::{InstalledRow, NeighbourRow, RequestRow, RsvpInterfaceRow, SignallingRow};
+use control::status::ReservationView;
+use documents::agent::{ReservationRow, RowFilter, Rows, SenderRow, SessionId, TableDoc, View};
+use documents::show::{InstalledRow, NeighbourRow, RequestRow, RsvpInterfaceRow, SignallingRow};
 use rsvp::Origin;
 use terms::{Fault, IfIndex, Time};
 use wire::MessageType;

@@ -6,8 +6,8 @@ use crate::calls::{AppRequest, problem};
 use booking::policy::rights::{Call, Right, Whose};
 use booking::policy::{AddressPrefix, Asker, EndPoint, SignalClaim, SignalKey};
 use boomerang::SessionRequest;
-use rpc::agent::{Problem, SignalDoc};
-use rpc::may::Signal;
+use documents::agent::{Problem, SignalDoc};
+use documents::may::Signal;
 use std::net::IpAddr;
 use terms::ports::{Route, RouteDecision};
 use terms::{FilterSpec, FlowSpec, Session, Style};
@@ -46,7 +46,7 @@ impl Agent {
                 let asked = priority.map(|said| said.preempting.max(said.defending));
                 let before = self.speakers.urgency(client, asked);
                 let told = self.as_asker(client, |agent, asker| {
-                    agent.speakers.signalled.may_be_urgent(&agent.book.policy, asker, client)
+                    agent.speakers.signalled.may_be_urgent(&agent.node.policy().0, asker, client)
                 });
                 if told.is_err() {
                     self.speakers.urgency(client, before);
@@ -72,7 +72,7 @@ impl Agent {
         let claims = echoed(self, asked.far_end, ends, most(|rates| rates.forward), most(|rates| rates.reverse));
         let key = number.map(SignalKey::Boomerang);
         self.as_asker(client, |agent, asker| {
-            agent.speakers.signalled.may(&agent.book.policy, asker, key, &claims).map(|_| ())
+            agent.speakers.signalled.may(&agent.node.policy().0, asker, key, &claims).map(|_| ())
         })?;
         Ok(claims)
     }
@@ -94,7 +94,7 @@ impl Agent {
 
     fn ask_policy(&mut self, client: u64, key: Option<SignalKey>, claims: Vec<SignalClaim>) -> Result<(), Problem> {
         self.as_asker(client, |agent, asker| {
-            let (policy, signalled) = (&agent.book.policy, &mut agent.speakers.signalled);
+            let (policy, signalled) = (&agent.node.policy().0, &mut agent.speakers.signalled);
             match key {
                 Some(key) => signalled.ask(policy, asker, key, claims),
                 None => signalled.may(policy, asker, None, &claims).map(|_| ()),
@@ -183,7 +183,7 @@ fn echoed(
 /// `misuse`: this cannot be signalled.
 pub(crate) fn would_claim(agent: &mut Agent, signal: &SignalDoc) -> Result<Vec<SignalClaim>, Problem> {
     let prefix = |text: &String| -> Result<AddressPrefix, Problem> {
-        let found: rpc::boomerang::SitePrefix = text.parse().map_err(|wrong: String| problem("misuse", wrong))?;
+        let found: documents::boomerang::SitePrefix = text.parse().map_err(|wrong: String| problem("misuse", wrong))?;
         Ok(AddressPrefix { addr: found.addr, length: found.length })
     };
     let to = prefix(&signal.dst)?;

@@ -6,10 +6,10 @@ use crate::agent::Agent;
 use crate::calls::{self, AppRequest, problem};
 use crate::config::Level;
 use crate::file_writer::Clerk;
+use documents::agent::{Answer, EventDoc, Problem, ReplyLine, Request, StaticDoc, StaticRow};
 use linux::error::SystemError;
 use linux::notifier::Notifier;
 use node::io::{AppCall, Input};
-use rpc::agent::{Answer, EventDoc, Problem, ReplyLine, Request, StaticDoc, StaticRow};
 use rsvp::io::AppId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -379,7 +379,7 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpc::agent::{SenderId, SessionId, TspecDoc};
+    use documents::agent::{SenderId, SessionId, TspecDoc};
 
     fn sender(port: u16) -> StaticDoc {
         StaticDoc::Sender {

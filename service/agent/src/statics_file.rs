@@ -23,8 +23,8 @@
 
 use crate::config::unit;
 use crate::document::{Document, Mistake};
-use rpc::agent::{FlowSpecDoc, SenderId, SessionId, StaticDoc, StyleDoc, TspecDoc};
-use rpc::units;
+use documents::agent::{FlowSpecDoc, SenderId, SessionId, StaticDoc, StyleDoc, TspecDoc};
+use documents::units;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use terms::{Bytes, Rate};

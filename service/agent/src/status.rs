@@ -2,10 +2,9 @@
 //! kernel, *measured* from its counters.
 
 use crate::agent::Agent;
-use linux::plane;
-use node::status::{LinkView, ReservationView};
-use rpc::agent::{ClassRow, CounterRow, Installed, InterfaceRow, ReservationRow, SenderRow, SessionRow, Status};
-use rpc::show::PAGE;
+use control::status::{LinkView, ReservationView};
+use documents::agent::{ClassRow, CounterRow, Installed, InterfaceRow, ReservationRow, SenderRow, SessionRow, Status};
+use documents::show::PAGE;
 use rsvp::overload::IntakeClass;
 use rsvp::views::ResvView;
 use rsvp::{NextHop, Origin};
@@ -17,7 +16,7 @@ use traffic::plan::{ClassId, ClassSpec, Counters, FlowSpecEntry, LinkPlan, Plan}
 /// The plan and the counters of the kernel, both read just now.
 pub(crate) struct ReadBack {
     plan: Plan,
-    counters: plane::PlaneCounters,
+    counters: traffic::plane::PlaneCounters,
 }
 
 impl ReadBack {

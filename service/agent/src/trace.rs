@@ -2,7 +2,7 @@
 //! agent only copies, up to a limit. Messages above the limit are counted and left out, never waited for.
 
 use crate::agent::Agent;
-use rpc::agent::{Direction, EventDoc, ReplyLine, TraceFilter};
+use documents::agent::{Direction, EventDoc, ReplyLine, TraceFilter};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;

@@ -4,12 +4,12 @@
 use crate::agent::{Agent, ECHO, JOURNAL, LOCAL, NOTICES, REMOTE, RSVP, SEQUENCES, SIGNALS, STATICS};
 use crate::boomerang::BoomerangHost;
 use crate::trace::Seen;
+use documents::agent::Direction;
+use documents::turns::{SpreadDoc, TurnsDoc, per_mille};
 use linux::clock;
 use linux::error::SystemError;
 use linux::poll::{Ready, Token};
 use node::io::Input;
-use rpc::agent::Direction;
-use rpc::turns::{SpreadDoc, TurnsDoc, per_mille};
 use rsvp::overload::Incoming;
 use std::collections::BTreeMap;
 use terms::{Span, Time};
@@ -19,6 +19,9 @@ const READING: Span = Span::from_millis(3);
 /// Time for telling the node those messages; less while more waits in the kernel.
 const TELLING: Span = Span::from_millis(2);
 const TELLING_BEHIND: Span = Span::from_micros(700);
+/// Most messages that are told together and make one batch: so many that its fixed cost is small beside theirs, and so
+/// few that the answers do not wait long.
+const TOGETHER: usize = 64;
 /// Time for the calls of all clients together.
 const CALLS: Span = Span::from_millis(2);
 
@@ -163,8 +166,16 @@ impl Agent {
         }
         let held = self.local.holds().then_some(self.turns.looks_from);
         let sweep = self.echo.as_ref().and_then(BoomerangHost::wake_at);
-        let wakes =
-            [self.node.wake_at(), self.book.wake_at(), sweep, held, self.noticed.wake_at(), self.alive.wake_at()];
+        let premium = self.premium.wake_at(self.node.tc());
+        let wakes = [
+            self.node.wake_at(),
+            self.book.wake_at(),
+            premium,
+            sweep,
+            held,
+            self.noticed.wake_at(),
+            self.alive.wake_at(),
+        ];
         let next = wakes.into_iter().flatten().fold(self.look_at, Time::min);
         let idle = self.local.waiting().is_empty() && self.intake.is_empty();
         Ok(self.poll.wait(Some(if idle { next } else { Time::ZERO }))?.to_vec())
@@ -213,18 +224,33 @@ impl Agent {
     }
 
     /// Tells the node some of the waiting messages; the rest comes in the next round, after another look at
-    /// the sockets.
+    /// the sockets. Those that are told together make one batch for the plane.
     fn take_in(&mut self, length: Span) {
         let mut now = self.clock.now();
         let until = now + length;
+        while now < until && !self.intake.is_empty() {
+            now = self.take_in_together(now, until);
+        }
+    }
+
+    /// Tells the node waiting messages up to a time and a number, and carries out what came of all of them. Returns
+    /// the time at the end. Each message is charged with its own time and an equal part of the batch's.
+    fn take_in_together(&mut self, mut now: Time, until: Time) -> Time {
+        let mut told = Vec::new();
         while now < until
+            && told.len() < TOGETHER
             && let Some(waiting) = self.intake.take()
         {
-            self.tell(Input::Waited(&waiting));
+            self.tell_in_turn(Input::Waited(&waiting));
             let done = self.clock.now();
-            self.intake.give_back(waiting, done.since(now));
+            told.push((waiting, done.since(now)));
             now = done;
         }
+        self.end_turn();
+        let done = self.clock.now();
+        let part = Span::from_nanos(done.since(now).as_nanos() / (told.len() as u64).max(1));
+        told.into_iter().for_each(|(waiting, took)| self.intake.give_back(waiting, took + part));
+        done
     }
 }
 

@@ -1,43 +1,42 @@
-//! Orders for premium flows, carried out on a real plane in a namespace of their own: which edge, which bucket, which
-//! mark, which class; in which order; and what a restart finds.
+//! Premium flows of traffic control on a real plane in a namespace of their own: which edge, which bucket, which mark,
+//! which class; in which order; and what a restart finds.
 
-use agent_service::enforce::network::{Networks, served};
-use agent_service::enforce::{Enforcer, EnforcerContext};
-use agent_service::role::Standing;
-use booking::io::{Order, OrderAction, OrderId};
+use control::Tc;
+use control::edges::PremiumFlow;
+use control::io::{InterfaceState, PlanId, Reservable};
+use control::tc::ControlOutput;
 use linux::clock::Clock;
 use linux::netlink::Socket;
 use linux::netlink::addr::Address;
 use linux::netns::Guarded;
 use linux::plane::{FaultInjection, KernelPlane};
 use linux::route::KernelRoutes;
-use node::io::{Input, InterfaceState, Output, Reservable};
-use node::{Config, Node};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use terms::book::{Binding, BoundFlow, Handle, PacketShape, Task};
-use terms::{Bytes, Dscp, IfIndex, Rate, Span};
+use terms::book::{BoundFlow, Handle, PacketShape};
+use terms::{Bytes, Dscp, Fault, IfIndex, Rate, Span};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, ClassId, LinkSpec, Plan};
 
-const LINK: LinkSpec = LinkSpec { rate: Rate::from_mbps(100), overhead: 14, mtu: 1500 };
+const LINK: LinkSpec =
+    LinkSpec { rate: Rate::from_mbps(100), overhead: 14, mtu: 1500, scheduler: traffic::scheduler::SchedulerKind::Htb };
 
 /// A router with an interface towards its hosts and one towards the network, and an agent's parts.
 struct Bench {
     inside: IfIndex,
     outside: IfIndex,
-    names: BTreeMap<IfIndex, String>,
     plane: KernelPlane,
-    node: Node<KernelRoutes>,
-    networks: Networks,
+    tc: Tc,
+    routes: KernelRoutes,
     clock: Clock,
+    /// Batches that the plane could not carry out.
+    failed: usize,
 }
 
 impl Bench {
     fn new(state: &Path) -> Bench {
         let mut socket = Socket::open().expect("netlink");
-        let mut names = BTreeMap::new();
         let mut make = |name: &str, address: [u8; 4]| {
             if socket.link_by_name(name).is_err() {
                 socket.add_veth(name, &format!("{name}-far"), None).expect("veth");
@@ -49,20 +48,18 @@ impl Bench {
             }
             // There already at a second start.
             let _ = socket.add_address(&Address { index, address: IpAddr::from(address), prefix: 24 });
-            names.insert(index, name.to_owned());
             index
         };
         let (inside, outside) = (make("inside", [10, 9, 0, 1]), make("outside", [10, 9, 1, 1]));
         let mut plane = KernelPlane::open(state).expect("the plane");
         let found = plane.read().expect("read");
-        let node = Node::new(Config::default(), KernelRoutes::open().expect("routes"));
-        let networks = Networks::find(&found);
-        let mut bench = Bench { inside, outside, names, plane, node, networks, clock: Clock::start() };
-        for (oif, premium) in served(&found) {
-            bench.tell(Input::Premium { oif, premium });
+        let routes = KernelRoutes::open().expect("routes");
+        let mut bench = Bench { inside, outside, plane, tc: Tc::new([1, 2]), routes, clock: Clock::start(), failed: 0 };
+        for (at, rules) in found.edges {
+            bench.tc.found_edge(at, &rules);
         }
         for (oif, link) in found.links {
-            link.classes.into_iter().for_each(|(class, spec)| bench.tell(Input::FoundClass { oif, class, spec }));
+            link.classes.iter().for_each(|(&class, spec)| bench.tc.found_class(oif, class, spec));
         }
         let rate = LINK.rate;
         let link = Reservable {
@@ -75,38 +72,63 @@ impl Bench {
         let addresses = vec![IpAddr::from([10, 9, 1, 1])];
         let name = "outside".to_owned();
         let state = InterfaceState { index: outside, name, addresses, mtu: 1500, rsvp: false, link: Some(link) };
-        bench.tell(Input::Interface(state));
+        bench.tc.interface(bench.clock.now(), &state);
+        bench.carry_out();
+        assert_eq!(bench.failed, 0, "its first batch must be taken");
         bench
     }
 
-    fn tell(&mut self, input: Input<'_>) {
-        let now = self.clock.now();
-        self.node.handle(now, input);
-        while let Some(output) = self.node.poll() {
-            if let Output::Plan { id, ops } = output {
-                let result = self.plane.apply(&ops);
-                assert_eq!(result, Ok(()));
-                self.node.handle(now, Input::PlanDone { id, result });
+    /// Carries out what traffic control says, until it says no more; the results of orders.
+    fn carry_out(&mut self) -> Vec<Result<(), Fault>> {
+        let mut done: VecDeque<(PlanId, Result<(), Fault>)> = VecDeque::new();
+        let mut answered = Vec::new();
+        loop {
+            let now = self.clock.now();
+            self.tc.end_turn();
+            while let Some(said) = self.tc.poll() {
+                match said {
+                    ControlOutput::Plan(id, ops) => done.push_back((id, self.plane.apply(&ops))),
+                    ControlOutput::Trust(interfaces) => self.tc.trusted(now, self.plane.believe(&interfaces)),
+                    ControlOutput::Enforced(_, result) => answered.push(result),
+                    _ => {}
+                }
             }
+            let Some((id, result)) = done.pop_front() else { return answered };
+            self.failed += usize::from(result.is_err());
+            self.tc.plan_done(now, id, result);
         }
     }
 
-    fn with<T>(&mut self, deed: impl FnOnce(&mut Networks, &mut EnforcerContext<'_>) -> T) -> T {
-        let Bench { plane, node, names, networks, clock, .. } = self;
-        let mut ground = EnforcerContext { now: clock.now(), plane, names, node, said: &mut Vec::new() };
-        deed(networks, &mut ground)
-    }
-
-    fn order(&mut self, n: u8, background: bool, action: OrderAction) -> Result<(), String> {
-        let (id, handle) = (OrderId(0), Handle([n; 16]));
+    /// Orders a rate for the part of reservation `n`, 0: none.
+    fn order(&mut self, n: u8, background: bool, flow: BoundFlow, mbps: u64) -> Result<(), String> {
         let shape = PacketShape { packet: 1_000, rtt: Span::from_millis(100) };
-        let order = Order { id, handle, part: 0, resource: "net/outside".into(), background, shape, action };
-        self.with(|networks, ground| networks.enforce(ground, &order))
+        let rate = Rate::from_mbps(mbps);
+        let booked = PremiumFlow::booked(&mut self.routes, self.outside, &flow, rate, shape, background);
+        self.tc.set_part((Handle([n; 16]), 0), (mbps > 0).then_some(booked));
+        let answered = self.carry_out();
+        let [result] = answered[..] else { panic!("one answer to one order: {answered:?}") };
+        result.map_err(|fault| fault.to_string())
     }
 
-    fn enable(&mut self, n: u8, background: bool, flow: BoundFlow, mbps: u64) -> Result<(), String> {
-        let (binding, amount) = (Some(Binding::Flow(flow)), mbps * 1_000_000);
-        self.order(n, background, OrderAction::Enable { binding, amount })
+    fn disable(&mut self, n: u8) -> Result<(), String> {
+        self.order(n, false, BoundFlow::default(), 0)
+    }
+
+    /// Every earlier booking has been ordered again.
+    fn settle(&mut self) {
+        self.tc.earlier_is_over();
+        self.carry_out();
+    }
+
+    fn stand(&mut self, edges: &BTreeSet<EdgeAt>, trusted: IfIndex) {
+        self.tc.stand(edges, &[trusted].into());
+        self.carry_out();
+        assert_eq!(self.failed, 0, "they stand");
+    }
+
+    fn end(&mut self) {
+        self.tc.stop(self.clock.now());
+        self.carry_out();
     }
 
     fn plan(&mut self) -> Plan {
@@ -116,7 +138,7 @@ impl Bench {
     /// What a class is guaranteed, kbit/s.
     fn class(&mut self, class: ClassId) -> Option<u64> {
         let plan = self.plan();
-        let spec = plan.links[&self.outside].classes.get(&class)?;
+        let spec = plan.links.get(&self.outside)?.classes.get(&class)?;
         spec.real_time.map(|curve| curve.m2.as_bps() / 1_000)
     }
 
@@ -152,7 +174,7 @@ fn a_flow_is_policed_and_marked_where_it_enters_and_its_class_carries_it() {
     in_namespace("flow", |state| {
         let mut bench = Bench::new(state);
         let (inside, outside) = (bench.inside(), bench.outside);
-        bench.enable(1, true, flow(HOST, 80), 40).expect("in force");
+        bench.order(1, true, flow(HOST, 80), 40).expect("in force");
         let fields = MultiField::from(flow(HOST, 80));
         // TCP: 40 Mb/s for 100 ms are 500,000 bytes.
         let bucket = BucketSpec { rate: Rate::from_mbps(40), depth: Bytes::new(500_000), min_unit: 1_000 };
@@ -161,32 +183,26 @@ fn a_flow_is_policed_and_marked_where_it_enters_and_its_class_carries_it() {
         // 14 bytes of link header on each 1,000.
         assert_eq!(bench.class(ClassId::BACKGROUND), Some(40_560));
         // Foreground takes, background gives; all still sums to the link.
-        bench
-            .order(1, true, OrderAction::Change { binding: Some(Binding::Flow(flow(HOST, 80))), amount: 4_000_000 })
-            .expect("less");
+        bench.order(1, true, flow(HOST, 80), 4).expect("less");
         let udp = BoundFlow { protocol: Some(17), ..flow(HOST, 5004) };
-        bench.enable(2, false, udp, 36).expect("in force");
+        bench.order(2, false, udp, 36).expect("in force");
         assert_eq!((bench.class(ClassId::PREMIUM), bench.class(ClassId::BACKGROUND)), (Some(36_504), Some(4_056)));
         let rule = bench.plan().edges[&inside][&MultiField::from(udp)];
         assert_eq!((rule.mark, rule.bucket.depth), (Dscp::EF, Bytes::new(112_500)), "of UDP a quarter");
         let sum: u64 =
-            bench.plan().links[&outside].classes.values().map(|spec| node::classes::guaranteed(spec).as_bps()).sum();
+            bench.plan().links[&outside].classes.values().map(|spec| control::classes::guaranteed(spec).as_bps()).sum();
         assert_eq!(sum, 100_000_000);
         // What this host sends itself, and what may come from anywhere, enters at its own egress.
-        bench.enable(3, false, flow(Some([10, 9, 1, 1]), 81), 1).expect("in force");
-        bench.enable(4, false, flow(None, 82), 1).expect("in force");
+        bench.order(3, false, flow(Some([10, 9, 1, 1]), 81), 1).expect("in force");
+        bench.order(4, false, flow(None, 82), 1).expect("in force");
         let egress = EdgeAt { interface: outside, side: Side::Egress };
         assert_eq!(bench.plan().edges[&egress].len(), 2);
-        assert!(bench.enable(5, false, flow(None, 82), 1).is_err_and(|why| why.contains("same packets")));
-        assert!(
-            bench
-                .order(6, false, OrderAction::Enable { binding: Some(Binding::Process(Task::numbered(1))), amount: 1 })
-                .is_err()
-        );
-        let counted = bench.with(|networks, ground| networks.counters(ground, Handle([2; 16]), 0));
+        assert!(bench.order(5, false, flow(None, 82), 1).is_err_and(|why| why.contains("same packets")));
+        let placed = *bench.tc.premium_flow((Handle([2; 16]), 0)).expect("in force");
+        let counted = bench.plane.rule_counters(placed.at, &placed.fields).expect("read");
         assert_eq!(counted, Some(Default::default()), "nothing was sent");
         for n in 1..=6 {
-            bench.order(n, n == 1, OrderAction::Disable { binding: None }).expect("gone");
+            bench.disable(n).expect("gone");
         }
         assert!(bench.plan().edges.is_empty(), "the last rule takes its edge along");
         assert_eq!((bench.class(ClassId::PREMIUM), bench.class(ClassId::BACKGROUND)), (None, None));
@@ -200,22 +216,17 @@ fn killed_at_any_write_the_next_agent_brings_its_classes_in_line() {
         for (from, to) in [(10, 30), (30, 10), (30, 0), (0, 30)] {
             for n in 0.. {
                 let mut bench = Bench::new(state);
-                bench.with(|networks, ground| networks.settle(ground)).expect("settled");
-                let binding = || Some(Binding::Flow(flow(HOST, 80)));
-                let order = |mbps: u64| match mbps {
-                    0 => OrderAction::Disable { binding: binding() },
-                    _ => OrderAction::Enable { binding: binding(), amount: mbps * 1_000_000 },
-                };
-                bench.order(1, false, order(from)).expect("from");
+                bench.settle();
+                bench.order(1, false, flow(HOST, 80), from).expect("from");
                 bench.plane.rig(FaultInjection::DieAfter(n));
-                let died = bench.order(1, false, order(to)).is_err();
+                let _ = bench.order(1, false, flow(HOST, 80), to);
+                let died = bench.failed > 0;
                 drop(bench);
-                // Its first batch must be taken: `tell` says so.
                 let mut bench = Bench::new(state);
-                bench.order(1, false, order(to)).expect("again");
-                bench.with(|networks, ground| networks.settle(ground)).expect("settled");
+                bench.order(1, false, flow(HOST, 80), to).expect("again");
+                bench.settle();
                 assert_eq!(bench.class(ClassId::PREMIUM), (to > 0).then_some(to * 1_014), "{from} to {to}, write {n}");
-                bench.with(|networks, ground| networks.end(ground));
+                bench.end();
                 if !died {
                     break;
                 }
@@ -230,21 +241,21 @@ fn killed_at_any_write_the_next_agent_brings_its_classes_in_line() {
 fn what_a_killed_agent_left_stays_until_all_have_been_asked() {
     in_namespace("killed", |state| {
         let mut bench = Bench::new(state);
-        bench.enable(1, false, flow(HOST, 80), 30).expect("in force");
-        bench.enable(2, false, flow(HOST, 81), 10).expect("in force");
+        bench.order(1, false, flow(HOST, 80), 30).expect("in force");
+        bench.order(2, false, flow(HOST, 81), 10).expect("in force");
         let before = bench.plan();
         drop(bench);
         let mut bench = Bench::new(state);
         assert_eq!(bench.plan().edges, before.edges, "found as it was left");
         assert_eq!(bench.class(ClassId::PREMIUM), Some(40_560), "nothing shrinks");
-        bench.enable(1, false, flow(HOST, 80), 30).expect("again");
+        bench.order(1, false, flow(HOST, 80), 30).expect("again");
         assert_eq!(bench.class(ClassId::PREMIUM), Some(40_560), "nor while only some have been asked for");
         assert_eq!(bench.plan().edges, before.edges);
-        bench.with(|networks, ground| networks.settle(ground)).expect("settled");
+        bench.settle();
         let left = &bench.plan().edges[&bench.inside()];
         assert_eq!(left.keys().collect::<Vec<_>>(), [&MultiField::from(flow(HOST, 80))]);
         assert_eq!(bench.class(ClassId::PREMIUM), Some(30_420));
-        bench.with(|networks, ground| networks.end(ground));
+        bench.end();
         assert!(bench.plan().edges.is_empty() && bench.class(ClassId::PREMIUM).is_none(), "given back");
     });
 }
@@ -257,25 +268,23 @@ fn edges_stand_by_their_roles_whatever_is_booked() {
         let mut bench = Bench::new(state);
         let at = |interface, side| EdgeAt { interface, side };
         let (inside, outside) = (bench.inside, bench.outside);
-        let standing = Standing {
-            edges: [at(inside, Side::Ingress), at(inside, Side::Egress), at(outside, Side::Egress)].into(),
-            believed: [outside].into(),
-        };
+        let standing: BTreeSet<EdgeAt> =
+            [at(inside, Side::Ingress), at(inside, Side::Egress), at(outside, Side::Egress)].into();
         let edges = |bench: &mut Bench| -> BTreeSet<EdgeAt> { bench.plan().edges.into_keys().collect() };
-        bench.with(|networks, ground| networks.stand(ground, &standing)).expect("they stand");
-        assert_eq!(edges(&mut bench), standing.edges);
-        bench.enable(1, false, flow(HOST, 80), 4).expect("in force");
-        bench.order(1, false, OrderAction::Disable { binding: None }).expect("given back");
-        assert_eq!(edges(&mut bench), standing.edges, "the last rule goes without its edge");
+        bench.stand(&standing, outside);
+        assert_eq!(edges(&mut bench), standing);
+        bench.order(1, false, flow(HOST, 80), 4).expect("in force");
+        bench.disable(1).expect("given back");
+        assert_eq!(edges(&mut bench), standing, "the last rule goes without its edge");
         drop(bench);
         // Killed. The next one's file believes the inside.
         let mut bench = Bench::new(state);
-        assert_eq!(edges(&mut bench), standing.edges, "found as they were");
-        let other = Standing { edges: [at(inside, Side::Egress)].into(), believed: [inside].into() };
-        bench.with(|networks, ground| networks.stand(ground, &other)).expect("they stand");
-        bench.with(|networks, ground| networks.settle(ground)).expect("settled");
-        assert_eq!(edges(&mut bench), other.edges);
-        bench.with(|networks, ground| networks.end(ground));
+        assert_eq!(edges(&mut bench), standing, "found as they were");
+        let other: BTreeSet<EdgeAt> = [at(inside, Side::Egress)].into();
+        bench.stand(&other, inside);
+        bench.settle();
+        assert_eq!(edges(&mut bench), other);
+        bench.end();
         assert_eq!(edges(&mut bench), BTreeSet::new());
     });
 }

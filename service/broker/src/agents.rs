@@ -13,11 +13,11 @@ use crate::hub::{Hub, Live};
 use crate::kept::{ConnectionPool, KeptConnection};
 use crate::problem::{Answer, Problem};
 use crate::wire::{AgentConnection, Outward};
-use rpc::agent::{Answer as Ok_, Call, EventDoc, MAX_LINE, ReplyLine, Request};
-use rpc::book::pages::Pages;
-use rpc::book::{BookAnswer, BookEvent};
+use documents::agent::{Answer as Ok_, Call, EventDoc, MAX_LINE, ReplyLine, Request};
+use documents::book::pages::Pages;
+use documents::book::{BookAnswer, BookEvent};
+use documents::links::CallerDoc;
 use rpc::client::MAX_ANSWER;
-use rpc::links::CallerDoc;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -302,5 +302,40 @@ impl Conversation {
                 Err(error) => return Err(self.agent.away(&error)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(name: &str, role: &str) -> CallerDoc {
+        CallerDoc { name: name.to_owned(), groups: Vec::new(), role: role.to_owned() }
+    }
+
+    fn agent(domain: Option<&str>) -> AgentClient {
+        let at = At::Tls { host: "h".to_owned(), port: 1, domain: domain.map(str::to_owned) };
+        AgentClient::new(AgentAt { name: "maui".to_owned(), at }, None)
+    }
+
+    /// For each caller: whom a partner's agent hears; an agent of ours hears the caller.
+    #[test]
+    fn our_operators_speak_through_the_broker_at_partners_and_theirs_do_not() {
+        let (own, partners) = (agent(None), agent(Some("south")));
+        for (name, role, as_itself) in [
+            ("uid:0", "operator", true),
+            ("kim", "operator", true),
+            ("main/uid:0", "operator", true),
+            ("south/eve", "operator", false),
+            ("south/ann", "requester", false),
+            ("uid:1001", "requester", false),
+            ("lee", "auditor", false),
+        ] {
+            let caller = caller(name, role);
+            assert_eq!(partners.who(&caller), (!as_itself).then(|| caller.clone()), "{name} at a partner's");
+            assert_eq!(own.who(&caller), Some(caller.clone()), "{name} at ours");
+        }
+        assert_eq!(partners.who(&own_voice()), None);
+        assert_eq!(own.who(&own_voice()), Some(caller(OWN_NAME, "operator")));
     }
 }

@@ -2,7 +2,6 @@
 //! amounts that all agents accept, and adds alternatives to a refusal.
 
 use crate::broker::{Broker, KEY_BYTES};
-use crate::documents::{EnquiredPart, Enquiry, Reservation, Wish};
 use crate::gather::{GroupMembers, document, each, find};
 use crate::group;
 use crate::id::{GroupId, MemberRole, ReservationId};
@@ -10,9 +9,10 @@ use crate::paths::LinkMap;
 use crate::plan::{self, AgentRequest};
 use crate::problem::{Answer, Problem};
 use crate::recover::{self, RecoveryAction};
-use rpc::agent::Request;
-use rpc::book::{AlternativeDoc, BookAnswer, EnquiredDoc, Instant, RefusalDoc, StepDoc};
-use rpc::links::CallerDoc;
+use documents::agent::Request;
+use documents::book::{AlternativeDoc, BookAnswer, EnquiredDoc, Instant, RefusalDoc, StepDoc, WhenDoc};
+use documents::links::CallerDoc;
+use documents::rest::{EnquiredPart, Enquiry, Reservation, Wish};
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 use terms::{Span, Time};
@@ -61,7 +61,7 @@ pub async fn enquire(broker: &Broker, caller: &CallerDoc, wish: &Wish) -> Answer
 /// # Errors
 /// As [`enquire`]; and an agent's refusal, with alternatives.
 pub async fn create(broker: &Broker, caller: &CallerDoc, wish: &Wish, key: &str) -> Answer<Reservation> {
-    rpc::book::convert::says_how_long(&plan::asked(wish)).map_err(|problem| Problem::said("", problem))?;
+    plan::asked(wish).says_how_long().map_err(|problem| Problem::said("", problem))?;
     let ends = wish.path.as_ref().map(|path| (path.from, path.to));
     let group = if key.is_empty() {
         GroupId::draw(ends).map_err(|error| Problem::unavailable(format!("no randomness: {error}")))?
@@ -182,13 +182,13 @@ async fn choices(broker: &Broker, wish: &Wish, enquiry: bool) -> Answer<Vec<Vec<
     };
     let wanted = |rate: Option<u64>| rate.is_some_and(|rate| rate > 0);
     let (forward, reverse) = (wanted(path.forward), wanted(path.reverse));
-    if !enquiry && !forward && !reverse && wish.volume.is_none() {
+    if !enquiry && !forward && !reverse && wish.when.volume.is_none() {
         return Err(Problem::misuse("how much? give forward or reverse, bit/s"));
     }
     let map = broker.map().await?;
     let mut choices: Vec<Vec<AgentRequest>> = vec![alone];
     for (way, asked, ends) in [
-        (MemberRole::Forward, forward || wish.volume.is_some(), (path.from, path.to)),
+        (MemberRole::Forward, forward || wish.when.volume.is_some(), (path.from, path.to)),
         (MemberRole::Reverse, reverse, (path.to, path.from)),
     ] {
         if !asked && !enquiry {
@@ -294,13 +294,13 @@ async fn settle(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut [
     if pieces.len() < 2 {
         return Ok(());
     }
-    if !wish.may_fail.is_empty() {
+    if !wish.when.may_fail.is_empty() {
         return Err(Problem::misuse("may_fail is possible with resources of one agent only"));
     }
-    if wish.volume.is_some() {
+    if wish.when.volume.is_some() {
         constant(broker, wish, pieces)?;
     }
-    if wish.earliest {
+    if wish.when.earliest {
         earliest(broker, caller, wish, pieces).await?;
     }
     let ranges = pieces.iter().any(|piece| piece.ask.parts.iter().any(|part| part.at_least.is_some()));
@@ -325,9 +325,9 @@ async fn settle(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut [
 
 /// A volume over several agents is moved at one constant rate.
 fn constant(broker: &Broker, wish: &Wish, pieces: &mut [AgentRequest]) -> Answer<()> {
-    let Some(volume) = wish.volume else { return Ok(()) };
+    let Some(volume) = wish.when.volume else { return Ok(()) };
     let now = broker.clock.today();
-    let start = wish.start.map_or(now, |start| start.0.max(now));
+    let start = wish.when.start.map_or(now, |start| start.0.max(now));
     let span = volume.deadline.0.since(start).as_nanos();
     if volume.deadline.0 <= start || volume.bytes == 0 {
         return Err(Problem::misuse("a volume has bytes, and a deadline that is ahead"));
@@ -348,14 +348,14 @@ fn constant(broker: &Broker, wish: &Wish, pieces: &mut [AgentRequest]) -> Answer
             }
             part.rate = Some(rate);
         }
-        (piece.ask.volume, piece.ask.end, piece.asked) = (None, Some(volume.deadline), true);
+        (piece.ask.when.volume, piece.ask.when.end, piece.asked) = (None, Some(volume.deadline), true);
     }
     Ok(())
 }
 
 /// The earliest start that suits every agent: each gives its own, and the latest is tried with all.
 async fn earliest(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut [AgentRequest]) -> Answer<()> {
-    let seconds = wish.duration_s.filter(|seconds| seconds.is_finite() && *seconds > 0.0 && *seconds < 4e9);
+    let seconds = wish.when.duration_s.filter(|seconds| seconds.is_finite() && *seconds > 0.0 && *seconds < 4e9);
     let span = Span::from_nanos(
         (seconds.ok_or_else(|| Problem::misuse("earliest needs duration_s: for how long?"))? * 1e9) as u64,
     );
@@ -370,10 +370,10 @@ async fn earliest(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut
         // Agents that all say `now` say it a moment apart.
         let same = last.since(first) < Span::from_secs(1);
         for piece in &mut *pieces {
-            piece.ask.start = Some(Instant(last));
+            piece.ask.when.start = Some(Instant(last));
             if same {
-                (piece.ask.earliest, piece.ask.duration_s) = (false, None);
-                piece.ask.end = Some(Instant(last.saturating_add(span)));
+                (piece.ask.when.earliest, piece.ask.when.duration_s) = (false, None);
+                piece.ask.when.end = Some(Instant(last.saturating_add(span)));
             }
         }
         if same {
@@ -386,7 +386,7 @@ async fn earliest(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &mut
 /// One agent's refusal as the answer to the whole request.
 fn refuse(broker: &Broker, piece: &AgentRequest, said: &EnquiredDoc) -> Answer<()> {
     let (false, Some(refusal)) = (said.accepted, &said.refusal) else { return Ok(()) };
-    let problem = rpc::agent::Problem {
+    let problem = documents::agent::Problem {
         kind: "refused".to_owned(),
         message: refusal.message.clone(),
         refusal: Some(Box::new(refusal.clone())),
@@ -450,29 +450,29 @@ fn name_alternatives(broker: &Broker, pieces: &[AgentRequest], refusal: Option<&
 /// The same request at the earliest start that fits.
 async fn later(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &[AgentRequest]) -> Option<AlternativeDoc> {
     let now = broker.clock.today();
-    let span = match (wish.duration_s, wish.start, wish.end) {
+    let span = match (wish.when.duration_s, wish.when.start, wish.when.end) {
         (Some(seconds), _, _) => seconds,
         (None, start, Some(end)) if end.0 != Time::FOREVER => {
             end.0.since(start.map_or(now, |start| start.0)).as_nanos() as f64 / 1e9
         }
         _ => return None,
     };
-    if wish.earliest || wish.volume.is_some() || !wish.windows.is_empty() {
+    if wish.when.earliest || wish.when.volume.is_some() || !wish.when.windows.is_empty() {
         return None;
     }
-    // People type whole seconds.
-    let span = span.ceil();
-    let wish = Wish { earliest: true, duration_s: Some(span), end: None, ..wish.clone() };
+    let span = span.ceil(); // people type whole seconds
+    let when = WhenDoc { earliest: true, duration_s: Some(span), end: None, ..wish.when.clone() };
+    let wish = Wish { when, ..wish.clone() };
     let mut pieces = pieces.to_vec();
     for _ in 0..LATER {
         for piece in &mut pieces {
-            (piece.ask.earliest, piece.ask.duration_s, piece.ask.end) = (true, Some(span), None);
+            (piece.ask.when.earliest, piece.ask.when.duration_s, piece.ask.when.end) = (true, Some(span), None);
         }
         earliest(broker, caller, &wish, &mut pieces).await.ok()?;
-        let start = pieces.first()?.ask.start?.0.whole_second();
+        let start = pieces.first()?.ask.when.start?.0.whole_second();
         let end = start.saturating_add(Span::from_nanos((span * 1e9) as u64));
         for piece in &mut pieces {
-            (piece.ask.start, piece.ask.end) = (Some(Instant(start)), Some(Instant(end)));
+            (piece.ask.when.start, piece.ask.when.end) = (Some(Instant(start)), Some(Instant(end)));
         }
         if let Some(found) = tried(broker, caller, "later", &pieces).await {
             return Some(found);

@@ -3,7 +3,7 @@
 use crate::problem::{Answer, Problem};
 use axum::http::StatusCode;
 use booking::policy::rights::{Call, Right, Seat, Whose};
-use rpc::links::CallerDoc;
+use documents::links::CallerDoc;
 use std::sync::Arc;
 use terms::book::{Caller, CallerRole as Seen};
 use trust::{CertificateRole, Identity, TrustGate};

@@ -2,16 +2,16 @@
 //! none. The change is written down first ([`crate::intent`]), with the steps that undo it.
 
 use crate::broker::Broker;
-use crate::documents::{BindWish, Change, Reservation};
 use crate::gather::{GroupMembers, Member, document};
 use crate::group::{complete, renew, reservation};
 use crate::id::{MemberRole, ReservationId};
 use crate::intent::{self, Carried, Intent, MemberAction, MemberStep};
 use crate::plan::flow;
 use crate::problem::{Answer, Problem};
-use rpc::agent::Request;
-use rpc::book::{AmountDoc, BindingDoc, ChangeDoc};
-use rpc::links::CallerDoc;
+use documents::agent::Request;
+use documents::book::{AmountDoc, BindingDoc, ChangeDoc};
+use documents::links::CallerDoc;
+use documents::rest::{BindWish, Change, Reservation};
 
 /// Changes amounts, window or label at all agents; if one refuses, all keep the old values.
 ///
@@ -80,7 +80,7 @@ async fn carried(
 
 /// The parts of a change that concern this member.
 fn member_change(members: &[Member], number: usize, member: &Member, change: &Change) -> Answer<ChangeDoc> {
-    let mut doc = ChangeDoc { amounts: Vec::new(), start: change.start, end: change.end, label: change.label.clone() };
+    let mut doc = ChangeDoc { amounts: Vec::new(), ..change.rest.clone() };
     let rate = match member.way {
         MemberRole::Forward => change.forward,
         MemberRole::Reverse => change.reverse,
@@ -98,7 +98,7 @@ fn member_change(members: &[Member], number: usize, member: &Member, change: &Ch
     }
     let first: usize = members[..number].iter().map(|member| member.doc.parts.len()).sum();
     let all: usize = members.iter().map(|member| member.doc.parts.len()).sum();
-    for amount in &change.amounts {
+    for amount in &change.rest.amounts {
         if amount.part >= all {
             return Err(Problem::misuse(format!("there is no part {}: there are {all}", amount.part)));
         }
@@ -154,7 +154,7 @@ fn undone(member: &Member, change: &ChangeDoc) -> Answer<Request> {
     let moved = member.doc.state == "booked" && change.start.is_some();
     // A window that moved as a whole is moved back as a whole.
     let both = change.end.is_some() || (moved && steps().count() == 1);
-    let end = || steps().map(|step| step.end.unwrap_or(rpc::book::Instant(terms::Time::FOREVER))).max();
+    let end = || steps().map(|step| step.end.unwrap_or(documents::book::Instant(terms::Time::FOREVER))).max();
     let back = ChangeDoc {
         amounts: change.amounts.iter().map(amount).collect::<Answer<_>>()?,
         start: if moved { steps().map(|step| step.start).min() } else { None },

@@ -38,9 +38,9 @@
 //! streams_of_one = 16                  # of one caller
 //! ```
 
+use documents::units;
 use rpc::document::{Document, Mistake, read};
 use rpc::domains::{self, DomainFile};
-use rpc::units;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

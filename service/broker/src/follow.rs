@@ -5,12 +5,12 @@
 //! that is still kept.
 
 use crate::agents::{AgentClient, Conversation};
-use crate::documents::Event;
 use crate::gather::id_of;
 use crate::hub::{AWAY, Live, asked};
 use crate::problem::Answer;
-use rpc::book::{BookEvent, BookEvents};
-use rpc::links::CallerDoc;
+use documents::book::{BookEvent, BookEvents};
+use documents::links::CallerDoc;
+use documents::rest::Event;
 use std::collections::BTreeMap;
 use std::fmt;
 use tokio::sync::broadcast::error::RecvError;

@@ -2,13 +2,13 @@
 
 use crate::agents::{AgentClient, Conversation};
 use crate::broker::own_voice;
-use crate::documents::{Ends, Part, Reservation};
 use crate::id::{GroupId, MemberRole, ReservationId};
 use crate::problem::{Answer, Problem};
-use rpc::agent::Request;
-use rpc::book::{BookAnswer, BookEvents, BookFilter, ReservationDoc};
-use rpc::links::CallerDoc;
-use rpc::show::PAGE;
+use documents::agent::Request;
+use documents::book::{BookAnswer, BookEvents, BookFilter, ReservationDoc};
+use documents::links::CallerDoc;
+use documents::rest::{Ends, Part, Reservation};
+use documents::show::PAGE;
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
 
@@ -220,7 +220,7 @@ pub fn document(agents: &[AgentClient], id: &ReservationId, found: &GroupMembers
     let first = &members[0].doc;
     let amount = |way: MemberRole| {
         let parts = members.iter().filter(move |member| member.way == way).flat_map(|member| &member.doc.parts);
-        let amount = |part: &rpc::book::PartRow| match (part.background, part.steps.first()) {
+        let amount = |part: &documents::book::PartRow| match (part.background, part.steps.first()) {
             (None, Some(step)) => step.amount,
             _ => part.now,
         };
@@ -235,7 +235,7 @@ pub fn document(agents: &[AgentClient], id: &ReservationId, found: &GroupMembers
         }),
         _ => None,
     };
-    let part = |member: &Member, row: &rpc::book::PartRow| {
+    let part = |member: &Member, row: &documents::book::PartRow| {
         let agent = agents[member.agent].name.to_string();
         let mut row = row.clone();
         row.resource = format!("{agent}/{}", row.resource);

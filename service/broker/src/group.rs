@@ -7,16 +7,16 @@
 
 use crate::agents::AgentClient;
 use crate::broker::Broker;
-use crate::documents::Reservation;
 use crate::gather::{GroupMembers, Member, document, find};
 use crate::id::{GroupId, ReservationId};
 use crate::intent::{self, Carried, Intent, MemberAction, MemberStep};
 use crate::plan::AgentRequest;
 use crate::problem::{Answer, Problem};
 use axum::http::StatusCode;
-use rpc::agent::Request;
-use rpc::book::{BookAnswer, ReservationDoc};
-use rpc::links::CallerDoc;
+use documents::agent::Request;
+use documents::book::{BookAnswer, ReservationDoc};
+use documents::links::CallerDoc;
+use documents::rest::Reservation;
 use terms::{Span, Time};
 
 /// The holding time while the other agents are asked, seconds.

@@ -8,8 +8,8 @@
 use crate::agents::{AgentClient, Conversation};
 use crate::broker::own_voice;
 use crate::problem::Answer;
-use rpc::agent::Request;
-use rpc::book::{BookAnswer, BookEvent, BookEvents};
+use documents::agent::Request;
+use documents::book::{BookAnswer, BookEvent, BookEvents};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::broadcast;

@@ -16,7 +16,6 @@ pub mod change;
 pub mod client;
 pub mod config;
 mod conversation_limits;
-pub mod documents;
 pub mod follow;
 pub mod gather;
 pub mod group;

@@ -6,10 +6,10 @@ use crate::problem::{Answer, BoxedProblem, Problem};
 use crate::query::Query;
 use axum::Json;
 use axum::extract::{Extension, RawQuery, State};
-use rpc::agent::{Answer as Said, Request};
-use rpc::book::{AskDoc, Instant, PartDoc};
-use rpc::links::CallerDoc;
-use rpc::may::{MayDoc, SignalDoc};
+use documents::agent::{Answer as Said, Request};
+use documents::book::{AskDoc, Instant, PartDoc, WhenDoc};
+use documents::links::CallerDoc;
+use documents::may::{MayDoc, SignalDoc};
 use std::sync::Arc;
 
 /// The query names for bookings, for signalled requests, and for both.
@@ -89,14 +89,13 @@ fn booked(broker: &Broker, query: &Query) -> Answer<(usize, AskDoc)> {
         count: query.parsed("count")?,
         ..PartDoc::default()
     };
-    let ask = AskDoc {
-        parts: vec![part],
+    let when = WhenDoc {
         start: query.parsed::<Instant>("start")?,
         end: query.parsed::<Instant>("end")?,
         duration_s: query.parsed("duration_s")?,
-        label: query.text("label").unwrap_or_default(),
-        ..AskDoc::default()
+        ..WhenDoc::default()
     };
+    let ask = AskDoc { parts: vec![part], when, label: query.text("label").unwrap_or_default(), ..AskDoc::default() };
     Ok((number, ask))
 }
 

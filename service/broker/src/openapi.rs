@@ -1,6 +1,9 @@
 //! The OpenAPI 3.1 document: made from the handlers and documents, served, and kept in `docs/openapi.json`.
 
+use std::collections::BTreeMap;
 use utoipa::OpenApi;
+use utoipa::openapi::schema::AdditionalProperties;
+use utoipa::openapi::{Object, RefOr, Schema};
 
 /// Everything under `/v1`.
 #[derive(OpenApi)]
@@ -29,12 +32,83 @@ use utoipa::OpenApi;
         crate::routes::add_webhook,
         crate::routes::remove_webhook,
     ),
-    components(schemas(crate::documents::Event))
+    components(schemas(documents::rest::Event))
 )]
 struct Document;
 
 /// The document as the broker serves it.
 pub fn text() -> String {
+    let mut document = Document::openapi();
+    if let Some(components) = &mut document.components {
+        close(&mut components.schemas);
+    }
     // Our own document has string keys and finite numbers: it can always be written.
-    Document::openapi().to_pretty_json().unwrap_or_default() + "\n"
+    document.to_pretty_json().unwrap_or_default() + "\n"
+}
+
+/// Requests that contain another document (`flatten`).
+const NESTED: [&str; 2] = ["Change", "Wish"];
+
+/// Writes a request that contains another document as one object with the fields of both, which takes no other
+/// fields: as `allOf` it would take any.
+fn close(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
+    for name in NESTED {
+        let Some(RefOr::T(Schema::AllOf(all))) = schemas.remove(name) else { continue };
+        let mut whole = Object::new();
+        for item in all.items {
+            let part = match item {
+                RefOr::T(Schema::Object(part)) => part,
+                RefOr::Ref(at) => match schemas.remove(at.ref_location.trim_start_matches("#/components/schemas/")) {
+                    Some(RefOr::T(Schema::Object(part))) => part,
+                    _ => continue,
+                },
+                RefOr::T(_) => continue,
+            };
+            whole.properties.extend(part.properties);
+            whole.required.extend(part.required);
+        }
+        whole.description = all.description;
+        whole.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
+        schemas.insert(name.to_owned(), whole.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get("$ref").and_then(Value::as_str));
+                fields.values().for_each(|field| references(field, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere_and_requests_are_closed() {
+        let document: Value = serde_json::from_str(&super::text()).unwrap();
+        let mut found = Vec::new();
+        references(&document, &mut found);
+        assert!(found.len() > 50, "{}", found.len());
+        for at in found {
+            assert!(document.pointer(at.trim_start_matches('#')).is_some(), "{at}");
+        }
+        for request in ["Wish", "PathWish", "Ports", "Change", "BindWish", "WebhookWish"] {
+            let schema = &document["components"]["schemas"][request];
+            assert_eq!(
+                (&schema["type"], &schema["additionalProperties"]),
+                (&"object".into(), &false.into()),
+                "{request}"
+            );
+        }
+        let wish = &document["components"]["schemas"]["Wish"]["properties"];
+        assert!(
+            ["path", "parts", "start", "windows", "hold_s"].iter().all(|field| wish.get(field).is_some()),
+            "{wish}"
+        );
+    }
 }

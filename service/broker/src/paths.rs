@@ -3,9 +3,9 @@
 //! Agents publish their links; the engine (`booking::path`) searches them. This module turns links into its
 //! graph, and its answers into documents.
 
-use crate::documents::{Hop, PathRow};
 use booking::path::{Graph, Path, PublishedLink};
-use rpc::links::LinkRow;
+use documents::links::LinkRow;
+use documents::rest::{Hop, PathRow};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 

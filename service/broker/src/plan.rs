@@ -1,11 +1,11 @@
 //! The agents' requests that a request of a caller comes to: one for each agent and role.
 
-use crate::documents::{PathWish, Ports, Wish};
 use crate::id::{GroupId, MemberRole};
 use crate::paths::LinkMap;
 use crate::problem::{Answer, Problem};
 use booking::path::Path;
-use rpc::book::{AskDoc, BindingDoc, FlowDoc, PartDoc};
+use documents::book::{AskDoc, BindingDoc, FlowDoc, PartDoc};
+use documents::rest::{PathWish, Ports, Wish};
 use std::net::IpAddr;
 
 /// The most parts of a request.
@@ -127,18 +127,7 @@ pub fn flow(ends: (IpAddr, IpAddr), ports: Ports, way: MemberRole) -> FlowDoc {
 
 /// The fields that all pieces share.
 pub fn asked(wish: &Wish) -> AskDoc {
-    AskDoc {
-        parts: Vec::new(),
-        start: wish.start,
-        end: wish.end,
-        duration_s: wish.duration_s,
-        earliest: wish.earliest,
-        volume: wish.volume,
-        windows: wish.windows.clone(),
-        may_fail: wish.may_fail.clone(),
-        label: wish.label.clone(),
-        ..AskDoc::default()
-    }
+    AskDoc { parts: Vec::new(), when: wish.when.clone(), label: wish.label.clone(), ..AskDoc::default() }
 }
 
 /// Gives every piece the group's name, the names of all its members, and its own key if there is one.

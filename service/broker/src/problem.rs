@@ -3,8 +3,8 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
-use rpc::agent::Problem as Said;
-use rpc::book::RefusalDoc;
+use documents::agent::Problem as Said;
+use documents::book::RefusalDoc;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

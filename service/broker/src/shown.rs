@@ -1,11 +1,11 @@
 //! A reservation as lists and documents show it: all of its members, and the state of open changes.
 
 use crate::broker::Broker;
-use crate::documents::Reservation;
 use crate::gather::{self, GroupMembers, Member, document};
 use crate::id::{GroupId, ReservationId};
 use crate::problem::Answer;
-use rpc::links::CallerDoc;
+use documents::links::CallerDoc;
+use documents::rest::Reservation;
 
 /// The members of a row of a list, with those that the list does not show: members that are over, on another
 /// page, or at another agent than the one asked about.

@@ -5,17 +5,18 @@ use agent_service::book::journal::JournalHandle;
 use bench::{Draw, percentile};
 use booking::io::{CalendarOffset as Calendar, CallId, CallResult};
 use booking::policy::Policy;
-use booking::{BookingRequest, Bookings, Call, Config, Input, Output, PartAsk, When};
+use booking::{BookingRequest, Call, Input, PartAsk, When};
 use linux::clock::Clock;
 use linux::poll::{Poll, PollInterest, Token};
 use node::Node;
-use node::io::{Input as Told, InterfaceState, Reservable};
+use node::io::{Input as Told, InterfaceState, Output, Reservable};
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use store::sqlite::SqliteOptions;
 use terms::book::{Caller, CallerRole, PacketShape};
 use terms::ports::{Route, RouteDecision};
+use terms::probe::Off;
 use terms::{IfIndex, Rate, Span, Time};
 use traffic::plan::LinkSpec;
 
@@ -30,9 +31,7 @@ impl Route for Nowhere {
 
 /// The book and what drives it.
 pub struct Inside {
-    broker: Bookings,
-    node: Node<Nowhere>,
-    policy: Policy,
+    node: Node<Nowhere, Off, Policy>,
     desk: JournalHandle,
     clock: Clock,
     poll: Poll,
@@ -51,9 +50,7 @@ impl Inside {
         poll.add(desk.notifier(), Token(1), PollInterest::Read).expect("watched");
         let config = node::Config { seed: 7, ..node::Config::default() };
         let mut inside = Inside {
-            broker: Bookings::new(Config::default(), [7; 32]),
-            node: Node::new(config, Nowhere),
-            policy: Policy::open(),
+            node: Node::new(config, Nowhere).under(Policy::open()),
             desk,
             clock,
             poll,
@@ -61,7 +58,12 @@ impl Inside {
             calls: 0,
             made: Vec::new(),
         };
-        let spec = LinkSpec { rate: Rate::from_bps(10_000_000_000_000), overhead: 14, mtu: 1500 };
+        let spec = LinkSpec {
+            rate: Rate::from_bps(10_000_000_000_000),
+            overhead: 14,
+            mtu: 1500,
+            scheduler: traffic::scheduler::SchedulerKind::Htb,
+        };
         let kept_back = Rate::ZERO;
         let link = Reservable { spec, signalled_share: spec.rate, kept_back, assumed_holding: None, guaranteed: None };
         let (index, name) = (IfIndex(1), INTERFACE.to_owned());
@@ -81,13 +83,8 @@ impl Inside {
     fn tell(&mut self, input: Input) -> usize {
         let (mut answered, mut due) = (0, vec![input]);
         while let Some(input) = due.pop() {
-            let (now, broker) = (self.clock.now(), &mut self.broker);
-            let said: Vec<Output> = self.node.with_book(now, &self.policy, |world| {
-                broker.handle(now, world, input);
-                std::iter::from_fn(|| broker.poll()).collect()
-            });
-            while self.node.poll().is_some() {}
-            for output in said {
+            self.node.handle(self.clock.now(), Told::Booking(input));
+            while let Some(output) = self.node.poll() {
                 match output {
                     Output::Append(batch) => due.extend(self.desk.hand_in(batch)),
                     Output::Reply { reply: Ok(CallResult::Reservation(_)), .. } => answered += 1,
@@ -100,7 +97,7 @@ impl Inside {
     }
 
     fn today(&self) -> Time {
-        self.broker.today()
+        self.node.bookings().today()
     }
 
     fn ask(&mut self) {

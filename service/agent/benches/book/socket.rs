@@ -4,14 +4,14 @@ use crate::work::{ENQUIRED, INTERFACE, later, wish};
 use crate::{ROUND, rate};
 use agent_service::AgentConfig;
 use bench::Draw;
+use documents::agent::{Answer, BookAnswer, Call, Request};
+use documents::book::{AskDoc, Instant as Moment, PartDoc, WhenDoc};
+use documents::links::CallerDoc;
 use linux::clock::Clock;
 use linux::netlink::Socket;
 use linux::netns::{Guarded, Namespace};
 use linux::poll::{Poll, PollInterest, Token};
-use rpc::agent::{Answer, BookAnswer, Call, Request};
-use rpc::book::{AskDoc, Instant as Moment, PartDoc};
 use rpc::client::Client;
-use rpc::links::CallerDoc;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ impl Drop for Agent {
             let _ = thread.join();
         }
         // It does so itself where it ends in good order.
-        let _ = linux::testbed::record::unmount_below(&self.state);
+        let _ = linux::mount::unmount_below(&self.state);
     }
 }
 
@@ -93,7 +93,8 @@ fn wire() {
 
 fn ask(rate: u64, start: Time, end: Time) -> AskDoc {
     let part = PartDoc { resource: format!("net/{INTERFACE}"), rate: Some(rate), ..PartDoc::default() };
-    AskDoc { parts: vec![part], start: Some(Moment(start)), end: Some(Moment(end)), ..AskDoc::default() }
+    let when = WhenDoc { start: Some(Moment(start)), end: Some(Moment(end)), ..WhenDoc::default() };
+    AskDoc { parts: vec![part], when, ..AskDoc::default() }
 }
 
 fn wished(draw: &mut Draw) -> AskDoc {

@@ -1,15 +1,15 @@
 //! Calls about bookings on the local socket. The answer to a change is sent after the change is on the disk.
 
-use super::Book;
+use super::{Book, shown};
 use crate::agent::Agent;
 use crate::calls::problem;
-use crate::enforce::Usage;
+use crate::enforce::{Usage, premium};
 use booking::io::{CallId, CallResult as Said};
 use booking::{BookingView, Call, Input, Reply};
-use rpc::agent::{Answer, BookAnswer, Problem, ReplyLine, Request};
-use rpc::book::pages;
-use rpc::book::shown::amount;
-use rpc::book::{MeasuredDoc, ReservationDoc};
+use documents::agent::{Answer, BookAnswer, Problem, ReplyLine, Request};
+use documents::book::{MeasuredDoc, ReservationDoc, amount, pages};
+use terms::Amount;
+use terms::book::ResourceKind;
 
 /// The most calls that wait for an answer, over all connections.
 const MOST_CALLS: usize = 1 << 16;
@@ -70,11 +70,11 @@ impl Agent {
     ///
     /// # Errors
     /// The call is invalid; the engine has not seen it.
-    pub(crate) fn call_book(&mut self, client: u64, id: u64, request: &Request) -> Result<bool, Problem> {
+    pub(crate) fn call_bookings(&mut self, client: u64, id: u64, request: &Request) -> Result<bool, Problem> {
         if let Request::BookAudit(ask) = request {
             return self.call_audit(client, id, ask).map(|()| true);
         }
-        let Some(mut call) = rpc::book::convert::call(request)? else { return Ok(false) };
+        let Some(mut call) = crate::book::convert::call(request)? else { return Ok(false) };
         if matches!(call, Call::Decided(_)) && !self.speakers.coordinates(client, &self.book.brokers) {
             let what = "only who may speak for others decides over several agents: root, or a broker that this agent's policy names";
             return Err(problem("refused", what));
@@ -86,12 +86,12 @@ impl Agent {
         }
         self.local.owe(client);
         let caller = self.speakers.of(client);
-        self.tell_book(Input::Call { id: CallId(number), caller, call });
+        self.tell_bookings(Input::Call { id: CallId(number), caller, call });
         Ok(true)
     }
 
     /// A page of an answer as it is shown: reservations with what their enforcers hold and see.
-    fn shown(&mut self, said: Said, page: &Page) -> BookAnswer {
+    fn shown(&self, said: Said, page: &Page) -> BookAnswer {
         match said {
             Said::Reservation(view) => BookAnswer::Reservation(self.reservation(view, page.skip)),
             Said::List { views, more } => {
@@ -99,35 +99,38 @@ impl Agent {
                 BookAnswer::Reservations { rows, more }
             }
             Said::Resources(views) => {
-                let mut rows = views.into_iter().map(Into::into).collect();
+                let mut rows = views.into_iter().map(shown::resource_row).collect();
                 pages::cut_resources(&mut rows, page.resource.as_deref(), page.after.as_deref());
                 BookAnswer::Resources(rows)
             }
-            other => other.into(),
+            other => shown::answer(other),
         }
     }
 
-    fn reservation(&mut self, view: BookingView, skip: u64) -> ReservationDoc {
+    fn reservation(&self, view: BookingView, skip: u64) -> ReservationDoc {
         let (handle, installed) = (view.handle, view.parts.iter().any(|part| part.installed > 0));
         let kinds: Vec<_> = view.parts.iter().map(|part| part.kind).collect();
-        let mut doc = ReservationDoc::from(view);
+        let mut doc = shown::reservation(view);
         pages::cut(&mut doc, skip);
         if !installed {
             return doc;
         }
-        self.on_ground(|enforcers, ground| {
-            for (n, (row, kind)) in
-                doc.parts.iter_mut().zip(kinds).enumerate().filter(|(_, (row, _))| row.installed > 0.0)
-            {
-                row.means = enforcers.means(ground, &row.resource, handle, n);
-                row.measured = enforcers.measured(&row.resource, handle, n).map(|usage| measured(kind, usage));
-            }
-        });
+        for (n, (row, kind)) in doc.parts.iter_mut().zip(kinds).enumerate().filter(|(_, (row, _))| row.installed > 0.0)
+        {
+            let usage = if kind == ResourceKind::Network {
+                row.means = premium::means(self.node.tc(), &self.names, (handle, n));
+                self.premium.measured((handle, n))
+            } else {
+                row.means = self.book.enforcers.means(&row.resource, handle, n);
+                self.book.enforcers.measured(&row.resource, handle, n)
+            };
+            row.measured = usage.map(|usage| measured(kind, usage));
+        }
         doc
     }
 
     /// Sends the answer of the engine to the client that waits for it.
-    pub(super) fn reply_book(&mut self, id: CallId, reply: Reply) {
+    pub(crate) fn reply_book(&mut self, id: CallId, reply: Reply) {
         let Some(waiting) = self.book.calls.remove(&id.0) else { return };
         let Waiting { client, id, follows, page } = waiting;
         let line = match reply {
@@ -138,7 +141,7 @@ impl Agent {
                 }
                 ReplyLine::Ok { id, ok: Box::new(Answer::Book(self.shown(said, &page))) }
             }
-            Err(refusal) => ReplyLine::Error { id, error: Problem::from(&refusal) },
+            Err(refusal) => ReplyLine::Error { id, error: shown::problem(&refusal) },
         };
         self.local.pay(client, &line, &mut self.poll);
         if follows {
@@ -147,11 +150,12 @@ impl Agent {
     }
 }
 
-fn measured(kind: terms::book::ResourceKind, usage: Usage) -> MeasuredDoc {
+fn measured(kind: ResourceKind, usage: Usage) -> MeasuredDoc {
+    let shown = |measured: Amount| amount(kind, measured.count());
     MeasuredDoc {
-        amount: amount(kind, usage.amount),
+        amount: shown(usage.amount),
         interval_s: usage.interval.as_nanos() as f64 / 1e9,
-        refused: usage.refused.map(|refused| amount(kind, refused)),
-        unreserved: usage.unreserved.map(|unreserved| amount(kind, unreserved)),
+        refused: usage.refused.map(shown),
+        unreserved: usage.unreserved.map(shown),
     }
 }

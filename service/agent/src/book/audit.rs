@@ -1,11 +1,12 @@
 //! The audit of decisions, read back for those who may: a bounded stretch at a time, on the journal's thread.
 
+use super::convert;
 use crate::agent::Agent;
 use crate::calls::problem;
 use crate::config::Level;
 use booking::record::Audited;
-use rpc::agent::{Answer, Problem, ReplyLine};
-use rpc::book::{AuditAsk, AuditPage, AuditRow, Instant, convert};
+use documents::agent::{Answer, Problem, ReplyLine};
+use documents::book::{AuditAsk, AuditPage, AuditRow, Instant};
 use store::{ChainLink, Damage, Error, Store};
 use terms::book::Handle;
 
@@ -88,7 +89,7 @@ impl Agent {
     /// The caller may not read the audit, or the query is invalid.
     pub(crate) fn call_audit(&mut self, client: u64, id: u64, ask: &AuditAsk) -> Result<(), Problem> {
         let caller = self.speakers.of(client);
-        if !self.book.policy.may_audit(&caller) {
+        if !self.node.policy().0.may_audit(&caller) {
             self.log.line(self.clock.now(), Level::Warn, "audit_denied", &[("client", &client), ("who", &caller.name)]);
             let why = "the audit is for operators and auditors, and for whom the policy names: auditors = [...]";
             return Err(problem("refused", why));

@@ -2,10 +2,10 @@
 //! costs no memory: its position in the list of events is kept, and it continues from there when it has room
 //! again.
 
+use super::shown;
 use crate::agent::Agent;
-use booking::io::{CallId, CallResult, Output};
-use booking::{Call, Event, Input};
-use rpc::agent::{EventDoc, ReplyLine};
+use booking::Event;
+use documents::agent::{EventDoc, ReplyLine};
 use std::collections::BTreeMap;
 
 /// The number of events that are fetched at once for a client that is behind.
@@ -31,7 +31,7 @@ impl Agent {
     }
 
     /// Sends an event to all clients that follow; those that are behind get the earlier events first.
-    pub(super) fn tell_followers(&mut self, event: Event) {
+    pub(crate) fn tell_followers(&mut self, event: Event) {
         let last = event.seq;
         let clients: Vec<u64> = self.book.followers.seen.keys().copied().collect();
         if clients.is_empty() {
@@ -41,7 +41,7 @@ impl Agent {
         let ready: Vec<u64> = clients.into_iter().filter(visible).collect();
         let at_ns = self.clock.now().as_nanos();
         // One who is behind is sent the events between from the book's list first; this one is the last of them.
-        let line = ReplyLine::Event { at_ns, event: EventDoc::Book(event.into()) };
+        let line = ReplyLine::Event { at_ns, event: EventDoc::Book(shown::event(event)) };
         for client in ready {
             let behind = self.behind(client, last);
             if behind {
@@ -54,7 +54,7 @@ impl Agent {
     }
 
     /// True if the client has yet to see an event before the one of this number.
-    fn behind(&mut self, client: u64, number: u64) -> bool {
+    fn behind(&self, client: u64, number: u64) -> bool {
         let Some(&seen) = self.book.followers.seen.get(&client) else { return false };
         seen + 1 < number && self.events_after(client, seen, 1).0.first().is_some_and(|event| event.seq < number)
     }
@@ -69,7 +69,7 @@ impl Agent {
             self.book.followers.seen.insert(client, seen);
             let at_ns = self.clock.now().as_nanos();
             for event in events {
-                let line = ReplyLine::Event { at_ns, event: EventDoc::Book(event.into()) };
+                let line = ReplyLine::Event { at_ns, event: EventDoc::Book(shown::event(event)) };
                 self.local.say(client, &line, &mut self.poll);
             }
             if done {
@@ -79,19 +79,7 @@ impl Agent {
     }
 
     /// Events that a client may see after this number, and the number of the last event that there is.
-    fn events_after(&mut self, client: u64, seq: u64, most: usize) -> (Vec<Event>, u64) {
-        let caller = self.speakers.of(client);
-        let id = CallId(0); // no call of a connection has it
-        let mut found = (Vec::new(), seq);
-        for output in self.ask_book(Input::Call { id, caller, call: Call::Since { seq, most } }) {
-            match output {
-                Output::Reply { id: CallId(0), reply: Ok(CallResult::Events { events, last, .. }) } => {
-                    found = (events, last)
-                }
-                Output::Reply { id: CallId(0), .. } => {}
-                other => self.carry_out(other),
-            }
-        }
-        found
+    fn events_after(&self, client: u64, seq: u64, most: usize) -> (Vec<Event>, u64) {
+        self.node.bookings().events_after(&self.speakers.of(client), seq, most)
     }
 }

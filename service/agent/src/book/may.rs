@@ -6,8 +6,8 @@ use crate::calls::problem;
 use crate::speakers;
 use booking::policy::rights::{Call, Right, Whose, named};
 use booking::policy::{Asker, SignalClaim};
-use rpc::agent::{AskDoc, CallerDoc, MayDoc, Problem, SignalDoc};
-use rpc::may::{MayRow, Signal};
+use documents::agent::{AskDoc, CallerDoc, MayDoc, Problem, SignalDoc};
+use documents::may::{MayRow, Signal};
 use terms::book::{Caller, CallerRole};
 use terms::ports::book::PolicyDecision;
 
@@ -52,7 +52,7 @@ fn about(agent: &Agent, client: u64, who: Option<&CallerDoc>) -> Result<Caller, 
         }
     };
     let right = if about == *asker { Right::Yes } else { Call::May.right(seat, Whose::Others) };
-    if right == Right::No || right == Right::Rule && !agent.book.policy.may_audit(asker) {
+    if right == Right::No || right == Right::Rule && !agent.node.policy().0.may_audit(asker) {
         let why = format!(
             "what others may is told to operators, auditors, and whom the policy's `auditors` name; you are {}",
             named(asker)
@@ -63,8 +63,8 @@ fn about(agent: &Agent, client: u64, who: Option<&CallerDoc>) -> Result<Caller, 
 }
 
 fn would_book(agent: &Agent, about: &Caller, ask: &AskDoc) -> Result<Vec<MayRow>, Problem> {
-    let asked = rpc::book::convert::enquired(ask)?;
-    let verdicts = agent.book.broker.would_allow(&agent.book.policy, about, &asked);
+    let asked = crate::book::convert::enquired(ask)?;
+    let verdicts = agent.node.bookings().would_allow(&agent.node.policy().0, about, &asked);
     let verdicts = verdicts.ok_or_else(|| problem("misuse", "the window is over, or there is none"))?;
     let row = |(part, verdict): (&booking::io::PartAsk, PolicyDecision)| MayRow {
         resource: part.resource.clone(),
@@ -91,7 +91,7 @@ fn would_signal(agent: &mut Agent, about: &Caller, signal: &SignalDoc) -> Result
             let denied = Some(call.refusal(seat, whose, about));
             claims.iter().map(|_| PolicyDecision { rule: String::new(), denied: denied.clone() }).collect()
         }
-        Right::Yes | Right::Rule => agent.speakers.signalled.verdicts(&agent.book.policy, &asker, None, &claims),
+        Right::Yes | Right::Rule => agent.speakers.signalled.verdicts(&agent.node.policy().0, &asker, None, &claims),
     };
     let row = |(claim, verdict): (SignalClaim, PolicyDecision)| MayRow {
         resource: claim.resource.unwrap_or_default(),

@@ -37,7 +37,7 @@ pub(super) fn signals(document: &Document<'_>, entry: &RuleFile) -> Result<Signa
 }
 
 fn prefix(document: &Document<'_>, text: &Spanned<String>) -> Result<AddressPrefix, Mistake> {
-    let found: rpc::boomerang::SitePrefix =
+    let found: documents::boomerang::SitePrefix =
         text.get_ref().parse().map_err(|wrong: String| document.at(text.span(), wrong))?;
     Ok(AddressPrefix { addr: found.addr, length: found.length })
 }

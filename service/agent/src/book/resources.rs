@@ -2,7 +2,7 @@
 //! disks have tables of their own.
 
 use crate::document::{Document, Mistake};
-use rpc::units;
+use documents::units;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use terms::book::ResourceKind;

@@ -9,9 +9,10 @@ use terms::book::{Binding, ResourceKind, Task};
 use terms::ports::book::{BindQuestion, PolicyDecision, Question, SharedLimits};
 
 /// A policy, and this machine.
-pub(super) struct Sight<'a>(pub(super) &'a Policy);
+#[derive(Debug)]
+pub(crate) struct LocalPolicy(pub(crate) Policy);
 
-impl terms::ports::PolicyPort for Sight<'_> {
+impl terms::ports::PolicyPort for LocalPolicy {
     fn sums(&self) -> bool {
         self.0.sums()
     }

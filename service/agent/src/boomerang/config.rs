@@ -25,7 +25,7 @@ use crate::config::unit;
 use crate::document::{Document, Mistake};
 use boomerang::Replies;
 use boomerang::auth::AuthKey;
-use rpc::units;
+use documents::units;
 use rsvp::integrity::Algorithm;
 use serde::Deserialize;
 use std::net::IpAddr;

@@ -7,8 +7,8 @@
 //! ([`FastPath::mark`](linux::boomerang::FastPath::mark)) until the engine drops it.
 
 use crate::agent::Agent;
+use control::granted::GrantedShare;
 use linux::boomerang::Taken;
-use node::granted::GrantedShare;
 use terms::ports::{Route, RouteDecision};
 use terms::{FlowKey, IfIndex, Rate};
 use wire::boomerang::{ProbePacket, TravelDirection};

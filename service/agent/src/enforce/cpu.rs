@@ -4,13 +4,13 @@
 //! the name of the booking alone, so that a booking of both is one group.
 
 use super::host::{group_name, number_of};
-use super::{Enforcer, EnforcerContext, EnforcerNotice, Usage};
+use super::{Enforcer, EnforcerNotice, Usage};
 use crate::config::Level;
 use booking::io::{Order, OrderAction};
+use control::resources::Resource;
 use linux::cpu::{Cpu, CpuNotice, ShareKind, ThreadTarget, deadline};
-use node::book::Resource;
 use terms::book::{Binding, Guarantee, Handle};
-use terms::{Span, Time};
+use terms::{Amount, Span, Time, Unit};
 
 /// The interval between checks of a bound process.
 const TICK: Span = Span::from_millis(Cpu::TICK.as_millis() as u64);
@@ -30,7 +30,8 @@ impl Processors {
         Processors { cpu, shared, wake: None, stocks }
     }
 
-    fn serve(&mut self, name: &str, binding: Option<&Binding>, share: u64) -> Result<(), String> {
+    fn serve(&mut self, name: &str, binding: Option<&Binding>, amount: Amount) -> Result<(), String> {
+        let share = amount.count_of(Unit::CoreMillionths).map_err(|wrong| wrong.to_string())?;
         let told = |failed: linux::error::SystemError| failed.to_string();
         let target = match binding {
             Some(Binding::Process(task)) => ThreadTarget::Process(number_of(task)?),
@@ -60,7 +61,7 @@ impl Processors {
 }
 
 impl Enforcer for Processors {
-    fn enforce(&mut self, ground: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String> {
+    fn enforce(&mut self, now: Time, order: &Order) -> Result<(), String> {
         let name = group_name(order.handle, order.part, self.shared);
         let done = match &order.action {
             OrderAction::Enable { binding, amount } | OrderAction::Change { binding, amount } => {
@@ -68,11 +69,11 @@ impl Enforcer for Processors {
             }
             OrderAction::Disable { .. } => self.cpu.disable(&name).map_err(|failed| failed.to_string()),
         };
-        self.wake = self.cpu.is_watched().then(|| self.wake.unwrap_or(ground.now + TICK));
+        self.wake = self.cpu.is_watched().then(|| self.wake.unwrap_or(now + TICK));
         done
     }
 
-    fn settle(&mut self, _: &mut EnforcerContext<'_>) -> Result<(), String> {
+    fn settle(&mut self) -> Result<(), String> {
         self.cpu.keep_only_enabled().map_err(|failed| failed.to_string())
     }
 
@@ -83,10 +84,10 @@ impl Enforcer for Processors {
     fn measured(&self, _: &str, handle: Handle, part: usize) -> Option<Usage> {
         let seen = self.cpu.status(&group_name(handle, part, self.shared))?.seen?;
         let interval = Span::from_nanos(u64::try_from(seen.span.as_nanos()).unwrap_or(u64::MAX));
-        Some(Usage { amount: seen.rate, refused: None, unreserved: None, interval })
+        Some(Usage { amount: Amount::of_core(seen.rate), refused: None, unreserved: None, interval })
     }
 
-    fn means(&self, _: &EnforcerContext<'_>, _: &str, handle: Handle, part: usize) -> Option<String> {
+    fn means(&self, _: &str, handle: Handle, part: usize) -> Option<String> {
         let status = self.cpu.status(&group_name(handle, part, self.shared))?;
         Some(status.installed).filter(|words| !words.is_empty())
     }
@@ -95,12 +96,12 @@ impl Enforcer for Processors {
         self.wake
     }
 
-    fn wake(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<EnforcerNotice> {
-        self.wake = self.cpu.is_watched().then(|| ground.now + TICK);
+    fn wake(&mut self, now: Time) -> Vec<EnforcerNotice> {
+        self.wake = self.cpu.is_watched().then(|| now + TICK);
         self.cpu.tick().iter().map(found).collect()
     }
 
-    fn end(&mut self, _: &mut EnforcerContext<'_>) {
+    fn end(&mut self) {
         // What would not go back is found by the next agent.
         let _ = self.cpu.close();
     }

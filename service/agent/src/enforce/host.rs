@@ -3,14 +3,15 @@
 
 use crate::config::AgentConfig;
 use crate::host_file::CpuConfig;
+use control::resources::Resource;
 use linux::cgroup::{self, GroupPlace, GroupTree, Mounted, Version};
 use linux::cpu::{Cpu, ShareKind, capacity};
 use linux::error::SystemError;
 use linux::storage::{Device, ReservableDisk, Storage};
-use node::book::Resource;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
+use terms::Amount;
 use terms::book::{Guarantee, Handle, Task};
 
 /// The number of the bound process, if it still runs. A later process with the same number does not count.
@@ -83,7 +84,7 @@ impl Host {
         };
         let capacity = wanted.capacity.unwrap_or(admitted);
         let capacity = capacity.saturating_sub(wanted.kept_back.of(capacity));
-        self.processors.push(stock("cpu".to_owned(), capacity, kind));
+        self.processors.push(stock("cpu".to_owned(), Amount::of_core(capacity), kind));
         self.cpu = Some(Cpu::open(tree, hold_back, &config.state)?);
         Ok(())
     }
@@ -103,7 +104,7 @@ impl Host {
         }
         let storage = Storage::open(tree, config.groups.hold_back, disks);
         for disk in &config.disks {
-            let capacity = (disk.capacity - disk.kept_back).saturating_mul(8);
+            let capacity = Amount::disk_bytes(disk.capacity - disk.kept_back);
             self.disks.push(stock(format!("disk/{}", disk.name), capacity, storage.kind()));
         }
         self.storage = Some(storage);
@@ -112,9 +113,9 @@ impl Host {
 }
 
 /// Without background: the unreserved part of a processor or disk is free for all already.
-fn stock(name: String, capacity: u64, kind: ShareKind) -> Resource {
+fn stock(name: String, capacity: Amount, kind: ShareKind) -> Resource {
     let guarantee = if kind == ShareKind::Guarantee { Guarantee::Reserved } else { Guarantee::Cap };
-    Resource { name, guarantee, capacity, shared: 0 }
+    Resource { name, guarantee, capacity, shared: Amount::zero(capacity.unit()) }
 }
 
 fn tree(config: &AgentConfig, mounted: Vec<Mounted>, record: &str) -> Result<Arc<Mutex<GroupTree>>, SystemError> {

@@ -4,7 +4,7 @@
 //! `RESOURCE COUNT`. The program that hands out the licences reads that directory. The agent cannot enforce
 //! the grant, so that the guarantee that `enquire` reports depends on that program.
 
-use super::{Enforcer, EnforcerContext};
+use super::Enforcer;
 use crate::statics::replace;
 use booking::io::{Order, OrderAction};
 use linux::error::SystemError;
@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use terms::{Time, Unit};
 
 /// The directory of granted parts.
 #[derive(Debug)]
@@ -53,18 +54,19 @@ impl Licences {
 }
 
 impl Enforcer for Licences {
-    fn enforce(&mut self, _: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String> {
+    fn enforce(&mut self, _: Time, order: &Order) -> Result<(), String> {
         let name = format!("{}.{}", order.handle.text(), order.part);
         let done = match &order.action {
             OrderAction::Enable { amount, .. } | OrderAction::Change { amount, .. } => {
-                self.grant(name, &format!("{} {amount}\n", order.resource))
+                let pieces = amount.count_of(Unit::Pieces).map_err(|wrong| wrong.to_string())?;
+                self.grant(name, &format!("{} {pieces}\n", order.resource))
             }
             OrderAction::Disable { .. } => self.take(&name),
         };
         done.map_err(|error| format!("{} in {}: {error}", order.resource, self.directory.display()))
     }
 
-    fn settle(&mut self, _: &mut EnforcerContext<'_>) -> Result<(), String> {
+    fn settle(&mut self) -> Result<(), String> {
         let what = |error: io::Error| format!("{}: {error}", self.directory.display());
         let found = fs::read_dir(&self.directory).map_err(what)?;
         let names = found.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -72,7 +74,7 @@ impl Enforcer for Licences {
         stale.iter().try_for_each(|name| self.take(name)).map_err(|error| format!("a licence of before: {error}"))
     }
 
-    fn end(&mut self, _: &mut EnforcerContext<'_>) {
+    fn end(&mut self) {
         for name in std::mem::take(&mut self.ours) {
             // What stays is taken away by the next agent.
             let _ = self.take(&name);

@@ -1,4 +1,5 @@
-//! Enforcement of bookings: one file for each kind of resource, behind one trait.
+//! Enforcement of bookings on this host: one file for each kind of resource, behind one trait. Interfaces are
+//! the node's; [`premium`] only reads what their rules have counted.
 //!
 //! A new kind of resource is one file that implements [`Enforcer`], and one line in [`Enforcers::open`];
 //! [`licence`] is the smallest. An enforcer applies an order in the kernel (or wherever its resource is),
@@ -7,39 +8,17 @@
 pub mod cpu;
 mod host;
 pub mod licence;
-pub mod network;
+pub mod premium;
 pub mod storage;
 
 use crate::config::{AgentConfig, Level};
-use crate::news::Names;
-use crate::role::Standing;
 use booking::io::Order;
+use control::resources::Resource;
 use host::Host;
 use linux::error::SystemError;
-use linux::plane::KernelPlane;
-use linux::route::KernelRoutes;
-use node::Node;
-use node::book::Resource;
-use node::io::Output;
 use std::collections::BTreeMap;
 use terms::book::{Handle, ResourceKind};
-use terms::{Span, Time};
-use traffic::plan::Plan;
-
-/// The parts of the agent that an enforcer may use.
-pub struct EnforcerContext<'a> {
-    /// The agent's clock.
-    pub now: Time,
-    /// Traffic control.
-    pub plane: &'a mut KernelPlane,
-    /// Interfaces, by number.
-    pub names: &'a Names,
-    /// The node, which owns the classes of its interfaces and knows the routes. It has no outputs left to
-    /// poll.
-    pub node: &'a mut Node<KernelRoutes>,
-    /// Outputs of the node that are not for the plane; the agent carries them out afterwards.
-    pub said: &'a mut Vec<Output>,
-}
+use terms::{Amount, Span, Time};
 
 /// An unasked finding or action of an enforcer, for the log and for those who watch.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,15 +31,15 @@ pub struct EnforcerNotice {
     pub text: String,
 }
 
-/// The measured use of a part, in the unit of its kind.
+/// The measured use of a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
     /// The mean use over `interval`, rounded down.
-    pub amount: u64,
+    pub amount: Amount,
     /// Use above the reservation that was refused; `None` if it is not counted.
-    pub refused: Option<u64>,
+    pub refused: Option<Amount>,
     /// Use by everything that is not reserved; `None` if it is not counted.
-    pub unreserved: Option<u64>,
+    pub unreserved: Option<Amount>,
     /// The length of the last whole interval.
     pub interval: Span,
 }
@@ -72,24 +51,14 @@ pub trait Enforcer: std::fmt::Debug {
     ///
     /// # Errors
     /// The reason, for people; the order is tried again later.
-    fn enforce(&mut self, ground: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String>;
-
-    /// Takes the interfaces and their roles, at the start and after each change.
-    ///
-    /// # Errors
-    /// The reason; it is tried again.
-    fn stand(&mut self, ground: &mut EnforcerContext<'_>, standing: &Standing) -> Result<(), String> {
-        let _ = (ground, standing);
-        Ok(())
-    }
+    fn enforce(&mut self, now: Time, order: &Order) -> Result<(), String>;
 
     /// Removes all other state of earlier agents: every earlier booking has been ordered again by now. Before
     /// this call nothing that was found is removed.
     ///
     /// # Errors
     /// The reason why it could not be removed.
-    fn settle(&mut self, ground: &mut EnforcerContext<'_>) -> Result<(), String> {
-        let _ = ground;
+    fn settle(&mut self) -> Result<(), String> {
         Ok(())
     }
 
@@ -104,8 +73,8 @@ pub trait Enforcer: std::fmt::Debug {
     }
 
     /// Runs the periodic work: the time of `wake_at` has come.
-    fn wake(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<EnforcerNotice> {
-        let _ = ground;
+    fn wake(&mut self, now: Time) -> Vec<EnforcerNotice> {
+        let _ = now;
         Vec::new()
     }
 
@@ -116,16 +85,14 @@ pub trait Enforcer: std::fmt::Debug {
     }
 
     /// The limit in force for the part, for people, in the words of the mechanism that enforces it.
-    fn means(&self, ground: &EnforcerContext<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
-        let _ = (ground, resource, handle, part);
+    fn means(&self, resource: &str, handle: Handle, part: usize) -> Option<String> {
+        let _ = (resource, handle, part);
         None
     }
 
     /// Gives everything back, because the agent stops in good order. Not called when it is killed; what is in
     /// force then stays.
-    fn end(&mut self, ground: &mut EnforcerContext<'_>) {
-        let _ = ground;
-    }
+    fn end(&mut self) {}
 }
 
 /// All enforcers.
@@ -135,15 +102,13 @@ pub struct Enforcers {
 }
 
 impl Enforcers {
-    /// Opens the enforcers that this machine and its configuration have; `found` is the plan that an earlier
-    /// agent left in the plane.
+    /// Opens the enforcers that this machine and its configuration have.
     ///
     /// # Errors
     /// The state of an earlier agent cannot be read.
-    pub fn open(config: &AgentConfig, found: &Plan) -> Result<Enforcers, SystemError> {
+    pub fn open(config: &AgentConfig) -> Result<Enforcers, SystemError> {
         let mut all: BTreeMap<ResourceKind, Box<dyn Enforcer>> = BTreeMap::new();
         all.insert(ResourceKind::Countable, Box::new(licence::Licences::open(&config.state)?));
-        all.insert(ResourceKind::Network, Box::new(network::Networks::find(found)));
         let host = Host::open(config)?;
         if let Some(cpu) = host.cpu {
             all.insert(ResourceKind::Cpu, Box::new(cpu::Processors::new(cpu, host.shared, host.processors)));
@@ -158,9 +123,9 @@ impl Enforcers {
     ///
     /// # Errors
     /// The reason why it could not be carried out.
-    pub fn enforce(&mut self, ground: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String> {
+    pub fn enforce(&mut self, now: Time, order: &Order) -> Result<(), String> {
         match self.all.get_mut(&ResourceKind::of(&order.resource)) {
-            Some(enforcer) => enforcer.enforce(ground, order),
+            Some(enforcer) => enforcer.enforce(now, order),
             None => Err(format!("nothing on this machine enforces {}", order.resource)),
         }
     }
@@ -171,21 +136,13 @@ impl Enforcers {
     }
 
     /// See [`Enforcer::means`].
-    pub fn means(&self, ground: &EnforcerContext<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
-        self.all.get(&ResourceKind::of(resource))?.means(ground, resource, handle, part)
-    }
-
-    /// See [`Enforcer::stand`].
-    ///
-    /// # Errors
-    /// The first error of an enforcer.
-    pub fn stand(&mut self, ground: &mut EnforcerContext<'_>, standing: &Standing) -> Result<(), String> {
-        self.all.values_mut().try_for_each(|enforcer| enforcer.stand(ground, standing))
+    pub fn means(&self, resource: &str, handle: Handle, part: usize) -> Option<String> {
+        self.all.get(&ResourceKind::of(resource))?.means(resource, handle, part)
     }
 
     /// See [`Enforcer::settle`]; returns the errors.
-    pub fn settle(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<String> {
-        self.all.values_mut().filter_map(|enforcer| enforcer.settle(ground).err()).collect()
+    pub fn settle(&mut self) -> Vec<String> {
+        self.all.values_mut().filter_map(|enforcer| enforcer.settle().err()).collect()
     }
 
     /// The resources that the enforcers find on this machine.
@@ -199,14 +156,14 @@ impl Enforcers {
     }
 
     /// Calls the enforcers whose time has come.
-    pub fn wake(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<EnforcerNotice> {
-        let due = |enforcer: &&mut Box<dyn Enforcer>| enforcer.wake_at().is_some_and(|at| at <= ground.now);
+    pub fn wake(&mut self, now: Time) -> Vec<EnforcerNotice> {
+        let due = |enforcer: &&mut Box<dyn Enforcer>| enforcer.wake_at().is_some_and(|at| at <= now);
         let due: Vec<_> = self.all.values_mut().filter(due).collect();
-        due.into_iter().flat_map(|enforcer| enforcer.wake(ground)).collect()
+        due.into_iter().flat_map(|enforcer| enforcer.wake(now)).collect()
     }
 
     /// See [`Enforcer::end`].
-    pub fn end(&mut self, ground: &mut EnforcerContext<'_>) {
-        self.all.values_mut().for_each(|enforcer| enforcer.end(ground));
+    pub fn end(&mut self) {
+        self.all.values_mut().for_each(|enforcer| enforcer.end());
     }
 }

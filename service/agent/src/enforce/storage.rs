@@ -1,13 +1,13 @@
-//! Disks: orders of the bookings as limits on unreserved use (see `linux::storage`). Amounts come as bit/s.
+//! Disks: orders of the bookings as limits on unreserved use (see `linux::storage`). The driver counts bytes a second.
 
 use super::host::{group_name, number_of};
-use super::{Enforcer, EnforcerContext, EnforcerNotice, Usage};
+use super::{Enforcer, EnforcerNotice, Usage};
 use crate::config::Level;
 use booking::io::{Order, OrderAction};
+use control::resources::Resource;
 use linux::storage::{DiskNotice, Storage};
-use node::book::Resource;
 use terms::book::{Binding, Handle};
-use terms::{Span, Time};
+use terms::{Amount, Span, Time};
 
 const TICK: Span = Span::from_millis(500);
 
@@ -26,9 +26,9 @@ impl Disks {
         Disks { storage, shared, wake: None, stocks }
     }
 
-    fn serve(&mut self, disk: &str, name: &str, binding: Option<&Binding>, bits: u64) -> Result<(), String> {
+    fn serve(&mut self, disk: &str, name: &str, binding: Option<&Binding>, amount: Amount) -> Result<(), String> {
         let told = |failed: linux::error::SystemError| failed.to_string();
-        let rate = bits.div_ceil(8);
+        let rate = amount.demands_disk_bytes().map_err(|wrong| wrong.to_string())?;
         match binding {
             Some(Binding::Process(task)) => {
                 let pid = number_of(task)?;
@@ -47,7 +47,7 @@ impl Disks {
 }
 
 impl Enforcer for Disks {
-    fn enforce(&mut self, ground: &mut EnforcerContext<'_>, order: &Order) -> Result<(), String> {
+    fn enforce(&mut self, now: Time, order: &Order) -> Result<(), String> {
         let name = group_name(order.handle, order.part, self.shared);
         let disk = disk_of(&order.resource);
         let done = match &order.action {
@@ -56,11 +56,11 @@ impl Enforcer for Disks {
             }
             OrderAction::Disable { .. } => self.storage.disable(disk, &name).map_err(|failed| failed.to_string()),
         };
-        self.wake = self.storage.is_watched().then(|| self.wake.unwrap_or(ground.now + TICK));
+        self.wake = self.storage.is_watched().then(|| self.wake.unwrap_or(now + TICK));
         done
     }
 
-    fn settle(&mut self, _: &mut EnforcerContext<'_>) -> Result<(), String> {
+    fn settle(&mut self) -> Result<(), String> {
         self.storage.keep_only_enabled().map_err(|failed| failed.to_string())
     }
 
@@ -70,13 +70,13 @@ impl Enforcer for Disks {
 
     fn measured(&self, resource: &str, handle: Handle, part: usize) -> Option<Usage> {
         let status = self.storage.status(disk_of(resource), &group_name(handle, part, self.shared))?;
-        let (seen, bits) = (status.seen?, |rate: u64| rate.saturating_mul(8));
+        let seen = status.seen?;
         let interval = Span::from_nanos(u64::try_from(seen.span.as_nanos()).unwrap_or(u64::MAX));
-        let unreserved = status.rest.map(|rest| bits(rest.rate));
-        Some(Usage { amount: bits(seen.rate), refused: None, unreserved, interval })
+        let unreserved = status.rest.map(|rest| Amount::disk_bytes(rest.rate));
+        Some(Usage { amount: Amount::disk_bytes(seen.rate), refused: None, unreserved, interval })
     }
 
-    fn means(&self, _: &EnforcerContext<'_>, resource: &str, handle: Handle, part: usize) -> Option<String> {
+    fn means(&self, resource: &str, handle: Handle, part: usize) -> Option<String> {
         let status = self.storage.status(disk_of(resource), &group_name(handle, part, self.shared))?;
         Some(status.installed).filter(|words| !words.is_empty())
     }
@@ -85,12 +85,12 @@ impl Enforcer for Disks {
         self.wake
     }
 
-    fn wake(&mut self, ground: &mut EnforcerContext<'_>) -> Vec<EnforcerNotice> {
-        self.wake = self.storage.is_watched().then(|| ground.now + TICK);
+    fn wake(&mut self, now: Time) -> Vec<EnforcerNotice> {
+        self.wake = self.storage.is_watched().then(|| now + TICK);
         self.storage.tick().iter().map(found).collect()
     }
 
-    fn end(&mut self, _: &mut EnforcerContext<'_>) {
+    fn end(&mut self) {
         // What would not go back is found by the next agent.
         let _ = self.storage.close();
     }

@@ -1,7 +1,7 @@
 //! Access for callers from other machines: the section `[listen]` of the agent's file.
 //!
 //! ```toml
-//! [listen]                             # mutual TLS; not there: nobody from elsewhere comes in
+//! [listen]                             # mutual TLS; not there: callers of other machines are not let in
 //! address = ["10.0.0.1:4711"]          # one or several
 //! ca = "trust/ca.pem"                  # as `sluice ca` makes them; from here if relative
 //! certificate = "trust/agent-maui.pem"

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::net::{IpAddr, TcpListener};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -433,7 +433,7 @@ fn want(wants: Wants) -> Option<PollInterest> {
     }
 }
 
-fn watch(poll: &mut Poll, fd: &impl AsRawFd, token: Token, before: Wants, now: Wants) {
+fn watch(poll: &mut Poll, fd: &impl AsFd, token: Token, before: Wants, now: Wants) {
     // What cannot be watched is closed when its time is over.
     let _ = match (want(before), want(now)) {
         _ if before == now => Ok(()),

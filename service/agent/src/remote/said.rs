@@ -4,7 +4,7 @@
 //! line that is no call never reaches it. An answer of the front waits until a line of the agent's has ended.
 
 use crate::calls::{self, problem};
-use rpc::agent::{MAX_LINE, Problem, ReplyLine};
+use documents::agent::{MAX_LINE, Problem, ReplyLine};
 
 /// The most lines that are read before others have their turn.
 const MOST_LINES: usize = 64;

@@ -1,19 +1,23 @@
 //! The address of a broker: a Unix socket, a listener with mutual TLS, or one without TLS on the loopback.
 
 use crate::config::SOCKET;
-use rpc::place::{Papers, split};
+use rpc::place::split;
+use rpc::tls::Papers;
 use rustls::ClientConfig;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
+use rustls::pki_types::ServerName;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use trust::{CertificateRole, Dialled, Now, Speaks};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use trust::{CertificateRole, Now, Speaks};
 
 /// The port of `https://HOST`.
 const PORT: u16 = 8443;
-/// The longest time of a connection attempt without TLS.
+/// The longest time of a connection attempt, and of a handshake after it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The address of a broker.
@@ -90,26 +94,32 @@ impl BrokerEndpoint {
         }
     }
 
-    pub(super) fn connect(&self) -> io::Result<Wire> {
-        match self {
-            BrokerEndpoint::Socket(path) => UnixStream::connect(path).map(Wire::Unix),
+    pub(super) async fn connect(&self) -> io::Result<Box<dyn Wire>> {
+        Ok(match self {
+            BrokerEndpoint::Socket(path) => Box::new(UnixStream::connect(path).await?),
+            BrokerEndpoint::Plain { host, port } => Box::new(reach(host, *port).await?),
             BrokerEndpoint::Tls { host, port, config } => {
-                trust::dial(host, *port, config.clone(), CertificateRole::Broker)
-                    .map(|stream| Wire::Tls(Box::new(stream)))
+                let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+                let handshake = TlsConnector::from(config.clone()).connect(name, reach(host, *port).await?);
+                let stream = timeout(PATIENCE, handshake).await??;
+                trust::is_a(CertificateRole::Broker, stream.get_ref().1.peer_certificates())
+                    .map_err(io::Error::other)?;
+                Box::new(stream)
             }
-            BrokerEndpoint::Plain { host, port } => {
-                let mut last = io::Error::other("this name has no address");
-                let all = std::net::ToSocketAddrs::to_socket_addrs(&(host.as_str(), *port))?;
-                for address in all {
-                    match TcpStream::connect_timeout(&address, PATIENCE) {
-                        Ok(stream) => return Ok(Wire::Tcp(stream)),
-                        Err(error) => last = error,
-                    }
-                }
-                Err(last)
-            }
+        })
+    }
+}
+
+/// Tries every address of a host.
+async fn reach(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut last = io::Error::other("this name has no address");
+    for address in tokio::net::lookup_host((host, port)).await? {
+        match timeout(PATIENCE, TcpStream::connect(address)).await.unwrap_or_else(|late| Err(late.into())) {
+            Ok(stream) => return stream.set_nodelay(true).map(|()| stream),
+            Err(error) => last = error,
         }
     }
+    Err(last)
 }
 
 impl std::fmt::Display for BrokerEndpoint {
@@ -123,59 +133,9 @@ impl std::fmt::Display for BrokerEndpoint {
 }
 
 /// A connection to a broker, of any kind.
-#[derive(Debug)]
-pub(super) enum Wire {
-    Unix(UnixStream),
-    Tls(Box<Dialled>),
-    Tcp(TcpStream),
-}
+pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 
-impl Wire {
-    pub(super) fn set_patience(&self, read: Duration, write: Duration) -> io::Result<()> {
-        match self {
-            Wire::Unix(stream) => {
-                stream.set_read_timeout(Some(read))?;
-                stream.set_write_timeout(Some(write))
-            }
-            Wire::Tls(stream) => {
-                stream.sock.set_read_timeout(Some(read))?;
-                stream.sock.set_write_timeout(Some(write))
-            }
-            Wire::Tcp(stream) => {
-                stream.set_read_timeout(Some(read))?;
-                stream.set_write_timeout(Some(write))
-            }
-        }
-    }
-}
-
-impl Read for Wire {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Wire::Unix(stream) => stream.read(buffer),
-            Wire::Tls(stream) => stream.read(buffer),
-            Wire::Tcp(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Wire {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        match self {
-            Wire::Unix(stream) => stream.write(buffer),
-            Wire::Tls(stream) => stream.write(buffer),
-            Wire::Tcp(stream) => stream.write(buffer),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Wire::Unix(stream) => stream.flush(),
-            Wire::Tls(stream) => stream.flush(),
-            Wire::Tcp(stream) => stream.flush(),
-        }
-    }
-}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
 
 #[cfg(test)]
 mod tests {

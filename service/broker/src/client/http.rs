@@ -1,20 +1,24 @@
-//! The part of HTTP/1.1 (RFC 9112) that a broker's answers need: a status, a head of bounded length, and a
-//! body of known length or in chunks.
+//! One request over one connection, by hyper's HTTP/1.1: the caller waits for the answer, of which the head and
+//! the body have a limit each.
 
 use super::endpoint::Wire;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header;
+use hyper_util::rt::TokioIo;
+use std::error::Error as _;
+use std::io::{self, BufRead, BufReader, Read};
 use std::time::Duration;
+use tokio::runtime::{self, Runtime};
+use tokio::time::timeout;
 
 /// The longest silence before a broker's answer; it waits for its agents itself.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// The longest time to send a request.
-const SENDING: Duration = Duration::from_secs(10);
 /// The longest head, bytes.
-const MAX_HEAD: u64 = 64 << 10;
+const MAX_HEAD: usize = 64 << 10;
 /// The most that is read of an answer, bytes.
 const MAX_BODY: u64 = 64 << 20;
-/// The longest line with the size of a chunk.
-const MAX_SIZE_LINE: u64 = 256;
 
 /// A request.
 pub(super) struct Request<'a> {
@@ -24,7 +28,7 @@ pub(super) struct Request<'a> {
     pub host: String,
     /// The idempotency key; empty: none.
     pub key: &'a str,
-    pub body: Option<&'a [u8]>,
+    pub body: Option<Vec<u8>>,
 }
 
 /// An answer, its body yet to be read.
@@ -34,79 +38,82 @@ pub(super) struct Reply {
     body: Body,
 }
 
+/// A body that blocks its reader until more of it comes.
 #[derive(Debug)]
 struct Body {
-    wire: BufReader<Wire>,
-    length: Length,
-}
-
-/// The length of the rest of a body.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Length {
-    /// A known number of octets.
-    Known(u64),
-    /// The octets left in this chunk; `first`: no chunk has come yet.
-    Chunk { left: u64, first: bool },
-    /// All octets until the connection ends.
-    ToEnd,
-    /// No octets.
-    Over,
+    /// Drives the connection during each wait for the body.
+    runtime: Runtime,
+    incoming: Incoming,
+    /// The bytes that have come and were not read yet.
+    left: Bytes,
+    silence: Duration,
 }
 
 fn wrong(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
-/// Sends a request, and reads the head of the answer.
-pub(super) fn ask(mut wire: Wire, request: &Request<'_>, silence: Duration) -> io::Result<Reply> {
-    wire.set_patience(silence, SENDING)?;
+/// The system's or the TLS session's own error, if hyper's has one for a reason.
+fn plain(error: hyper::Error) -> io::Error {
+    let mut source = error.source();
+    while let Some(reason) = source {
+        if let Some(reason) = reason.downcast_ref::<io::Error>() {
+            return io::Error::new(reason.kind(), reason.to_string());
+        }
+        source = reason.source();
+    }
+    if error.is_incomplete_message() {
+        return io::ErrorKind::UnexpectedEof.into();
+    }
+    if error.is_parse() {
+        return wrong("what answers there is no broker: it does not speak HTTP/1.1");
+    }
+    io::Error::other(error.to_string())
+}
+
+/// Connects, sends a request, and reads the head of the answer.
+pub(super) fn ask(
+    connect: impl Future<Output = io::Result<Box<dyn Wire>>>,
+    request: Request<'_>,
+    silence: Duration,
+) -> io::Result<Reply> {
+    let request = written(request)?;
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let answer = runtime.block_on(async {
+        let wire = connect.await?;
+        timeout(silence, exchange(wire, request)).await?
+    })?;
+    let status = answer.status().as_u16();
+    let body = Body { runtime, incoming: answer.into_body(), left: Bytes::new(), silence };
+    Ok(Reply { status, body })
+}
+
+fn written(request: Request<'_>) -> io::Result<hyper::Request<Full<Bytes>>> {
     let Request { method, target, host, key, body } = request;
-    // A key with a line break would be a field of its own.
     if !key.chars().all(|c| c.is_ascii_graphic()) {
         return Err(wrong("a key has visible ASCII characters only"));
     }
-    let mut head = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
+    let mut head = hyper::Request::builder()
+        .method(method)
+        .uri(target)
+        .header(header::HOST, host)
+        .header(header::CONNECTION, "close");
     if !key.is_empty() {
-        head += &format!("Idempotency-Key: {key}\r\n");
+        head = head.header("idempotency-key", key);
     }
-    if let Some(body) = body {
-        head += &format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+    if body.is_some() {
+        head = head.header(header::CONTENT_TYPE, "application/json");
     }
-    let mut all = (head + "\r\n").into_bytes();
-    all.extend_from_slice(body.unwrap_or_default());
-    wire.write_all(&all)?;
-    wire.flush()?;
-    let mut wire = BufReader::new(wire);
-    let (status, length) = head_of(&mut wire)?;
-    Ok(Reply { status, body: Body { wire, length } })
+    head.body(Full::from(body.unwrap_or_default())).map_err(|error| wrong(&error.to_string()))
 }
 
-fn head_of(wire: &mut impl BufRead) -> io::Result<(u16, Length)> {
-    let mut head = wire.take(MAX_HEAD);
-    let mut line = || -> io::Result<String> {
-        let mut text = String::new();
-        head.read_line(&mut text)?;
-        match text.strip_suffix('\n') {
-            Some(line) => Ok(line.trim_end().to_owned()),
-            None => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
-    };
-    let first = line()?;
-    let status = first.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)?.parse().ok());
-    let status = status.ok_or_else(|| wrong("what answers there is no broker: it does not speak HTTP/1.1"))?;
-    let mut length = if status == 204 { Length::Over } else { Length::ToEnd };
-    loop {
-        let field = line()?;
-        if field.is_empty() {
-            return Ok((status, length));
-        }
-        let Some((name, value)) = field.split_once(':') else { return Err(wrong("a field without a name")) };
-        if name.eq_ignore_ascii_case("content-length") {
-            length = Length::Known(value.trim().parse().map_err(|_| wrong("a length that is none"))?);
-        } else if name.eq_ignore_ascii_case("transfer-encoding") {
-            length = Length::Chunk { left: 0, first: true };
-        }
-    }
+async fn exchange(wire: Box<dyn Wire>, request: hyper::Request<Full<Bytes>>) -> io::Result<hyper::Response<Incoming>> {
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(MAX_HEAD);
+    let (mut sender, connection) = builder.handshake(TokioIo::new(wire)).await.map_err(plain)?;
+    // Its errors come out where the answer or the body is waited for.
+    tokio::spawn(connection);
+    sender.send_request(request).await.map_err(plain)
 }
 
 impl Reply {
@@ -127,44 +134,17 @@ impl Reply {
     }
 }
 
-impl Body {
-    /// Reads the size of the next chunk.
-    fn next_chunk(&mut self, first: bool) -> io::Result<()> {
-        let mut size_line = || -> io::Result<String> {
-            let mut line = String::new();
-            (&mut self.wire).take(MAX_SIZE_LINE).read_line(&mut line)?;
-            Ok(line)
-        };
-        if !first && size_line()?.trim() != "" {
-            return Err(wrong("a chunk that is longer than it says"));
-        }
-        let line = size_line()?;
-        let digits = line.split(';').next().unwrap_or_default().trim();
-        let left = u64::from_str_radix(digits, 16).map_err(|_| io::Error::from(io::ErrorKind::UnexpectedEof))?;
-        self.length = if left == 0 { Length::Over } else { Length::Chunk { left, first: false } };
-        Ok(())
-    }
-}
-
 impl Read for Body {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while let Length::Chunk { left: 0, first } = self.length {
-            self.next_chunk(first)?;
+        while self.left.is_empty() {
+            let Body { runtime, incoming, silence, .. } = self;
+            match runtime.block_on(async { timeout(*silence, incoming.frame()).await })? {
+                Some(frame) => self.left = frame.map_err(plain)?.into_data().unwrap_or_default(),
+                None => return Ok(0),
+            }
         }
-        let most = match self.length {
-            Length::Over | Length::Known(0) => return Ok(0),
-            Length::ToEnd => return self.wire.read(buffer),
-            Length::Known(left) | Length::Chunk { left, .. } => left,
-        };
-        let most = usize::try_from(most).unwrap_or(usize::MAX).min(buffer.len());
-        let read = self.wire.read(&mut buffer[..most])?;
-        if read == 0 && most > 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        match &mut self.length {
-            Length::Known(left) | Length::Chunk { left, .. } => *left -= read as u64,
-            Length::ToEnd | Length::Over => {}
-        }
+        let read = self.left.len().min(buffer.len());
+        buffer[..read].copy_from_slice(&self.left.split_to(read));
         Ok(read)
     }
 }
@@ -172,7 +152,13 @@ impl Read for Body {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
     use std::os::unix::net::UnixStream;
+
+    async fn over(socket: UnixStream) -> io::Result<Box<dyn Wire>> {
+        socket.set_nonblocking(true)?;
+        Ok(Box::new(tokio::net::UnixStream::from_std(socket)?))
+    }
 
     /// The client's answer or error for these bytes.
     fn heard(bytes: &[u8]) -> io::Result<(u16, Vec<u8>)> {
@@ -183,8 +169,8 @@ mod tests {
             let _ = theirs.write_all(&bytes);
         });
         let request = Request { method: "GET", target: "/", host: "b".into(), key: "", body: None };
-        let said = ask(Wire::Unix(ours), &request, Duration::from_secs(5))
-            .and_then(|mut reply| Ok((reply.status(), reply.text()?)));
+        let said =
+            ask(over(ours), request, Duration::from_secs(5)).and_then(|mut reply| Ok((reply.status(), reply.text()?)));
         other.join().unwrap();
         said
     }
@@ -217,6 +203,19 @@ mod tests {
             assert!(heard(text).is_err(), "{:?}", String::from_utf8_lossy(&text[..text.len().min(80)]));
         }
         let request = Request { method: "GET", target: "/", host: "b".into(), key: "a\r\nX: y", body: None };
-        assert!(ask(Wire::Unix(UnixStream::pair().unwrap().0), &request, PATIENCE).is_err());
+        assert!(ask(over(UnixStream::pair().unwrap().0), request, PATIENCE).is_err());
+    }
+
+    #[test]
+    fn a_silent_peer_is_waited_for_so_long_and_no_longer() {
+        let request = || Request { method: "GET", target: "/", host: "b".into(), key: "", body: None };
+        let silence = Duration::from_millis(50);
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        assert_eq!(ask(over(ours), request(), silence).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc").unwrap();
+        let mut reply = ask(over(ours), request(), Duration::from_secs(5)).unwrap();
+        reply.body.silence = silence;
+        assert_eq!(reply.text().unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -7,11 +7,11 @@ mod stream;
 pub use endpoint::BrokerEndpoint;
 pub use stream::{Listener, StreamItem};
 
-use crate::documents::{BindWish, Change, Enquiry, Events, Reservation, Reservations, Resources, Wish};
 use crate::problem::Problem;
+use documents::book::{AskDoc, BookFilter, WindowDoc};
+use documents::may::{MayDoc, Signal, SignalDoc};
+use documents::rest::{BindWish, Change, Enquiry, Events, Reservation, Reservations, Resources, Wish};
 use http::{Reply, Request};
-use rpc::book::{AskDoc, BookFilter, WindowDoc};
-use rpc::may::{MayDoc, Signal, SignalDoc};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io;
@@ -106,7 +106,7 @@ impl BrokerClient {
         let [part] = ask.parts.as_slice() else {
             return Err(Error::Nonsense("one part is asked about at once".to_owned()));
         };
-        let (start, end) = (ask.start.map(|at| at.to_string()), ask.end.map(|at| at.to_string()));
+        let (start, end) = (ask.when.start.map(|at| at.to_string()), ask.when.end.map(|at| at.to_string()));
         self.get(&query(
             "/v1/may",
             &[
@@ -117,7 +117,7 @@ impl BrokerClient {
                 ("count", part.count.map(|count| count.to_string())),
                 ("start", start),
                 ("end", end),
-                ("duration_s", ask.duration_s.map(|seconds| seconds.to_string())),
+                ("duration_s", ask.when.duration_s.map(|seconds| seconds.to_string())),
                 ("label", Some(ask.label.clone()).filter(|label| !label.is_empty())),
                 ("who", who.map(|(name, _)| name.to_owned())),
                 ("groups", who.map(|(_, groups)| groups.join(",")).filter(|groups| !groups.is_empty())),
@@ -266,9 +266,8 @@ impl BrokerClient {
         key: &str,
         silence: std::time::Duration,
     ) -> Answer<Reply> {
-        let request = Request { method, target, host: self.door.host(), key, body: body.as_deref() };
-        let wire = self.door.connect().map_err(|error| self.away(error))?;
-        http::ask(wire, &request, silence).map_err(|error| self.away(error))
+        let request = Request { method, target, host: self.door.host(), key, body };
+        http::ask(self.door.connect(), request, silence).map_err(|error| self.away(error))
     }
 
     fn refused(&self, reply: &mut Reply) -> Error {

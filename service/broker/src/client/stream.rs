@@ -3,7 +3,7 @@
 use super::Error;
 use super::endpoint::BrokerEndpoint;
 use super::http::Reply;
-use crate::documents::Event;
+use documents::rest::Event;
 use std::io::{self, BufRead, Read};
 use std::time::Duration;
 

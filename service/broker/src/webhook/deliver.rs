@@ -3,8 +3,8 @@
 use super::post::Delivery;
 use super::{Kept, WebhookTarget};
 use crate::broker::Broker;
-use crate::documents::Event;
 use crate::follow::{EventCursor, Follower, FollowerEvent, event, is_about};
+use documents::rest::Event;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use crate::stub::Stub;
 use broker_service::{AgentAt, At, BrokerConfig, RunningBroker};
-use rpc::links::LinkRow;
+use documents::links::LinkRow;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

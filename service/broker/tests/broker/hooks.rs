@@ -154,7 +154,7 @@ fn kept_over_a_restart_and_nothing_is_missed() {
 
 fn cancel_at_the_agent(agent: &Stub, handle: &str) {
     let mut client = rpc::client::Client::connect(&agent.socket).unwrap();
-    client.call(rpc::agent::Request::BookCancel { handle: handle.to_owned() }).unwrap();
+    client.call(documents::agent::Request::BookCancel { handle: handle.to_owned() }).unwrap();
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn wish(forward: u64, reverse: u64) -> Value {
 /// What an agent holds, as `RESOURCE RATE STATE`.
 fn held(bed: &Bed, agent: usize) -> Vec<String> {
     let book = bed.agents[agent].book.lock().unwrap();
-    let text = |row: &rpc::book::ReservationDoc| {
+    let text = |row: &documents::book::ReservationDoc| {
         row.parts
             .iter()
             .map(|part| format!("{} {} {}", part.resource, part.steps[0].amount, row.state))

@@ -1,4 +1,4 @@
-//! The Python package, from its built wheel, over the Unix socket and over TLS; every call of it.
+//! The Python package, from its built wheel, over the Unix socket and over TLS; every call of it. And its generated files.
 
 use crate::bed::Bed;
 use std::path::{Path, PathBuf};
@@ -32,6 +32,28 @@ fn calls(wheel: &Path, args: &[&Path]) {
         .unwrap();
     let said = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success() && said.contains("all calls answered"), "{said}");
+}
+
+/// A test of the package that needs no broker; it ends by saying that all is well.
+fn alone(script: &str, well: &str) {
+    if Command::new("python3").arg("--version").output().is_err() {
+        return bench::skipped("python3 is not installed");
+    }
+    let script = folder("client/python/tests").join(script);
+    let run = Command::new("timeout").args(["300", "python3", "-W", "error"]).arg(script).output().unwrap();
+    let said = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success() && said.contains(well), "{said}");
+}
+
+/// `generate.py --check` on this tree; and on a copy of it the generator follows each change of its sources.
+#[test]
+fn the_generated_files_are_fresh() {
+    alone("generated.py", "the generated files are fresh");
+}
+
+#[test]
+fn both_halves_read_answers_of_every_form() {
+    alone("answers.py", "answers of every form were read");
 }
 
 #[test]

@@ -3,9 +3,9 @@
 //! It has no time: a reservation counts from when it is made until it is given back. Everything that it is told is kept, so that
 //! a test can say what must not have happened.
 
-use rpc::agent::{Answer, Call, EventDoc, Problem, ReplyLine, Request};
-use rpc::book::*;
-use rpc::links::{CallerDoc, LinkRow};
+use documents::agent::{Answer, Call, EventDoc, Problem, ReplyLine, Request};
+use documents::book::*;
+use documents::links::{CallerDoc, LinkRow};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -232,7 +232,7 @@ impl Book {
     }
 
     fn enquire(&self, ask: &AskDoc) -> EnquiredDoc {
-        let start = ask.start.unwrap_or(Instant(Time::from_nanos(1_000_000_000)));
+        let start = ask.when.start.unwrap_or(Instant(Time::from_nanos(1_000_000_000)));
         let mut doc =
             EnquiredDoc { accepted: true, granted: Vec::new(), refusal: None, free: Vec::new(), kinds: Vec::new() };
         for (number, part) in ask.parts.iter().enumerate() {
@@ -246,7 +246,7 @@ impl Book {
             }
             doc.free.push(free.unwrap_or(0.0));
             doc.kinds.push("reserved".into());
-            doc.granted.push(vec![StepDoc { start, end: ask.end, amount: amount(part).min(free.unwrap_or(0.0)) }]);
+            doc.granted.push(vec![StepDoc { start, end: ask.when.end, amount: amount(part).min(free.unwrap_or(0.0)) }]);
         }
         doc
     }
@@ -396,7 +396,7 @@ impl Book {
             Request::BookHistory { handle, after } => {
                 self.mine(caller, &handle)?;
                 let its = self.events.iter().filter(|event| event.handle == handle && event.seq > after);
-                let events = its.take(rpc::show::PAGE).cloned().collect();
+                let events = its.take(documents::show::PAGE).cloned().collect();
                 BookAnswer::Events(BookEvents { events, last: self.events.len() as u64, lost: false })
             }
             Request::BookFollow { after } => {
