@@ -1,14 +1,14 @@
 //! A flow reserved with Boomerang. The receiving host's application asks its agent, and one ping there and
 //! back reserves both directions; the sending host does nothing.
 
-use crate::bed::{Bed, RECEIVER, SENDER};
-use crate::error::Error;
-use crate::patience::Patience;
 use crate::reserve::{ReservedFlow, refusal, wait};
 use crate::setup::{SetupTime, in_place, probe_flow, summary};
-use crate::udp_echo;
-use rpc::agent::{Answer, BoomerangAsk, BoomerangNews, EventDoc, Request, TspecDoc};
-use rpc::boomerang::{ClassifierDoc, RatesDoc};
+use bed::error::Error;
+use bed::patience::Patience;
+use bed::udp_echo;
+use bed::{Bed, RECEIVER, SENDER};
+use documents::agent::{Answer, BoomerangAsk, BoomerangNews, EventDoc, Request, TspecDoc};
+use documents::boomerang::{ClassifierDoc, RatesDoc};
 use rpc::client::Client;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! The two applications of a reserved flow, each at the agent of its own host: one sends, one receives and
 //! reserves (RFC 2205 section 3.11.1).
 
-use crate::error::Error;
-use rpc::agent::{EventDoc, FlowSpecDoc, Request, SenderId, SessionId, StyleDoc, TspecDoc};
+use bed::error::Error;
+use documents::agent::{EventDoc, FlowSpecDoc, Request, SenderId, SessionId, StyleDoc, TspecDoc};
 use rpc::client::Client;
 use std::time::{Duration, Instant};
 
@@ -117,7 +117,11 @@ impl Receiving {
 }
 
 pub(crate) fn refusal(message: String) -> Error {
-    Error::Agent(rpc::client::Error::Agent(rpc::agent::Problem { kind: "refused".into(), message, refusal: None }))
+    Error::Agent(rpc::client::Error::Agent(documents::agent::Problem {
+        kind: "refused".into(),
+        message,
+        refusal: None,
+    }))
 }
 
 /// Waits for the first event that `decide` accepts.

@@ -2,16 +2,17 @@
 //! end to end with the Path; beside the round-trip time of the same path in the same run. The path is
 //! otherwise idle.
 
-use crate::bed::{Bed, CARRIERS, RECEIVER, SENDER};
-use crate::error::Error;
-use crate::host::Host;
-use crate::patience::Patience;
 use crate::reserve::{Receiving, ReservedFlow, Sending};
 use crate::trial;
-use crate::udp_echo;
 use crate::video::bucket;
-use agent_service::testbed::UpOptions;
-use rpc::agent::{SenderId, SessionId, TspecDoc};
+use bed::error::Error;
+use bed::host::Host;
+use bed::patience::Patience;
+use bed::testbed::UpOptions;
+use bed::udp_echo;
+use bed::{Bed, CARRIERS, RECEIVER, SENDER};
+use bench::order::nearest_rank;
+use documents::agent::{SenderId, SessionId, TspecDoc};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 use terms::{Bytes, Rate, Span, Tspec};
@@ -112,14 +113,15 @@ pub(crate) fn probe_flow(from: &Host, to: &Host, number: usize) -> ReservedFlow 
 pub(crate) fn summary(trips: &[Duration], mut setups: Vec<Duration>, mut totals: Vec<Duration>) -> SetupTime {
     setups.sort_unstable();
     totals.sort_unstable();
-    let rtt = middle(trips, 50);
+    let at = |sorted: &[Duration], share| nearest_rank(sorted, share).unwrap_or_default();
+    let rtt = at(trips, 0.5);
     SetupTime {
         count: setups.len(),
         rtt_ms: ms(rtt),
-        setup_ms: ms(middle(&setups, 50)),
-        setup_p10_ms: ms(middle(&setups, 10)),
-        setup_p90_ms: ms(middle(&setups, 90)),
-        end_to_end_ms: ms(middle(&totals, 50)),
+        setup_ms: ms(at(&setups, 0.5)),
+        setup_p10_ms: ms(at(&setups, 0.1)),
+        setup_p90_ms: ms(at(&setups, 0.9)),
+        end_to_end_ms: ms(at(&totals, 0.5)),
         target_ms: ms(rtt * 3 + Duration::from_millis(1)),
     }
 }
@@ -140,26 +142,6 @@ pub fn in_place(bed: &Bed, flow: &ReservedFlow) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the smallest sorted value that at least `percent` of them do not exceed.
-fn middle(sorted: &[Duration], percent: usize) -> Duration {
-    let place = (sorted.len() * percent).div_ceil(100).clamp(1, sorted.len().max(1)) - 1;
-    sorted.get(place).copied().unwrap_or_default()
-}
-
 fn ms(span: Duration) -> f64 {
     span.as_secs_f64() * 1e3
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles() {
-        let sorted: Vec<Duration> = (1..=100).map(Duration::from_millis).collect();
-        assert_eq!(middle(&sorted, 50), Duration::from_millis(50));
-        assert_eq!(middle(&sorted, 90), Duration::from_millis(90));
-        assert_eq!(middle(&sorted[..1], 10), Duration::from_millis(1));
-        assert_eq!(middle(&[], 50), Duration::ZERO);
-    }
 }

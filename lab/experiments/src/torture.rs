@@ -3,9 +3,9 @@
 //! A seed is a week of a net of ten nodes and a hundred sessions ([`sim::torture`]). Finished seeds are
 //! appended to a file, so that the record of many years can grow over several runs.
 
-use crate::error::Error;
 use crate::experiment::sweep::{ExperimentSweep, RunFailed};
-use crate::patience::Patience;
+use bed::error::Error;
+use bed::patience::Patience;
 use serde::{Deserialize, Serialize};
 use sim::torture::{FaultCounts, KINDS, Torture};
 use std::collections::BTreeMap;

@@ -3,9 +3,9 @@
 use super::script::Script;
 use super::target::{Found, ProgramUnderTest};
 use crate::crash::{Bed, CrashReport as Crashed, Look};
-use crate::error::Error;
-use crate::patience::Patience;
-use crate::program::RunningProgram;
+use bed::error::Error;
+use bed::patience::Patience;
+use bed::program::RunningProgram;
 use linux::anomaly::{InjectedFault, WatchedProgram};
 use linux::error::SystemError;
 use std::path::Path;

@@ -3,9 +3,9 @@
 
 use super::http;
 use crate::crash::{LICENCE, count};
-use crate::error::Error;
-use rpc::agent::{Answer, BookAnswer, BookFilter, Request};
-use rpc::book::ReservationDoc;
+use bed::error::Error;
+use documents::agent::{Answer, BookAnswer, BookFilter, Request};
+use documents::book::ReservationDoc;
 use rpc::client::Client;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -10,16 +10,18 @@ mod agent;
 mod broker;
 mod broker_calls;
 mod http;
+mod jobs;
 mod script;
 mod target;
 
-use crate::error::Error;
-use crate::patience::Patience;
-use crate::program::RunningProgram;
 use agent::AgentUnderTest;
+use bed::error::Error;
+use bed::patience::Patience;
+use bed::program::RunningProgram;
 use broker::BrokerUnderTest;
+pub use jobs::run_in_parts;
 use linux::anomaly::{CallKind, InjectedFault, WatchedProgram};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -48,7 +50,7 @@ pub struct AnomalyOptions {
 }
 
 /// The results, and the last line of output, for scripts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AnomalyReport {
     /// Distinct faults that struck: program, phase, kind of call, its number and the error. A fault that
     /// strikes once and the one that lasts count as one.
@@ -107,8 +109,11 @@ pub fn run(options: &AnomalyOptions, patience: &Patience) -> Result<(AnomalyRepo
     let chosen = choose(&cases, options);
     run.told(&format!("{} of {} runs", chosen.len(), cases.len()));
     for (done, case) in chosen.iter().enumerate() {
-        patience.check()?;
-        run.one(*case)?;
+        if let Err(stopped) = patience.check().and_then(|()| run.one(*case)) {
+            let AnomalyReport { faults, lost, stuck } = run.report;
+            run.told(&format!("stopped after {done} runs: {faults} faults, {lost} lost, {stuck} stuck"));
+            return Err(stopped);
+        }
         if (done + 1) % 50 == 0 {
             let AnomalyReport { faults, lost, stuck } = run.report;
             run.told(&format!("{} of {} runs: {faults} faults, {lost} lost, {stuck} stuck", done + 1, chosen.len()));

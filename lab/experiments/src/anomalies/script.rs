@@ -1,8 +1,8 @@
 //! The calls that an agent gets under faults, and the checks afterwards.
 
 use crate::crash::{INTERFACE, LICENCE, count};
-use rpc::agent::{Answer, BookAnswer, BookFilter, Request};
-use rpc::book::{AmountDoc, AskDoc, BindingDoc, ChangeDoc, FlowDoc, PartDoc, ReservationDoc};
+use documents::agent::{Answer, BookAnswer, BookFilter, Request};
+use documents::book::{AmountDoc, AskDoc, BindingDoc, ChangeDoc, FlowDoc, PartDoc, ReservationDoc, WhenDoc};
 use rpc::client::{Client, Error};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -68,10 +68,10 @@ impl Script {
         self.serial += 1;
         let key = format!("anomaly-{}", self.serial);
         let licence = PartDoc { resource: LICENCE.to_owned(), count: Some(1 + self.serial % 2), ..PartDoc::default() };
-        let mut ask = AskDoc { parts: vec![licence], duration_s: Some(7_200.0), key, ..AskDoc::default() };
+        let mut ask = AskDoc { parts: vec![licence], when: WhenDoc::lasting(7_200.0), key, ..AskDoc::default() };
         if later {
             let start = linux::clock::Clock::start().now() + terms::Span::from_secs(86_400);
-            ask.start = Some(rpc::book::Instant(start));
+            ask.when.start = Some(documents::book::Instant(start));
         } else {
             let port = 2_000 + (self.serial % 20_000) as u16;
             let flow = FlowDoc { protocol: Some(17), dst_port: Some(port), ..FlowDoc::default() };

@@ -1,8 +1,8 @@
 //! The interface of a program under test: an agent, or a broker over agents without faults.
 
-use crate::error::Error;
-use crate::patience::Patience;
-use crate::program::RunningProgram;
+use bed::error::Error;
+use bed::patience::Patience;
+use bed::program::RunningProgram;
 use linux::anomaly::{InjectedFault, WatchedProgram};
 use std::time::{Duration, Instant};
 

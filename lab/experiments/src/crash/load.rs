@@ -1,8 +1,8 @@
 //! Client applications that reserve, change and cancel as fast as they get answers, and record the
 //! acknowledgements.
 
-use rpc::agent::{Answer, BookAnswer, Request};
-use rpc::book::{AmountDoc, AskDoc, BindingDoc, ChangeDoc, FlowDoc, PartDoc, ReservationDoc};
+use documents::agent::{Answer, BookAnswer, Request};
+use documents::book::{AmountDoc, AskDoc, BindingDoc, ChangeDoc, FlowDoc, PartDoc, ReservationDoc, WhenDoc};
 use rpc::client::{Client, Error};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -174,7 +174,7 @@ impl Application {
         };
         AskDoc {
             parts: vec![licence, net],
-            duration_s: Some((500 + self.chance.below(8_000)) as f64 / 1e3),
+            when: WhenDoc::lasting((500 + self.chance.below(8_000)) as f64 / 1e3),
             key: format!("{}-{}", self.number, self.serial),
             ..AskDoc::default()
         }

@@ -2,10 +2,10 @@
 
 use super::load::{Callers, LICENCE, count};
 use super::{CrashReport, Place};
-use crate::error::Error;
+use bed::error::Error;
+use documents::agent::{Answer, Request};
+use documents::book::{BookAnswer, BookFilter, ReservationDoc, ResourceRow};
 use linux::plane::KernelPlane;
-use rpc::agent::{Answer, BookAnswer, BookFilter, Request};
-use rpc::book::{ReservationDoc, ResourceRow};
 use rpc::client::Client;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -174,7 +174,7 @@ fn half(doc: &ReservationDoc) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpc::book::{Instant, PartRow, StepDoc};
+    use documents::book::{Instant, PartRow, StepDoc};
 
     fn part(resource: &str, end: u64) -> PartRow {
         let (start, end) = (Instant(Time::from_nanos(1)), Some(Instant(Time::from_nanos(end))));

@@ -5,10 +5,11 @@
 mod load;
 mod look;
 
-use crate::error::Error;
-use crate::patience::Patience;
-use crate::program::{RunningProgram, start};
-use crate::scratch::Scratch;
+use bed::error::Error;
+use bed::patience::Patience;
+use bed::program::{RunningProgram, start};
+use bed::scratch::Scratch;
+use documents::agent::Request;
 use linux::anomaly::{InjectedFault, WatchedProgram, watch_at_exec};
 use linux::error::SystemError;
 use linux::netlink::Socket;
@@ -16,7 +17,6 @@ use linux::netns::{Guarded, Namespace};
 use load::Callers;
 pub(crate) use load::{INTERFACE, LICENCE, count};
 pub(crate) use look::Look;
-use rpc::agent::Request;
 use rpc::client::Client;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -128,7 +128,7 @@ impl Bed {
 
     /// Removes the state, so that the next agent starts without any.
     pub(crate) fn begin_anew(&self) -> Result<(), Error> {
-        let _ = linux::testbed::record::unmount_below(&self.state());
+        let _ = linux::mount::unmount_below(&self.state());
         match std::fs::remove_dir_all(self.state()) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(SystemError::because(format!("remove {}", self.state().display()), error).into())
@@ -192,7 +192,7 @@ impl Bed {
 impl Drop for Bed {
     fn drop(&mut self) {
         // What cannot be unmounted is told by the next run, which finds it.
-        let _ = linux::testbed::record::unmount_below(&self.state());
+        let _ = linux::mount::unmount_below(&self.state());
     }
 }
 

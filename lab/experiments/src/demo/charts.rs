@@ -1,9 +1,8 @@
 //! Figures 5 to 8 of seed 000, with its axes.
 
-use super::measure::ETHERNET;
-use super::report::{DemoPoint, DemoReport};
-use crate::cbr::PACKET;
-use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
+use super::report::{DemoPoint, DemoReport, ETHERNET};
+use bed::cbr::PACKET;
+use figures::{Axis, Chart, ChartLine, Mark, Rgb};
 
 /// Returns the four figures, each with a name for its files.
 pub fn all(report: &DemoReport) -> Vec<(&'static str, Chart)> {

@@ -1,14 +1,14 @@
 //! The measurement of one point of the sweep.
 
-use super::report::DemoPoint;
-use crate::bed::{Bed, CARRIERS};
-use crate::cbr::{Cbr, PACKET, PacketCount};
-use crate::error::Error;
-use crate::patience::Patience;
+use super::report::{DemoPoint, ETHERNET};
 use crate::reserve::ReservedFlow;
 use crate::video::rtp;
 use crate::video::show;
 use crate::video::stream::Stream;
+use bed::cbr::{Cbr, PACKET, PacketCount};
+use bed::error::Error;
+use bed::patience::Patience;
+use bed::{Bed, CARRIERS};
 use linux::clock::Clock;
 use std::time::Duration;
 use terms::{Rate, Time};
@@ -88,31 +88,21 @@ impl Scene<'_> {
         let loss = if tally.expected == 0 && sent.expected > 0 { 1.0 } else { tally.loss() };
         let point = DemoPoint {
             flood_asked_mbps: flood.as_bps() as f64 / 1e6,
-            flood_sent_mbps: median(flood_sent),
+            flood_sent_mbps: bench::median(&mut flood_sent),
             reserved: setup.is_some(),
-            video_mbps: median(video),
-            video_wire_mbps: median(wire),
-            fps: median(fps),
+            video_mbps: bench::median(&mut video),
+            video_wire_mbps: bench::median(&mut wire),
+            fps: bench::median(&mut fps),
             damaged_frames: screen.damaged(),
             frame_error_rate: screen.error_rate,
             loss,
             lost_packets: tally.lost,
             overtaken_packets: tally.overtaken,
-            flood_mbps: median(flood_got),
+            flood_mbps: bench::median(&mut flood_got),
             setup_ms: setup.map(|span| span.as_secs_f64() * 1e3),
         };
         (point, all)
     }
-}
-
-/// The link header bytes that the kernel counts for each packet.
-pub const ETHERNET: u32 = 14;
-
-/// Returns the middle value, or the mean of the middle two.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    if n == 0 { 0.0 } else { (values[(n - 1) / 2] + values[n / 2]) / 2.0 }
 }
 
 /// Returns the packets of the flow that exceeded its bucket at the worst node, since it was installed.
@@ -125,16 +115,4 @@ pub fn excess_packets(bed: &Bed, flow: &ReservedFlow) -> Result<u64, Error> {
         most = most.max(excess.max().unwrap_or(0));
     }
     Ok(most)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(vec![]), 0.0);
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(vec![4.0, 1.0]), 2.5);
-    }
 }

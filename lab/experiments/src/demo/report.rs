@@ -3,14 +3,17 @@
 use super::{charts, verdict};
 use crate::setup::SetupTime;
 use crate::video::bucket::Burstiness;
+use documents::agent::TspecDoc;
 use linux::error::SystemError;
-use rpc::agent::TspecDoc;
 use rpc::table::{Align, TextTable};
 use serde::Serialize;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use terms::{Rate, Tspec};
+
+/// The link header bytes that the kernel counts for each packet.
+pub const ETHERNET: u32 = 14;
 
 /// One point of a sweep. Rates are IP bytes, Mb/s, and the median of the windows; the rest counts the whole point.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -2,8 +2,8 @@
 //! simulated links whose ports run an HTB like the kernel's. Ten seconds of a point take some milliseconds.
 
 use super::report::{DemoPoint, DemoReport};
-use crate::error::Error;
 use crate::setup::SetupTime;
+use bed::error::Error;
 use sim::experiment::{self, ExperimentError, SimSweep, round_trip, testbed, video_tspec};
 use std::path::Path;
 use terms::{Rate, Span};

@@ -1,8 +1,7 @@
 //! The comparison of the demonstration's results with the expected ones.
 
-use super::measure::ETHERNET;
-use super::report::{DemoPoint, DemoReport};
-use crate::cbr::PACKET;
+use super::report::{DemoPoint, DemoReport, ETHERNET};
+use bed::cbr::PACKET;
 
 /// The frame rate may stay below the unloaded one by this fraction.
 const FRAME_RATE: f64 = 0.02;

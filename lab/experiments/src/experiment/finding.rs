@@ -3,8 +3,10 @@
 
 use super::statistics::{self, Distance};
 use super::tables;
-use crate::error::Error;
-use crate::figure::Chart;
+use bed::error::Error;
+use bed::results::{put, put_files};
+use figures::Chart;
+use figures::csv::quoted;
 use linux::error::SystemError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -196,8 +198,7 @@ impl Finding {
         put(folder, FILE, whole.as_bytes())?;
         for figure in &self.figures {
             if let Some(chart) = &figure.chart {
-                put(folder, &format!("{}.svg", figure.name), chart.svg().as_bytes())?;
-                put(folder, &format!("{}.png", figure.name), &chart.png())?;
+                put_files(folder, &chart.files(&figure.name))?;
             }
         }
         Ok(())
@@ -211,20 +212,6 @@ impl Finding {
 
 /// The file that holds all results of an experiment.
 const FILE: &str = "finding.json";
-
-/// Writes a file of the folder.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn put(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
-    let path = folder.join(name);
-    fs::write(&path, bytes).map_err(|error| SystemError::because(format!("write {}", path.display()), error).into())
-}
-
-/// Quotes a field of CSV where needed (RFC 4180).
-pub fn quoted(word: &str) -> String {
-    if word.contains([',', '"', '\n', '\r']) { format!("\"{}\"", word.replace('"', "\"\"")) } else { word.to_string() }
-}
 
 #[cfg(test)]
 mod tests {

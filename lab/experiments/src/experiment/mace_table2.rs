@@ -6,8 +6,8 @@
 
 use super::sweep::{ExperimentSweep, RunFailed};
 use super::{Experiment, Finding, RunOptions};
-use crate::error::Error;
-use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
+use bed::error::Error;
+use figures::{Axis, Chart, ChartLine, Mark, Rgb};
 use serde::{Deserialize, Serialize};
 use sim::mace::model::{CBR, EXP1, EXP2, Model, POO1, POO2, POO3};
 use sim::mace::{AdmissionRule, Params, run as play};

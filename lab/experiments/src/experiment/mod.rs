@@ -1,10 +1,11 @@
 //! Experiments on the simulator. Each compares its measurements with a published document, cell by cell.
 //!
-//! An experiment is one file with one [`Experiment`] in it, and one line in [`ALL`]. The frame does the rest:
+//! An experiment is one file with one [`Experiment`] in it, and one line in [`ALL`] (`all.rs`). The frame does the rest:
 //! [`finding`] holds the cells and writes them as text, CSV and JSON, [`sweep`] plays many runs on all cores
 //! and keeps finished ones, [`statistics`] has means and confidence intervals, [`report`] makes one page of
 //! all results.
 
+mod all;
 pub mod finding;
 mod mace_table2;
 pub mod report;
@@ -13,23 +14,13 @@ pub mod sweep;
 mod tables;
 mod video;
 
+pub use all::{ALL, find};
 pub use finding::{Cell, Figure, Finding};
 
-use crate::error::Error;
-use crate::patience::Patience;
+use bed::error::Error;
+use bed::patience::Patience;
 use linux::error::SystemError;
 use std::path::{Path, PathBuf};
-
-/// Every experiment, in the order of `sluice lab list`.
-pub const ALL: &[Experiment] = &[
-    crate::rfc2963::EXPERIMENT,
-    crate::rfc2963::sensitivity::EXPERIMENT,
-    mace_table2::EXPERIMENT,
-    video::EXPERIMENT,
-    crate::gara::fig4::EXPERIMENT,
-    crate::gara::fig6::EXPERIMENT,
-    crate::gara::deadline::EXPERIMENT,
-];
 
 /// An experiment: its name, a description, and the function that runs it.
 #[derive(Clone, Copy, Debug)]
@@ -79,11 +70,6 @@ impl RunOptions {
 /// Returns the default folder of an experiment's results.
 pub fn folder(root: &Path, name: &str) -> PathBuf {
     root.join(name)
-}
-
-/// Returns the experiment of that name.
-pub fn find(name: &str) -> Option<&'static Experiment> {
-    ALL.iter().find(|experiment| experiment.name == name)
 }
 
 /// Runs an experiment, and writes its results into its folder.

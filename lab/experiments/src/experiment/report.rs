@@ -2,7 +2,7 @@
 
 use super::finding::{Cell, Finding};
 use super::tables::{order, with_interval};
-use crate::error::Error;
+use bed::error::Error;
 use linux::error::SystemError;
 use std::fmt::Write;
 use std::path::Path;
@@ -129,7 +129,7 @@ figcaption { color: #5b616b; font-size: .9em }
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::{Axis, Chart};
+    use figures::{Axis, Chart};
 
     #[test]
     fn one_page_with_everything_and_nothing_from_elsewhere() {

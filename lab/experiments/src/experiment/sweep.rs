@@ -4,9 +4,9 @@
 //! Plain threads of the standard library: runs take tenths of seconds and share nothing, so one counter is
 //! enough to schedule them, and a work-stealing pool would be a dependency without a use.
 
-use crate::error::Error;
-use crate::patience::Patience;
-use crate::progress::Steps;
+use bed::error::Error;
+use bed::patience::Patience;
+use figures::progress::Steps;
 use linux::error::SystemError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -6,8 +6,8 @@
 use super::{Experiment, Finding, RunOptions};
 use crate::demo;
 use crate::demo::DemoPoint;
-use crate::error::Error;
-use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
+use bed::error::Error;
+use figures::{Axis, Chart, ChartLine, Mark, Rgb};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {

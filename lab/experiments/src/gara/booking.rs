@@ -1,8 +1,8 @@
 //! An application's access to the bookings: reserve, show, cancel.
 
-use crate::error::Error;
-use rpc::agent::{Answer, Request};
-use rpc::book::{AskDoc, BookAnswer, BookFilter, PartDoc, ReservationDoc};
+use bed::error::Error;
+use documents::agent::{Answer, Request};
+use documents::book::{AskDoc, BookAnswer, BookFilter, PartDoc, ReservationDoc, WhenDoc};
 use rpc::client::Client;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -30,8 +30,8 @@ impl Book {
     /// # Errors
     /// The agent refuses, or the reservation does not come into force.
     pub fn reserve(&mut self, part: PartDoc, label: &str) -> Result<ReservationDoc, Error> {
-        let end = Some(rpc::book::Instant(terms::Time::FOREVER));
-        let ask = AskDoc { parts: vec![part], label: label.to_owned(), end, ..AskDoc::default() };
+        let when = WhenDoc { end: Some(documents::book::Instant(terms::Time::FOREVER)), ..WhenDoc::default() };
+        let ask = AskDoc { parts: vec![part], label: label.to_owned(), when, ..AskDoc::default() };
         let made = reservation(self.client.call(Request::BookCreate(ask))?)?;
         let until = Instant::now() + IN_FORCE;
         loop {

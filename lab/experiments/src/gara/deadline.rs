@@ -1,11 +1,11 @@
 //! Data delivered by a deadline (seed 002, section 2.1): a file that must arrive in time under a flood, and
 //! one that cannot and is refused before a byte is sent, with the earliest possible time.
 
-use super::bed::Garnet;
+use super::garnet::Garnet;
 use super::meter::{ClassMeter, Second};
-use crate::error::Error;
 use crate::experiment::{Experiment, Finding, RunOptions};
-use crate::program::{ExitReport, RunningProgram};
+use bed::error::Error;
+use bed::program::{ExitReport, RunningProgram};
 use std::time::{Duration, Instant};
 use terms::Rate;
 

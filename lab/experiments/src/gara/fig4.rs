@@ -3,16 +3,16 @@
 //! All bookings go through the edge's socket; the bulk transfer is `sluice copy`, which follows the agent's
 //! callbacks. Once a second the classes of the premium interface and the foreground sender's count are read.
 
-use super::bed::{Garnet, interrupt};
 use super::booking::Book;
+use super::garnet::{Garnet, interrupt};
 use super::meter::{self, MeterReading, Second, until};
 use super::timeline::{BULK_UNTIL, END, FLOOD, FLOWS, Foreground, Timeline};
-use crate::cbr::Cbr;
-use crate::error::Error;
 use crate::experiment::{Experiment, Finding, RunOptions};
-use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
-use crate::program::RunningProgram;
-use rpc::book::{BindingDoc, FlowDoc, PartDoc};
+use bed::cbr::Cbr;
+use bed::error::Error;
+use bed::program::RunningProgram;
+use documents::book::{BindingDoc, FlowDoc, PartDoc};
+use figures::{Axis, Chart, ChartLine, Mark, Rgb};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use terms::Rate;

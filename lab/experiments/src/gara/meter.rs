@@ -1,6 +1,6 @@
 //! The traffic that leaves the premium interface, second by second: per class, IP bytes, header included.
 
-use crate::error::Error;
+use bed::error::Error;
 use linux::netlink::Socket;
 use linux::netns::Namespace;
 use std::time::{Duration, Instant};

@@ -3,13 +3,13 @@
 //! through the agent's socket.
 //!
 //! [`fig4`] is its Figure 4, [`fig6`] its Figure 6, [`deadline`] the transfer by a deadline of its section
-//! 2.1; [`bed`] is the testbed with its programs, [`meter`] measures the premium interface, [`booking`] is
+//! 2.1; [`garnet`] is the testbed with its programs, [`meter`] measures the premium interface, [`booking`] is
 //! the applications' access to the bookings.
 
-pub mod bed;
 pub mod booking;
 pub mod deadline;
 pub mod fig4;
 pub mod fig6;
+pub mod garnet;
 pub mod meter;
 pub mod timeline;

@@ -1,6 +1,7 @@
 //! The load beside a flood: calls on fifty connections, routes that come and go, and a probe of scheduling
 //! delays.
 
+use bench::order::nearest_rank;
 use linux::netlink::Socket;
 use linux::netlink::route::RouteEntry;
 use linux::netns::Namespace;
@@ -80,8 +81,7 @@ impl Around {
         }
         let mut stalls = self.stalls.lock().map(|mut stalls| std::mem::take(&mut *stalls)).unwrap_or_default();
         stalls.sort_unstable();
-        let at = |share: usize| stalls.get((stalls.len() * share / 1000).min(stalls.len().saturating_sub(1)));
-        (at(999).copied().unwrap_or(0), stalls.last().copied().unwrap_or(0))
+        (nearest_rank(&stalls, 0.999).unwrap_or(0), stalls.last().copied().unwrap_or(0))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Counts of the messages that no agent served: dropped in the kernel's queue before an agent, in its
 //! classes, or on the way out. All nodes of the path are read, because a node passes a flood on to the next.
 
-use crate::bed::{Bed, FAR, NEAR, RECEIVER, SENDER};
-use crate::error::Error;
-use rpc::agent::{Answer, Request};
+use bed::error::Error;
+use bed::{Bed, FAR, NEAR, RECEIVER, SENDER};
+use documents::agent::{Answer, Request};
 use std::collections::BTreeMap;
 
 /// The counters of each node, by name.

@@ -3,13 +3,13 @@
 
 use super::carriers;
 use super::slow::Slow;
-use crate::bed::{Bed, RECEIVER, SENDER};
-use crate::error::Error;
-use crate::patience::Patience;
-use crate::program::{RunningProgram, start};
 use crate::reserve::ReservedFlow;
 use crate::trial::{tspec, udp_flow};
-use rpc::agent::{Answer, EventDoc, FlowSpecDoc, Request, SessionId, StyleDoc};
+use bed::error::Error;
+use bed::patience::Patience;
+use bed::program::{RunningProgram, start};
+use bed::{Bed, RECEIVER, SENDER};
+use documents::agent::{Answer, EventDoc, FlowSpecDoc, Request, SessionId, StyleDoc};
 use rpc::client::Client;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -154,7 +154,7 @@ impl Bookings {
         let socket = folder.join("broker.sock");
         let mut command = Command::new(program);
         command.arg("broker").arg("--socket").arg(&socket).arg("--state").arg(folder.join("broker")).arg("--no-agent");
-        for node in [SENDER, crate::bed::NEAR, crate::bed::FAR, RECEIVER] {
+        for node in [SENDER, bed::NEAR, bed::FAR, RECEIVER] {
             command.arg("--agent").arg(format!("{node}={}", bed.node(node)?.socket.display()));
         }
         let broker = if slow_disk {
@@ -187,7 +187,7 @@ impl Bookings {
         let words = ["--from", "10.0.0.1", "--to", "10.0.2.2", "--forward", "10kbit", "--for", "2h", "--json"];
         let mut command = Command::new(&self.program);
         command.arg("reserve").args(words).arg("--broker").arg(&self.place);
-        match crate::program::output(&mut command, patience) {
+        match bed::program::output(&mut command, patience) {
             Ok(text) => self.acknowledged.extend(handle(&text)),
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(_) => {}
@@ -200,7 +200,7 @@ impl Bookings {
         if let Some(handle) = self.acknowledged.first() {
             let mut command = Command::new(&self.program);
             command.arg("cancel").arg(handle).arg("--broker").arg(&self.place);
-            crate::program::output(&mut command, &Patience::endless())?;
+            bed::program::output(&mut command, &Patience::endless())?;
         }
         Ok(())
     }
@@ -214,7 +214,7 @@ impl Bookings {
         for handle in &self.acknowledged {
             let mut command = Command::new(&self.program);
             command.arg("list").arg(handle).arg("--json").arg("--broker").arg(&self.place);
-            let text = crate::program::output(&mut command, &Patience::endless()).unwrap_or_default();
+            let text = bed::program::output(&mut command, &Patience::endless()).unwrap_or_default();
             if text.is_empty() || ["cancelled", "broken", "failed", "expired"].iter().any(|over| text.contains(over)) {
                 missing.push(format!("lost: the booking {handle}"));
             }

@@ -2,7 +2,7 @@
 
 use super::messages::{self, About, END, NEIGHBOUR, NODE};
 use super::neighbour::{Neighbour, Seal};
-use crate::error::Error;
+use bed::error::Error;
 use linux::netns::Namespace;
 use linux::sockets::{MessageSender, Outgoing};
 use std::net::IpAddr;

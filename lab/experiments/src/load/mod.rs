@@ -18,21 +18,21 @@ mod messages;
 mod neighbour;
 mod slow;
 
-use crate::bed::{Bed, CARRIERS, NEAR, SENDER};
-use crate::error::Error;
-use crate::patience::Patience;
-use crate::scratch::Scratch;
-use agent_service::testbed::UpOptions;
 use around::Around;
+use bed::error::Error;
+use bed::patience::Patience;
+use bed::scratch::Scratch;
+use bed::testbed::UpOptions;
+use bed::{Bed, CARRIERS, NEAR, SENDER};
 use counted::NodeCounts;
+use documents::agent::{Answer, CounterRow, Request};
+use documents::turns::{TurnsDoc, per_mille};
 use established::{Bookings, Established};
 use flood::{Flood, Flooded, Manner};
 use linux::netns::Namespace;
 use linux::process::ProcessId;
 use neighbour::{Neighbour, Seal};
-use rpc::agent::{Answer, CounterRow, Request};
 use rpc::client::Client;
-use rpc::turns::{TurnsDoc, per_mille};
 use serde::Serialize;
 use slow::Slow;
 use std::path::PathBuf;
@@ -179,7 +179,7 @@ fn on_links(keys: bool, options: &LoadOptions, patience: &Patience) -> Result<(L
         established_lost: lost.len() as u64,
         acknowledged_lost: missing.len() as u64,
         turn_p999_ms: p999 as f64 / 1e3,
-        rss_growth_mb: memory,
+        rss_growth_mb: (memory * 1e3).round() / 1e3,
     };
     run.tell(format!("{} reservations stood, {} bookings were acknowledged", established.len(), bookings.len()));
     Ok((report, run.told))

@@ -4,16 +4,16 @@
 //! It is a station of its own on the link of the first host, in a namespace without a name.
 
 use super::messages::{self, About, NODE};
-use crate::bed::{Bed, NEAR, SENDER};
-use crate::error::Error;
-use crate::patience::Patience;
+use bed::error::Error;
+use bed::patience::Patience;
+use bed::{Bed, NEAR, SENDER};
+use documents::agent::{Answer, Request};
 use linux::clock::Clock;
 use linux::netlink::Socket;
 use linux::netlink::addr::Address;
 use linux::netlink::route::RouteEntry;
 use linux::netns::Namespace;
 use linux::sockets::{Outgoing, RsvpSockets};
-use rpc::agent::{Answer, Request};
 use rsvp::integrity::{IntegrityKey, Signer};
 use std::collections::VecDeque;
 use std::net::IpAddr;

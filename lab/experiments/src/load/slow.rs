@@ -1,9 +1,9 @@
 //! A slow disk under the flooded agent and the broker: each fsync takes a fixed time.
 
-use crate::bed::{Bed, NEAR};
-use crate::error::Error;
-use crate::patience::Patience;
-use crate::program::{RunningProgram, start};
+use bed::error::Error;
+use bed::patience::Patience;
+use bed::program::{RunningProgram, start};
+use bed::{Bed, NEAR};
 use linux::anomaly::{CallKind, WatchedProgram, watch_syncs_at_exec};
 use linux::process::ProcessId;
 use std::process::{Command, Stdio};

@@ -1,7 +1,7 @@
 //! Bucket, meter, dropper and shaper: the treatment of packets before the queue of a link.
 
 use super::{chart, in_ms, line, ms};
-use crate::figure::{Chart, Mark, Rgb};
+use figures::{Chart, Mark, Rgb};
 use terms::{Bytes, Rate, Span, Time};
 use traffic::bucket::TokenBucket;
 use traffic::dropper::{Coupling, RedCurve, Rio, RioProfile, Verdict};

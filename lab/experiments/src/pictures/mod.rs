@@ -9,7 +9,7 @@ mod link;
 mod sharing;
 mod whole;
 
-use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
+use figures::{Axis, Chart, ChartLine, Mark, Rgb};
 use terms::Time;
 
 /// Returns every picture: the file's name without its ending, and the SVG.

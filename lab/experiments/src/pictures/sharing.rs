@@ -2,7 +2,7 @@
 
 use super::link::{RATE, burst, run, service, steady};
 use super::{chart, line, ms};
-use crate::figure::{Chart, Mark, Rgb};
+use figures::{Chart, Mark, Rgb};
 use terms::{Bytes, Rate, ServiceCurve, Span, Time};
 use traffic::scheduler::drr::Drr;
 use traffic::scheduler::hfsc::{Curves, Hfsc};

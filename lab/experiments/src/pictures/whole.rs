@@ -2,15 +2,15 @@
 
 use super::link::{RATE, SentPacket, service};
 use super::{chart, in_ms, line, ms};
-use crate::figure::{Chart, Mark, Rgb};
+use figures::{Chart, Mark, Rgb};
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 use terms::{Bytes, Dscp, FlowKey, PacketMeta, Rate, Time};
 use traffic::plan::QueueSpec;
 use traffic::scheduler::SchedulerClass;
 use traffic::tree::{
-    LeafSpec, LinkShape, MultiFieldRule, NodeKind, ShaperSpec, Sharing, Tree, TreeEgress, TreeNodeSpec, TreeShare,
-    TreeSpec,
+    LeafSpec, LinkShape, MultiFieldRule, NodeKind, SchedulerKind, ShaperSpec, Tree, TreeEgress, TreeNodeSpec,
+    TreeShare, TreeSpec,
 };
 use wheel::Wheel;
 
@@ -35,13 +35,13 @@ pub fn tree() -> Chart {
     };
     let shaper = ShaperSpec::Bucket { rate: Rate::from_mbps(1), depth: Bytes::new(1250), buffer: queue.bytes };
     let nodes = vec![
-        node("group", None, rate(6), NodeKind::Inner(Sharing::Priority)),
+        node("group", None, rate(6), NodeKind::Inner(SchedulerKind::Priority)),
         node("voice", Some("group"), TreeShare::Priority(0), leaf(Some(1), None)),
         node("data", Some("group"), TreeShare::Priority(1), leaf(None, None)),
         node("web", None, rate(2), leaf(Some(3), None)),
         node("backup", None, rate(2), leaf(Some(4), Some(shaper))),
     ];
-    let spec = TreeSpec { link: LinkShape { rate: RATE, overhead: 0, scheduler: Sharing::Wf2q }, nodes };
+    let spec = TreeSpec { link: LinkShape { rate: RATE, overhead: 0, scheduler: SchedulerKind::Wf2q }, nodes };
     let mut tree = Tree::new(spec, Time::ZERO, 1).expect("the shares fit");
     let mut sent = Sent(Vec::new());
     let mut free = Time::ZERO;

@@ -1,7 +1,7 @@
 //! The figures: arrivals and departures per class over time, and delays.
 
 use super::report::{Passage, PlaneReport};
-use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
+use figures::{Axis, Chart, ChartLine, Mark, Rgb};
 
 /// Points along the time axis.
 const STEPS: usize = 40;

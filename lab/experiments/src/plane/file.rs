@@ -2,13 +2,15 @@
 
 use super::leaf_text::{DropperText, MarkerText, MeterText, QueueText, RuleText, ShaperText};
 use super::words::Word;
-use agent_service::document::{Document, Mistake, read};
+use rpc::document::{Document, Mistake, read};
 use serde::Deserialize;
 use std::path::Path;
 use terms::{Rate, ServiceCurve};
 use toml::Spanned;
 use traffic::scheduler::hfsc::Curves;
-use traffic::tree::{LeafSpec, LinkShape, NodeKind, Sharing, TreeNodeSpec, TreeShare, TreeSpec, Unworkable, check};
+use traffic::tree::{
+    LeafSpec, LinkShape, NodeKind, SchedulerKind, TreeNodeSpec, TreeShare, TreeSpec, Unworkable, check,
+};
 
 /// A valid tree, and the seed for its random decisions.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,13 +52,13 @@ enum SharingText {
     Hfsc,
 }
 
-impl From<SharingText> for Sharing {
-    fn from(text: SharingText) -> Sharing {
+impl From<SharingText> for SchedulerKind {
+    fn from(text: SharingText) -> SchedulerKind {
         match text {
-            SharingText::Priority => Sharing::Priority,
-            SharingText::Wf2q => Sharing::Wf2q,
-            SharingText::Drr => Sharing::Drr,
-            SharingText::Hfsc => Sharing::Hfsc,
+            SharingText::Priority => SchedulerKind::Priority,
+            SharingText::Wf2q => SchedulerKind::Wf2q,
+            SharingText::Drr => SchedulerKind::Drr,
+            SharingText::Hfsc => SchedulerKind::Hfsc,
         }
     }
 }

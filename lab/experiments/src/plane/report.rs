@@ -1,5 +1,6 @@
 //! Counters per class and colour, and the delays of packets.
 
+use bench::order::nearest_rank;
 use rpc::table::{Align, TextTable};
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
@@ -190,7 +191,7 @@ fn delay(mut nanos: Vec<u64>) -> Option<Delay> {
     nanos.sort_unstable();
     let (&first, &last) = (nanos.first()?, nanos.last()?);
     let ms = |ns: u64| ns as f64 / 1e6;
-    let at_most = |share: f64| ms(nanos[((nanos.len() as f64 * share).ceil() as usize).clamp(1, nanos.len()) - 1]);
+    let at_most = |share: f64| nearest_rank(&nanos, share).map_or(0.0, ms);
     let bin_of =
         |ns: u64| (0..).find(|&bin| edge(bin).saturating_mul(1_000) > ns || edge(bin) == u64::MAX).unwrap_or(0);
     let up_to = |us: u64| nanos.partition_point(|&ns| ns < us.saturating_mul(1_000)) as u64;

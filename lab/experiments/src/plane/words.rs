@@ -24,19 +24,19 @@ pub(crate) trait Written: Sized {
 
 impl Written for Rate {
     fn read(text: &str) -> Result<Rate, String> {
-        rpc::units::parse_rate(text)
+        documents::units::parse_rate(text)
     }
 }
 
 impl Written for Bytes {
     fn read(text: &str) -> Result<Bytes, String> {
-        rpc::units::parse_bytes(text)
+        documents::units::parse_bytes(text)
     }
 }
 
 impl Written for Span {
     fn read(text: &str) -> Result<Span, String> {
-        rpc::units::parse_span(text)
+        documents::units::parse_span(text)
     }
 }
 

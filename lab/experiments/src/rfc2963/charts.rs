@@ -2,7 +2,7 @@
 
 use super::published::COLUMNS;
 use crate::experiment::Finding;
-use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
+use figures::{Axis, Chart, ChartLine, Mark, Rgb};
 
 /// Adds all figures.
 pub fn add(finding: &mut Finding, seeds: u64) {

@@ -9,9 +9,9 @@ mod play;
 pub mod published;
 pub mod sensitivity;
 
-use crate::error::Error;
 use crate::experiment::sweep::ExperimentSweep;
 use crate::experiment::{Experiment, Finding, RunOptions};
+use bed::error::Error;
 pub use play::{CustomerResult, Played, Run, play};
 use published::{A2, A3, A4, A5, A6, A7, COLUMNS, Goodput, Throughput};
 use sim::scenarios::rfc2963::{Params, Shaping};

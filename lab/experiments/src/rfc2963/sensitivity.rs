@@ -4,10 +4,10 @@
 use super::play::{Played, Run, play};
 use super::published::{A2, A3, A4, A5, A6, A7, COLUMNS, Goodput, Throughput};
 use super::{LARGE, QUANTITIES, SMALL, params};
-use crate::error::Error;
 use crate::experiment::sweep::ExperimentSweep;
 use crate::experiment::{Experiment, Finding, RunOptions, statistics};
-use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
+use bed::error::Error;
+use figures::{Axis, Chart, ChartLine, Mark, Rgb};
 use sim::scenarios::rfc2963::{Params, Shaping, Thresholds};
 use terms::{Bytes, Rate, Span};
 use traffic::dropper::Coupling;
@@ -99,28 +99,18 @@ fn run(options: &RunOptions) -> Result<Finding, Error> {
                 .filter(|((n, run), _)| *n == variant && super::matches(run, shaping, kilobytes));
             mean(mine.map(|(_, played)| played))
         };
+        let mut distance = |column: &str, pairs: &[(f64, f64)]| {
+            let percent = statistics::distance(pairs).map(|found| found.rms * 100.0);
+            finding.cell("sensitivity", name, column, None, percent.as_slice());
+        };
         for (shaping, tables, column) in
             [(Shaping::TrRas, [&A2, &A3], "A.2, A.3"), (Shaping::Green, [&A5, &A6], "A.5, A.6")]
         {
-            let rms = statistics::distance(&throughput(&here(shaping, SMALL), tables));
-            finding.cell(
-                "sensitivity",
-                name,
-                column,
-                None,
-                &rms.map(|found| found.rms * 100.0).into_iter().collect::<Vec<_>>(),
-            );
+            distance(column, &throughput(&here(shaping, SMALL), tables));
         }
         for (shaping, table, column) in [(Shaping::TrRas, &A4, "A.4"), (Shaping::Green, &A7, "A.7")] {
             let pairs: Vec<_> = sizes.iter().flat_map(|&size| goodput(&here(shaping, size), table, size)).collect();
-            let rms = statistics::distance(&pairs);
-            finding.cell(
-                "sensitivity",
-                name,
-                column,
-                None,
-                &rms.map(|found| found.rms * 100.0).into_iter().collect::<Vec<_>>(),
-            );
+            distance(column, &pairs);
         }
     }
     finding.figure(

@@ -3,9 +3,9 @@
 use super::file::ScenarioFile;
 use super::play::played;
 use crate::capture::{CaptureFile, write::Writer};
-use crate::error::Error;
-use crate::experiment::finding::put;
 use crate::experiment::sweep::RunFailed;
+use bed::error::Error;
+use bed::results::put;
 use sim::scenario::{CaptureSpec, LinkId};
 use std::path::{Path, PathBuf};
 

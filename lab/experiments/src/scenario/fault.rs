@@ -2,7 +2,7 @@
 
 use super::names::Reader;
 use super::text::{AtText, ImpairText, Kinds};
-use agent_service::document::Mistake;
+use rpc::document::Mistake;
 use sim::rng::Probability;
 use sim::scenario::{Impairment, Scenario, ScenarioAction};
 use terms::{Span, Time};
@@ -100,7 +100,7 @@ impl Reader<'_> {
     fn clock_step<T>(&self, node: &str, by: &str, at: &Spanned<T>) -> Result<ClockStep, Mistake> {
         let node = self.node(node, at.span())?;
         let (sign, size) = by.strip_prefix('-').map_or((1, by), |size| (-1, size));
-        let size = rpc::units::parse_span(size).map_err(|message| self.wrong(at.span(), message))?;
+        let size = documents::units::parse_span(size).map_err(|message| self.wrong(at.span(), message))?;
         let size = i64::try_from(size.as_nanos()).map_err(|_| self.wrong(at.span(), "a step of centuries"))?;
         Ok(ClockStep { node, by_nanos: sign * size })
     }

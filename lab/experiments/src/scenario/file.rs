@@ -3,7 +3,7 @@
 use super::names::{MAX_NODES, Reader, window};
 use super::sweep::ScenarioSweep;
 use super::text::{File, NodeText};
-use agent_service::document::{Document, Mistake, read};
+use rpc::document::{Document, Mistake, read};
 use sim::map::RouteMap;
 use sim::scenario::{NodeId, Queue, Scenario, SimNodeSpec, SourceId};
 use std::collections::BTreeMap;

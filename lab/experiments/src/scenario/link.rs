@@ -4,13 +4,13 @@ use super::file::usual_queue;
 use super::names::{MAX_NODES, Reader};
 use super::text::{ConditionerText, File, LinkText, QueueText, WayText};
 use crate::plane::TreeFile;
-use agent_service::document::Mistake;
-use sim::scenario::{Conditioner, EgressSpec, LinkId, NO_LIMIT, Queue, QueueSpec, Scenario, SimLinkSpec, af1};
+use rpc::document::Mistake;
+use sim::scenario::{EgressSpec, LinkConditioner, LinkId, NO_LIMIT, Queue, QueueSpec, Scenario, SimLinkSpec, af1};
 use std::path::Path;
 use terms::{Rate, Span};
 use toml::Spanned;
 use traffic::port::SchedulerKind;
-use traffic::tree::{LinkShape, ShaperSpec, Sharing};
+use traffic::tree::{LinkShape, ShaperSpec};
 
 impl Reader<'_> {
     /// Reads all links into the scenario. Returns the default queue of directions.
@@ -88,7 +88,7 @@ impl Reader<'_> {
         Ok(Some(EgressSpec { link, side, conditioner, queue }))
     }
 
-    fn conditioner(&self, text: &Spanned<ConditionerText>, line: Rate) -> Result<Conditioner, Mistake> {
+    fn conditioner(&self, text: &Spanned<ConditionerText>, line: Rate) -> Result<LinkConditioner, Mistake> {
         let parts = text.get_ref();
         let within = |found: Result<_, String>, at| found.map_err(|message| self.wrong(at, message));
         let shaper = match &parts.shaper {
@@ -112,7 +112,7 @@ impl Reader<'_> {
         if shaper.is_none() && meter.is_none() {
             return Err(self.wrong(text.span(), "a conditioner needs a shaper or a meter"));
         }
-        Ok(Conditioner { shaper, meter, marker })
+        Ok(LinkConditioner { shaper, meter, marker })
     }
 
     fn queue(&self, text: &Spanned<QueueText>, (rate, overhead): (Rate, u32)) -> Result<Queue, Mistake> {
@@ -130,7 +130,7 @@ impl Reader<'_> {
             None => af1(),
         };
         let Some(dropper) = &found.dropper else { return Ok(Queue::Fifo(queue)) };
-        let shape = LinkShape { rate, overhead, scheduler: Sharing::Priority };
+        let shape = LinkShape { rate, overhead, scheduler: SchedulerKind::Priority };
         let dropper = dropper.get_ref().spec(&shape).map_err(|message| self.wrong(dropper.span(), message))?;
         Ok(Queue::Rio { dropper, marker, queue })
     }

@@ -1,7 +1,7 @@
 //! Names in a scenario file: of nodes, links, groups; and entries that are repeated.
 
 use super::text::{Repeat, ScenarioWindow};
-use agent_service::document::{Document, Mistake};
+use rpc::document::{Document, Mistake};
 use sim::map::RouteMap;
 use sim::scenario::{LinkId, NodeId};
 use std::collections::BTreeMap;

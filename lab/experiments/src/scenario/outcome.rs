@@ -1,9 +1,10 @@
 //! The results of a scenario: readings of each point, as tables, CSV, JSON and figures.
 
-use crate::error::Error;
-use crate::experiment::finding::{put, quoted};
 use crate::experiment::statistics;
-use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
+use bed::error::Error;
+use bed::results::{put, put_files};
+use figures::csv::quoted;
+use figures::{Axis, Chart, ChartLine, Mark, Rgb};
 use linux::error::SystemError;
 use rpc::table::{Align, TextTable};
 use serde::{Deserialize, Serialize};
@@ -250,8 +251,7 @@ impl ScenarioOutcome {
         put(folder, "values.csv", self.csv().as_bytes())?;
         put(folder, "outcome.json", self.json().as_bytes())?;
         for (name, chart) in self.charts() {
-            put(folder, &format!("{name}.svg"), chart.svg().as_bytes())?;
-            put(folder, &format!("{name}.png"), &chart.png())?;
+            put_files(folder, &chart.files(&name))?;
         }
         Ok(())
     }
@@ -273,8 +273,8 @@ fn bare(value: &str) -> &str {
 /// Reads a value as a number: rates in Mb/s, sizes in kB, times in ms.
 fn number(value: &str) -> Option<f64> {
     let text = bare(value);
-    let rate = || rpc::units::parse_rate(text).ok().map(|rate| rate.as_bps() as f64 / 1e6);
-    let size = || rpc::units::parse_bytes(text).ok().map(|size| size.get() as f64 / 1e3);
-    let span = || rpc::units::parse_span(text).ok().map(|span| span.as_nanos() as f64 / 1e6);
+    let rate = || documents::units::parse_rate(text).ok().map(|rate| rate.as_bps() as f64 / 1e6);
+    let size = || documents::units::parse_bytes(text).ok().map(|size| size.get() as f64 / 1e3);
+    let span = || documents::units::parse_span(text).ok().map(|span| span.as_nanos() as f64 / 1e6);
     text.parse().ok().or_else(rate).or_else(size).or_else(span)
 }

@@ -3,9 +3,9 @@
 use super::file::{GroupMember, ScenarioFile};
 use super::outcome::{PointOutcome, Raw, ScenarioOutcome, readings};
 use super::sweep::GridPoint;
-use crate::error::Error;
 use crate::experiment::sweep::{ExperimentSweep, RunFailed};
-use crate::patience::Patience;
+use bed::error::Error;
+use bed::patience::Patience;
 use serde::{Deserialize, Serialize};
 use sim::World;
 use sim::experiment::set_up_time;

@@ -5,7 +5,7 @@ use super::names::{Counters, MAX_FLOWS, Reader};
 use super::text::{FramesText, OnOffText, ParetoText, ServiceText, SourceText, TraceText};
 use crate::capture::CaptureFile;
 use crate::plane::packet;
-use agent_service::document::Mistake;
+use rpc::document::Mistake;
 use sim::map::RouteMap;
 use sim::scenario::{NodeId, Scenario, SendPattern, SourceId, SourceSpec, Trace, TraceId};
 use std::path::Path;

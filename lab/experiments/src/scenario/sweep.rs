@@ -6,7 +6,7 @@
 use super::ScenarioFile;
 use super::text::{File, SweepText};
 use crate::experiment::sweep::{MAX_RUNS, too_many};
-use agent_service::document::{Document, Mistake};
+use rpc::document::{Document, Mistake};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -15,14 +15,14 @@ use toml::de::{DeTable, DeValue};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScenarioSweep {
     /// The axes; the last one changes fastest.
-    pub axes: Vec<Axis>,
+    pub axes: Vec<SweptField>,
     /// The number of independent runs of each point.
     pub seeds: u64,
 }
 
 /// A field and its values.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Axis {
+pub struct SweptField {
     /// The field's path, `source.flood.cbr`; `reserve` for the reservations.
     pub field: String,
     /// The values, as written in the file.
@@ -57,7 +57,12 @@ impl ScenarioSweep {
                 return Err(document.at(spanned.span(), message));
             }
             let values = reserve.iter().map(bool::to_string).collect();
-            axes.push(Axis { field: RESERVE.into(), values, place: None, said: vec![spanned.span(); reserve.len()] });
+            axes.push(SweptField {
+                field: RESERVE.into(),
+                values,
+                place: None,
+                said: vec![spanned.span(); reserve.len()],
+            });
         }
         axes.extend(rates(document, text, file, found, spanned.span())?);
         for over in found.over.iter().flatten() {
@@ -153,7 +158,7 @@ fn rates(
     file: &File,
     found: &SweepText,
     at: Range<usize>,
-) -> Result<Option<Axis>, Mistake> {
+) -> Result<Option<SweptField>, Mistake> {
     let (Some(source), Some(rates)) = (&found.source, &found.rates) else {
         if found.source.is_some() || found.rates.is_some() {
             return Err(document.at(at, "a sweep of rates needs both `source` and `rates`"));
@@ -177,7 +182,7 @@ fn axis(
     field: &str,
     at: Range<usize>,
     said: Vec<Range<usize>>,
-) -> Result<Axis, Mistake> {
+) -> Result<SweptField, Mistake> {
     let table = DeTable::parse(text).map_err(|error| document.whole(error.message().to_string()))?;
     let mut steps: Vec<&str> = field.split('.').collect();
     let first = steps.remove(0);
@@ -190,7 +195,7 @@ fn axis(
         return Err(document.at(at, message));
     };
     let values = said.iter().map(|range| text.get(range.clone()).unwrap_or_default().to_string()).collect();
-    Ok(Axis { field: field.to_string(), values, place: Some(place), said })
+    Ok(SweptField { field: field.to_string(), values, place: Some(place), said })
 }
 
 /// Returns the position of the value at the end of the path.

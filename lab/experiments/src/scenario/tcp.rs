@@ -3,7 +3,7 @@
 use super::file::GroupMember;
 use super::names::{Counters, MAX_FLOWS, Reader};
 use super::text::{RtoText, TcpText};
-use agent_service::document::Mistake;
+use rpc::document::Mistake;
 use sim::map::RouteMap;
 use sim::rng::Rng;
 use sim::scenario::{NodeId, RtoSpec, Scenario, Tcp, TcpSpec};

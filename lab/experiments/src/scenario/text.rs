@@ -52,6 +52,8 @@ impl Written for SchedulerName {
         match text {
             "htb" => Ok(SchedulerName(SchedulerKind::Htb)),
             "hfsc" => Ok(SchedulerName(SchedulerKind::Hfsc)),
+            "wf2q" => Ok(SchedulerName(SchedulerKind::Wf2q)),
+            "drr" => Ok(SchedulerName(SchedulerKind::Drr)),
             "priority" => Ok(SchedulerName(SchedulerKind::Priority)),
             other => Err(format!("{other:?} is no scheduler: htb, hfsc or priority")),
         }

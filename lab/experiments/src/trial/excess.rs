@@ -2,10 +2,10 @@
 //! second reserved flow nor best effort as a whole anything.
 
 use super::{ReservedTrial, slots};
-use crate::bed::{Bed, NEAR, RECEIVER, SENDER};
-use crate::cbr::{Cbr, PacketCount};
-use crate::error::Error;
-use crate::patience::Patience;
+use bed::cbr::{Cbr, PacketCount};
+use bed::error::Error;
+use bed::patience::Patience;
+use bed::{Bed, NEAR, RECEIVER, SENDER};
 use linux::clock::Clock;
 use rpc::table::{Align, TextTable};
 use serde::Serialize;

@@ -3,11 +3,11 @@
 //! while path state stays as long as the sender refreshes it (RFC 2205 sections 3.7 and 3.1.6).
 
 use super::{ReservedTrial, kill, slots};
-use crate::bed::{Bed, CARRIERS, FAR, RECEIVER};
-use crate::error::Error;
-use crate::patience::Patience;
+use bed::error::Error;
+use bed::patience::Patience;
+use bed::{Bed, CARRIERS, FAR, RECEIVER};
+use documents::agent::{Answer, Request};
 use linux::clock::Clock;
-use rpc::agent::{Answer, Request};
 use rpc::client::Client;
 use serde::Serialize;
 use std::time::{Duration, Instant};

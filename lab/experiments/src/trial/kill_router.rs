@@ -3,16 +3,16 @@
 //! message.
 
 use super::{ReservedTrial, Restarted, kill, restart, tspec, udp_flow};
-use crate::bed::{Bed, FAR, NEAR, RECEIVER, SENDER};
-use crate::cbr::Cbr;
-use crate::error::Error;
-use crate::patience::Patience;
 use crate::reserve::{Receiving, ReservedFlow, Sending};
+use bed::cbr::Cbr;
+use bed::error::Error;
+use bed::patience::Patience;
+use bed::{Bed, FAR, NEAR, RECEIVER, SENDER};
+use documents::rows::ReservationRow;
 use linux::clock::Clock;
 use linux::error::SystemError;
 use linux::netlink::Socket;
 use linux::netns::Namespace;
-use rpc::agent::ReservationRow;
 use serde::Serialize;
 use std::time::Duration;
 use terms::Rate;

@@ -7,16 +7,16 @@ pub mod excess;
 pub mod kill_receiver;
 pub mod kill_router;
 
-use crate::bed::{Bed, RECEIVER, SENDER};
-use crate::cbr::{Cbr, PACKET};
-use crate::error::Error;
-use crate::program;
 use crate::reserve::{Receiving, ReservedFlow, Sending};
-use crate::scratch::{self, Scratch};
-use agent_service::testbed::UpOptions;
+use bed::cbr::{Cbr, PACKET};
+use bed::error::Error;
+use bed::program;
+use bed::scratch::{self, Scratch};
+use bed::testbed::UpOptions;
+use bed::{Bed, RECEIVER, SENDER};
+use documents::session::{SenderId, SessionId, TspecDoc};
 use linux::clock::Clock;
 use linux::process::ProcessId;
-use rpc::agent::{SenderId, SessionId, TspecDoc};
 use rpc::client::Client;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -130,7 +130,7 @@ pub fn restart(bed: &Bed, node: &str) -> Result<Restarted, Error> {
     let agent = program::start(command.stdout(Stdio::from(out)).stderr(errors))?;
     let restarted = Restarted { agent };
     let until = Instant::now() + RESTART;
-    while bed.client(node).and_then(|mut client| Ok(client.call(rpc::agent::Request::Hello)?)).is_err() {
+    while bed.client(node).and_then(|mut client| Ok(client.call(documents::agent::Request::Hello)?)).is_err() {
         if Instant::now() > until {
             return Err(Error::Testbed(format!("the agent of {node} did not start again: {}", log.display())));
         }
@@ -144,8 +144,8 @@ pub fn restart(bed: &Bed, node: &str) -> Result<Restarted, Error> {
 /// # Errors
 /// Its agent does not answer.
 pub fn slots(client: &mut Client) -> Result<usize, Error> {
-    match client.call(rpc::agent::Request::Status)? {
-        rpc::agent::Answer::Status(status) => Ok(status.interfaces.iter().map(|interface| interface.slots).sum()),
+    match client.call(documents::agent::Request::Status)? {
+        documents::agent::Answer::Status(status) => Ok(status.interfaces.iter().map(|interface| interface.slots).sum()),
         other => Err(Error::Void(format!("an agent answered {other:?} when asked for its status"))),
     }
 }

@@ -1,9 +1,9 @@
 //! The video: a test picture that never repeats within its length, encoded once to H.264 at a constant rate,
 //! and the fingerprint of every picture from an undisturbed decoder.
 
-use crate::error::Error;
-use crate::patience::Patience;
-use crate::program;
+use bed::error::Error;
+use bed::patience::Patience;
+use bed::program;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! A capture of the video's RTP packets on one interface, kept for the whole experiment.
 
 use super::rtp::{self, RtpPacket, Unwrap};
-use crate::host::Host;
+use bed::host::Host;
 use linux::capture::Capture;
 use linux::clock::Clock;
 use linux::error::SystemError;

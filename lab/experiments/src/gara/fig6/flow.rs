@@ -2,7 +2,7 @@
 //! a receiver that works on every byte.
 
 use super::digest::Digest;
-use crate::host::Host;
+use bed::host::Host;
 use linux::error::SystemError;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -3,7 +3,7 @@
 
 use super::{PHASES, Phase, Second};
 use crate::experiment::Finding;
-use crate::figure::{Axis, Chart, ChartLine, Mark, Rgb};
+use figures::{Axis, Chart, ChartLine, Mark, Rgb};
 use terms::Rate;
 
 /// Seconds after a change that are not counted.

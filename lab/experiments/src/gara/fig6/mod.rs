@@ -10,20 +10,20 @@ mod flow;
 mod hogs;
 mod judge;
 
-use super::bed::{CORE, EDGE, OTHERS, PREMIUM};
 use super::booking::Book;
+use super::garnet::{CORE, EDGE, OTHERS, PREMIUM};
 use super::meter::ClassMeter;
-use crate::bed::Bed;
-use crate::cbr::Cbr;
-use crate::error::Error;
 use crate::experiment::{Experiment, Finding, RunOptions};
-use crate::scratch::{self, Scratch};
-use agent_service::testbed::UpOptions;
+use bed::Bed;
+use bed::cbr::Cbr;
+use bed::error::Error;
+use bed::scratch::{self, Scratch};
+use bed::testbed::UpOptions;
 use digest::Digest;
+use documents::book::{BindingDoc, FlowDoc, PartDoc};
 use flow::TcpFlow;
 use hogs::Hogs;
 use linux::clock::Clock;
-use rpc::book::{BindingDoc, FlowDoc, PartDoc};
 use std::time::{Duration, Instant};
 use terms::Rate;
 
@@ -238,8 +238,7 @@ mod tests {
 
     #[test]
     fn the_topology_of_figure_4_is_changed_where_it_must() {
-        let file =
-            agent_service::topology::TestbedFile::parse(std::path::Path::new("garnet.toml"), &topology()).unwrap();
+        let file = bed::file::TestbedFile::parse(std::path::Path::new("garnet.toml"), &topology()).unwrap();
         assert!(file.settings["bravo"].contains("[cpu]"));
         assert!(topology().contains(PREMIUM_HERE) && !topology().contains(PREMIUM_THERE));
     }

@@ -1,0 +1,391 @@
+//! `sluice up` and `sluice down`: a testbed with an agent on every node.
+//!
+//! Everything that a testbed leaves in the file system is in one folder (`/run/sluice/testbeds/NAME`), with one folder
+//! per node: configuration, socket, log, state. The record of what was made there is what `down` removes.
+
+use crate::build::build;
+use crate::file::TestbedFile;
+use crate::record::{self, TestbedRecord, TestbedStep};
+use crate::topology::{LinkEnd, TestbedNodeKind, Topology};
+use agent_service::role::InterfaceRole;
+use documents::agent::{Answer, HelloDoc, Request};
+use linux::error::SystemError;
+use linux::netns::Namespace;
+use linux::process::{Capability, ProcessId, missing_capabilities, spawn_detached};
+use rpc::client::Client;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// The limit for an agent's first answer. It takes well under 0.1 s; on a loaded machine more.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+/// The limit for an agent to give its interfaces back; after that it is killed.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The capabilities for building a testbed and running its agents.
+const NEEDED: [Capability; 4] = [Capability::SysAdmin, Capability::NetAdmin, Capability::NetRaw, Capability::Bpf];
+
+/// Options for bringing a testbed up.
+#[derive(Clone, Debug)]
+pub struct UpOptions {
+    /// The agents' program: `PROGRAM agent --config FILE` is run.
+    pub program: PathBuf,
+    /// The directory of testbeds; [`rpc::places::TESTBEDS`] except in tests.
+    pub testbeds: PathBuf,
+}
+
+impl UpOptions {
+    /// Options with the running program and the usual folder.
+    ///
+    /// # Errors
+    /// The running program cannot be found.
+    pub fn usual() -> Result<UpOptions, SystemError> {
+        let program = std::env::current_exe().map_err(SystemError::doing("find this program"))?;
+        Ok(UpOptions { program, testbeds: rpc::places::TESTBEDS.into() })
+    }
+}
+
+/// A node that is up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeUp {
+    /// Its name.
+    pub name: String,
+    /// `host` or `router`.
+    pub kind: &'static str,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its socket.
+    pub socket: PathBuf,
+    /// The greeting of its agent.
+    pub agent: HelloDoc,
+    /// Its interfaces: name, address, peer, and rate.
+    pub interfaces: Vec<String>,
+}
+
+/// The reason why a testbed did not come up. Nothing of it is left.
+#[derive(Debug)]
+pub enum UpError {
+    /// There is already a testbed of that name.
+    AlreadyUp(String),
+    /// Capabilities are missing.
+    NotAllowed(Vec<Capability>),
+    /// A system call failed.
+    Failed(SystemError),
+    /// An agent did not start; with the end of its log.
+    Agent {
+        /// The node.
+        node: String,
+        /// The end of its log.
+        words: String,
+    },
+}
+
+impl std::fmt::Display for UpError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            UpError::AlreadyUp(name) => {
+                write!(f, "the testbed {name} is up (or was left half made): `sluice down {name}` removes it")
+            }
+            UpError::NotAllowed(missing) => {
+                let names: Vec<&str> = missing.iter().map(|capability| capability.name()).collect();
+                write!(
+                    f,
+                    "a testbed needs root and network namespaces ({} missing): run it by sudo; without root, `sluice \
+                     demo --sim` runs the same nodes in simulated time",
+                    names.join(", ")
+                )
+            }
+            UpError::Failed(failed) => failed.fmt(f),
+            UpError::Agent { node, words } => write!(f, "the agent of {node} did not start: {words}"),
+        }
+    }
+}
+
+impl std::error::Error for UpError {}
+
+impl From<SystemError> for UpError {
+    fn from(failed: SystemError) -> UpError {
+        UpError::Failed(failed)
+    }
+}
+
+/// Builds the testbed and starts an agent on every node; returns when each of them answers.
+///
+/// # Errors
+/// [`UpError`]; everything made until then has been removed.
+pub fn up(file: &TestbedFile, options: &UpOptions) -> Result<Vec<NodeUp>, UpError> {
+    let missing = missing_capabilities(&NEEDED);
+    if !missing.is_empty() {
+        return Err(UpError::NotAllowed(missing));
+    }
+    let name = &file.topology.name;
+    let testbeds = std::path::absolute(&options.testbeds).map_err(SystemError::doing("find the working directory"))?;
+    let dir = testbeds.join(name);
+    let making = format!("make {}", dir.display());
+    fs::create_dir_all(&testbeds).map_err(SystemError::doing(making.clone()))?;
+    match fs::create_dir(&dir) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(UpError::AlreadyUp(name.clone())),
+        Err(error) => return Err(SystemError::because(making, error).into()),
+    }
+    let result = start_all(file, options, &dir);
+    if result.is_err() {
+        // The first failure is the one to tell; what would not go is found again by `down`.
+        let _ = down(&testbeds, name);
+    }
+    result
+}
+
+fn start_all(file: &TestbedFile, options: &UpOptions, dir: &Path) -> Result<Vec<NodeUp>, UpError> {
+    let mut record = TestbedRecord::begin(dir)?;
+    let namespaces = build(&file.topology, &mut record)?;
+    let mut agents = Vec::with_capacity(namespaces.len());
+    let keys = if file.keys { Some(link_keys(file.topology.links.len())?) } else { None };
+    for (node, namespace) in namespaces.iter().enumerate() {
+        furnish(file, node, keys.as_deref(), dir)?;
+        agents.push(start(file, node, namespace, options, dir, &mut record)?);
+    }
+    let deadline = Instant::now() + START_PATIENCE;
+    let all = agents.into_iter().enumerate();
+    all.map(|(node, child)| wait_for(&file.topology, node, child, dir, deadline)).collect()
+}
+
+/// A secret.
+type Secret = [u8; 32];
+
+/// A key for each link, from the kernel's random source.
+fn link_keys(links: usize) -> Result<Vec<Secret>, SystemError> {
+    let mut random = fs::File::open("/dev/urandom").map_err(SystemError::doing("open /dev/urandom"))?;
+    let mut keys = vec![[0; 32]; links];
+    for key in &mut keys {
+        random.read_exact(key).map_err(SystemError::doing("read /dev/urandom"))?;
+    }
+    Ok(keys)
+}
+
+/// Makes a node's folder, with the keys that it shares with its neighbours.
+fn furnish(file: &TestbedFile, node: usize, keys: Option<&[Secret]>, dir: &Path) -> Result<(), SystemError> {
+    let home = dir.join(&file.topology.nodes[node].name);
+    fs::create_dir(&home).map_err(SystemError::doing(format!("make {}", home.display())))?;
+    let Some(keys) = keys else { return Ok(()) };
+    for end in file.topology.ends(node) {
+        let path = home.join(key_file(&end));
+        let made = agent_service::keys::write(&path, end.link as u64 + 1, &keys[end.link]);
+        made.map_err(SystemError::doing(format!("write {}", path.display())))?;
+    }
+    Ok(())
+}
+
+/// The file of the key of a link, in the folder of one of its ends.
+fn key_file(end: &LinkEnd) -> String {
+    format!("{}.keys", end.interface)
+}
+
+fn start(
+    file: &TestbedFile,
+    node: usize,
+    namespace: &Namespace,
+    options: &UpOptions,
+    dir: &Path,
+    record: &mut TestbedRecord,
+) -> Result<Child, SystemError> {
+    let name = &file.topology.nodes[node].name;
+    let home = dir.join(name);
+    let config = home.join("agent.toml");
+    let text = agent_file(file, node, &home);
+    fs::write(&config, text).map_err(SystemError::doing(format!("write {}", config.display())))?;
+    let mut command = Command::new(&options.program);
+    command.arg("agent").arg("--config").arg(&config).current_dir("/");
+    // Whoever supervises us is not who looks after them.
+    for name in linux::notify::VARIABLES {
+        command.env_remove(name);
+    }
+    namespace.enter_at_exec(&mut command);
+    let child = spawn_detached(&mut command, &home.join("agent.log"))?;
+    if let Some(id) = ProcessId::of(child.id()) {
+        record.add(&TestbedStep::Process(id, format!("agent {name}")))?;
+        let path = home.join("agent.pid");
+        fs::write(&path, format!("{id}\n")).map_err(SystemError::doing(format!("write {}", path.display())))?;
+    }
+    Ok(child)
+}
+
+/// The configuration of a node's agent.
+fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
+    let topology = &file.topology;
+    let mut text = format!(
+        "# made by sluice up\nname = {:?}\nsocket = {:?}\nstate = {:?}\nlog = {:?}\n\n[rsvp]\n\
+         refresh = \"{}ns\"\nkeep = {}\nmax_sessions = {}\nmax_paths = {}\nmax_senders = {}\n\
+         max_reservations = {}\nmax_unreserved = {}\n",
+        topology.nodes[node].name,
+        home.join("agent.sock"),
+        home.join("state"),
+        file.log.name(),
+        file.rsvp.refresh.as_nanos(),
+        file.rsvp.keep,
+        file.rsvp.max_sessions,
+        file.rsvp.max_paths,
+        file.rsvp.max_senders,
+        file.rsvp.max_resvs,
+        file.rsvp.max_unreserved,
+    );
+    if file.rsvp.refresh_reduction {
+        text += "refresh_reduction = true\n";
+        text += &file.rsvp.hello.map_or(String::new(), |every| format!("hello = \"{}ns\"\n", every.as_nanos()));
+    }
+    if file.boomerang {
+        text += &format!("\n[boomerang]\nfast_path = {}\n", file.fast_path);
+    }
+    let ends = topology.ends(node);
+    if ends.is_empty() {
+        text.insert_str(0, "auth = \"none\"\n"); // there is nobody to speak to
+    }
+    for end in ends {
+        let rate = topology.links[end.link].rate;
+        text += &format!(
+            "\n[[interface]]\nname = {:?}\nrate = \"{rate}\"\nkept_back = \"{}\"\n",
+            end.interface,
+            file.kept_back.of(rate)
+        );
+        text += &format!("role = \"{}\"\n", role(file, node, &end).name());
+        if let Some(premium) = file.premium.get(end.link).copied().flatten() {
+            text += &format!("premium = \"{}\"\n", premium.of(rate));
+        }
+        text += &match file.keys {
+            true => format!("keys = {:?}\n", key_file(&end)),
+            false => "auth = \"none\"\n".to_owned(),
+        };
+    }
+    if let Some(settings) = file.settings.get(&topology.nodes[node].name) {
+        text += "\n";
+        text += settings;
+    }
+    text
+}
+
+/// The role of one end of a link: as the file says, or else edge towards a host and core towards a router.
+fn role(file: &TestbedFile, node: usize, end: &LinkEnd) -> InterfaceRole {
+    let said = file.roles.get(end.link).copied().flatten();
+    let link = &file.topology.links[end.link];
+    let kind = |node: usize| file.topology.nodes[node].kind;
+    let other = if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
+    said.unwrap_or(if kind(other) == TestbedNodeKind::Host { InterfaceRole::Edge } else { InterfaceRole::Core })
+}
+
+fn wait_for(
+    topology: &Topology,
+    node: usize,
+    mut child: Child,
+    dir: &Path,
+    deadline: Instant,
+) -> Result<NodeUp, UpError> {
+    let name = topology.nodes[node].name.clone();
+    let home = dir.join(&name);
+    let socket = home.join("agent.sock");
+    let agent = loop {
+        if let Some(hello) = hello(&socket) {
+            break hello;
+        }
+        let ended = child.try_wait().map_err(SystemError::doing("wait for an agent"))?;
+        if ended.is_some() || Instant::now() > deadline {
+            let words = last_words(&home.join("agent.log"));
+            let words = words.unwrap_or_else(|| "it said nothing in time".to_owned());
+            return Err(UpError::Agent { node: name, words });
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let describe = |end: LinkEnd| format!("{} {} ({})", end.interface, end.address, topology.links[end.link].rate);
+    let interfaces = topology.ends(node).into_iter().map(describe).collect();
+    let kind = match topology.nodes[node].kind {
+        TestbedNodeKind::Host => "host",
+        TestbedNodeKind::Router => "router",
+    };
+    Ok(NodeUp { name, kind, namespace: topology.namespace(node), socket, agent, interfaces })
+}
+
+fn hello(socket: &Path) -> Option<HelloDoc> {
+    match Client::connect(socket).ok()?.call(Request::Hello).ok()? {
+        Answer::Hello(hello) => Some(hello),
+        _ => None,
+    }
+}
+
+fn last_words(log: &Path) -> Option<String> {
+    let text = fs::read_to_string(log).ok()?;
+    text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
+}
+
+/// The result of `down`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Down {
+    /// Agents that stopped.
+    pub stopped: usize,
+    /// Agents that had to be killed.
+    pub killed: usize,
+    /// Namespaces that were removed.
+    pub namespaces: usize,
+}
+
+/// Stops the agents of a testbed and removes all that was made for it. `None`: there is none of that name.
+///
+/// # Errors
+/// Some part cannot be removed; calling again tries again.
+pub fn down(testbeds: &Path, name: &str) -> Result<Option<Down>, SystemError> {
+    let dir = testbeds.join(name);
+    if name.is_empty() || name.contains('/') || name.starts_with('.') || !dir.is_dir() {
+        return Ok(None);
+    }
+    let made = record::read(&dir)?;
+    let mut done = Down::default();
+    let processes: Vec<ProcessId> = made.iter().filter_map(process).filter(ProcessId::is_running).collect();
+    for id in &processes {
+        id.signal(SIGTERM)?;
+    }
+    let deadline = Instant::now() + STOP_PATIENCE;
+    for id in &processes {
+        if ended_by(id, deadline) {
+            done.stopped += 1;
+        } else {
+            id.signal(SIGKILL)?;
+            done.killed += usize::from(ended_by(id, Instant::now() + STOP_PATIENCE));
+        }
+    }
+    done.namespaces =
+        made.iter().filter(|one| matches!(one, TestbedStep::Namespace(n) if Namespace::exists(n))).count();
+    record::remove(&dir, &made)?;
+    // The folders above are shared by all testbeds: they go with the last one.
+    let _ = fs::remove_dir(testbeds);
+    let _ = testbeds.parent().map(fs::remove_dir);
+    Ok(Some(done))
+}
+
+/// Every testbed that is up or half made.
+pub fn list(testbeds: &Path) -> Vec<String> {
+    let entries = fs::read_dir(testbeds).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    names
+}
+
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
+
+fn process(made: &TestbedStep) -> Option<ProcessId> {
+    match made {
+        TestbedStep::Process(id, _) => Some(*id),
+        TestbedStep::Namespace(_) => None,
+    }
+}
+
+fn ended_by(id: &ProcessId, deadline: Instant) -> bool {
+    while id.is_running() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    id.reap(); // where `up` ran in this very process, the agent was its child
+    true
+}

@@ -1,0 +1,4 @@
+//! Testbeds: their files, and what is built from them on this kernel.
+
+mod build;
+mod topology;

@@ -1,0 +1,19 @@
+//! The list of experiments. It is a file of its own so that the frame needs none of them.
+
+use super::Experiment;
+
+/// Every experiment, in the order of `sluice lab list`.
+pub const ALL: &[Experiment] = &[
+    crate::rfc2963::EXPERIMENT,
+    crate::rfc2963::sensitivity::EXPERIMENT,
+    super::mace_table2::EXPERIMENT,
+    super::video::EXPERIMENT,
+    crate::gara::fig4::EXPERIMENT,
+    crate::gara::fig6::EXPERIMENT,
+    crate::gara::deadline::EXPERIMENT,
+];
+
+/// Returns the experiment of that name.
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    ALL.iter().find(|experiment| experiment.name == name)
+}

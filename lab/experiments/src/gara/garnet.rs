@@ -1,0 +1,170 @@
+//! The testbed of seed 002 with its programs: the bulk transfer, foreground flows, the flood.
+
+use super::booking::Book;
+use super::meter::ClassMeter;
+use bed::Bed;
+use bed::cbr::Cbr;
+use bed::error::Error;
+use bed::program::{self, RunningProgram};
+use bed::scratch::{self, Scratch};
+use bed::testbed::UpOptions;
+use linux::clock::Clock;
+use linux::process::ProcessId;
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use terms::Rate;
+
+/// The topology.
+const TOPOLOGY: &str = include_str!("../../../../examples/garnet.toml");
+/// The source and the sink of the premium flows.
+pub const PREMIUM: [&str; 2] = ["alpha", "bravo"];
+/// The source and the sink of the competing flows.
+pub const OTHERS: [&str; 2] = ["charlie", "delta"];
+/// The router whose agent keeps the bookings.
+pub const EDGE: &str = "edge";
+/// The router behind the premium interface.
+pub const CORE: &str = "core";
+/// Length of the flood's packets, IP header included (seed 002 section 5.2: 1,000 bytes each 100 microseconds).
+const FLOOD_PACKET: u32 = 1_000;
+const FLOOD_PORT: u16 = 9_000;
+const COPY_PORT: u16 = 5_300;
+const SIGINT: i32 = 2;
+/// The time limit for a program to end after SIGINT.
+const END: Duration = Duration::from_secs(10);
+
+/// The running testbed.
+pub struct Garnet {
+    bed: Bed,
+    scratch: Scratch,
+    program: PathBuf,
+    /// The edge's premium interface.
+    pub interface: String,
+    clock: Clock,
+}
+
+impl Garnet {
+    /// Brings the testbed up under its own name.
+    ///
+    /// # Errors
+    /// Missing privileges, or a node does not start.
+    pub fn up() -> Result<Garnet, Error> {
+        let options = UpOptions::usual()?;
+        // Without the right to it the machine's other work may hold senders up.
+        let _ = linux::process::go_first();
+        scratch::sweep(&options.testbeds);
+        let scratch = Scratch::create()?;
+        let bed = Bed::of("examples/garnet.toml", TOPOLOGY, scratch.name(), None, &options)?;
+        let interface = bed.interface(EDGE, CORE)?;
+        Ok(Garnet { bed, scratch, program: options.program, interface, clock: Clock::start() })
+    }
+
+    /// Returns the agent's name for the premium interface.
+    pub fn resource(&self) -> String {
+        format!("net/{}", self.interface)
+    }
+
+    /// Connects to the bookings of the edge's agent.
+    ///
+    /// # Errors
+    /// The agent does not answer.
+    pub fn book(&self) -> Result<Book, Error> {
+        Book::open(&self.bed.node(EDGE)?.socket)
+    }
+
+    /// Opens the meter of the premium interface.
+    ///
+    /// # Errors
+    /// The interface does not exist.
+    pub fn meter(&self) -> Result<ClassMeter, Error> {
+        ClassMeter::open(&linux::netns::Namespace::open(&self.bed.node(EDGE)?.namespace)?, &self.interface)
+    }
+
+    /// Prepares a premium flow with packets of this length. It sends nothing yet.
+    ///
+    /// # Errors
+    /// A socket cannot be made.
+    pub fn flow(&self, port: u16, packet: u32) -> Result<Cbr, Error> {
+        let [from, to] = PREMIUM.map(|name| self.bed.host(name));
+        Ok(Cbr::start_of(packet, &from?, &to?, port, self.clock)?)
+    }
+
+    /// Returns the addresses of the premium source and sink.
+    ///
+    /// # Errors
+    /// A host does not exist.
+    pub fn addresses(&self) -> Result<[std::net::IpAddr; 2], Error> {
+        let [from, to] = PREMIUM.map(|name| self.bed.host(name));
+        Ok([from?.address.into(), to?.address.into()])
+    }
+
+    /// Starts the flood at this rate.
+    ///
+    /// # Errors
+    /// A socket cannot be made.
+    pub fn flood(&self, rate: Rate) -> Result<Cbr, Error> {
+        let [from, to] = OTHERS.map(|name| self.bed.host(name));
+        let flood = Cbr::start_of(FLOOD_PACKET, &from?, &to?, FLOOD_PORT, self.clock)?;
+        flood.set_rate(rate);
+        Ok(flood)
+    }
+
+    /// Makes a file of `bytes` bytes that takes no space on the disk.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn file(&self, name: &str, bytes: u64) -> Result<PathBuf, Error> {
+        let path = self.scratch.path().join(name);
+        let wrong = |error| linux::error::SystemError::because(format!("make {}", path.display()), error);
+        File::create(&path).and_then(|file| file.set_len(bytes)).map_err(wrong)?;
+        Ok(path)
+    }
+
+    /// Starts `sluice copy --receive` at the premium sink. It stores nothing.
+    ///
+    /// # Errors
+    /// The program does not start.
+    pub fn receiver(&self) -> Result<RunningProgram, Error> {
+        let host = self.bed.host(PREMIUM[1])?;
+        let mut command = Command::new(&self.program);
+        let listen = format!("{}:{COPY_PORT}", host.address);
+        command.args(["copy", "--receive", "/", "--discard", "--json", "--listen", &listen]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        host.namespace.enter_at_exec(&mut command);
+        program::start(&mut command)
+    }
+
+    /// Starts `sluice copy` of a file at the premium source, with additional options.
+    ///
+    /// # Errors
+    /// The program does not start.
+    pub fn copy(&self, file: &std::path::Path, options: &[&str]) -> Result<RunningProgram, Error> {
+        let (from, to) = (self.bed.host(PREMIUM[0])?, self.bed.host(PREMIUM[1])?);
+        let mut command = Command::new(&self.program);
+        command.arg("copy").arg(file).arg(format!("{}:{COPY_PORT}", to.address));
+        command.arg("--socket").arg(&self.bed.node(EDGE)?.socket).args(["--resource", &self.resource()]);
+        command.args(["--silent", "--json"]).args(options);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        from.namespace.enter_at_exec(&mut command);
+        program::start(&mut command)
+    }
+}
+
+/// Sends a program SIGINT, as Ctrl-C does, and waits until it has ended.
+///
+/// # Errors
+/// The program does not end.
+pub fn interrupt(running: &mut RunningProgram) -> Result<(), Error> {
+    if let Some(id) = ProcessId::of(running.id()) {
+        id.signal(SIGINT)?;
+    }
+    let until = Instant::now() + END;
+    while running.is_running() {
+        if Instant::now() > until {
+            return Err(Error::Void("sluice copy does not end when it is told to".into()));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}

@@ -1,0 +1,5 @@
+//! Experiments without a kernel: figures, scenario files.
+
+mod pictures;
+mod rfc2963;
+mod scenario_file;
