@@ -37,7 +37,7 @@ test:
 	@$(CARGO) run --quiet --locked -p xtask -- suite
 
 # The crates with property tests.
-PROPERTIES = -p sluice-wire -p sluice-terms -p sluice-wheel -p sluice-traffic -p sluice-admit -p sluice-booking -p sluice-rsvp -p sluice-node
+PROPERTIES = -p sluice-wire -p sluice-terms -p sluice-wheel -p sluice-traffic -p sluice-admit -p sluice-booking -p sluice-rsvp -p sluice-control -p sluice-node
 
 # The longer forms: what takes minutes to hours is not for every change.
 nightly: test fuzz
@@ -57,7 +57,7 @@ nightly: test fuzz
 	$(SLUICE) lab run mace-table2
 	$(SLUICE) torture soft-state --days 56
 	$(SLUICE) torture crash --cycles 2000
-	$(SLUICE) torture anomalies --json
+	$(SLUICE) torture anomalies --jobs 4 --json
 	$(SLUICE) lab setup-time --count 1000
 	$(SLUICE) lab excess
 	$(SLUICE) lab kill-router --down 10s

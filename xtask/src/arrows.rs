@@ -33,8 +33,22 @@ pub fn check(root: &Path) -> Vec<String> {
     for folder in table.keys().filter(|folder| !seen.contains(*folder)) {
         findings.push(format!("{folder}: in the table of arrows, but there is no such crate"));
     }
+    check_products(&table, &mut findings);
     check_words(root, &mut findings);
     findings
+}
+
+/// The crates of `lab`, which nothing that ships may need; the command line alone offers them.
+const LAB: [&str; 4] = ["figures", "bed", "profile", "experiments"];
+
+/// No row of the table may let a product crate use the laboratory.
+fn check_products(table: &BTreeMap<String, Row>, findings: &mut Vec<String>) {
+    let products = table.iter().filter(|(folder, _)| !folder.starts_with("lab/") && *folder != "client/cli");
+    for (folder, row) in products {
+        for of_lab in LAB.iter().filter(|name| row.ours.contains(**name)) {
+            findings.push(format!("{folder}: may use `{of_lab}`, but products are free of the laboratory"));
+        }
+    }
 }
 
 /// Rows `| \`engine/wire\` | \`terms\` | \`libm\` |` under the heading `## Arrows`. A dash is nothing; `any` is no limit.
@@ -66,16 +80,22 @@ fn check_manifest(folder: &str, manifest: &str, row: &Row, findings: &mut Vec<St
         "rsvp",
         "boomerang",
         "booking",
+        "control",
         "node",
         "sim",
         "linux",
         "store",
         "trust",
+        "documents",
         "rpc",
         "copy",
         "agent_service",
         "broker_service",
-        "lab",
+        "bench",
+        "figures",
+        "bed",
+        "profile",
+        "experiments",
     ];
     let mut inside = false;
     for line in manifest.lines() {
@@ -142,5 +162,18 @@ fn check_words(root: &Path, findings: &mut Vec<String>) {
                 complain("time is handed in; engines and the simulator have no clock");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_laboratory_is_for_the_command_line_alone() {
+        let table = "## Arrows\n| `service/agent` | `bed` | any |\n| `lab/profile` | `bed` | any |\n| `client/cli` | `bed` | any |\n";
+        let mut findings = Vec::new();
+        check_products(&read_table(&format!("\n{table}")), &mut findings);
+        assert_eq!(findings, ["service/agent: may use `bed`, but products are free of the laboratory"]);
     }
 }

@@ -3,7 +3,7 @@
 //! Two proofs. *By the compiler*: steps around a piece of work, as the engines write them, become not one instruction more
 //! than the work alone, with `terms::probe` as it stands; a probe that counts does, so the comparison sees what it
 //! should. *In the build*: what the agent is made of (`libagent_service`, where the engines are
-//! instantiated with `Off`) reads no time-stamp counter anywhere, while what profiles (`liblab`) does.
+//! instantiated with `Off`) reads no time-stamp counter anywhere, while what profiles (`libprofile`) does.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +18,7 @@ pub fn check(root: &Path) -> Vec<String> {
     findings
 }
 
-/// What every engine's `step` does, and two steps of a message; `PROBE` looks on, if the steps are told.
+/// A copy of every engine's `step`, and two steps of a message; `PROBE` looks on, if the steps are told.
 const MESSAGE: &str = "
 pub struct Engine<P> { probe: P, table: [u64; 64], last: u64 }
 #[derive(Default)]
@@ -71,7 +71,7 @@ fn same_code(root: &Path) -> Vec<String> {
     }
 }
 
-/// What the compiler makes of [`MESSAGE`]: its instructions.
+/// The instructions that the compiler makes of [`MESSAGE`].
 fn assembly(root: &Path, probe: &str, (enter, leave): (&str, &str)) -> Result<Vec<String>, String> {
     let at = root.join("engine/terms/src/probe.rs");
     let code = MESSAGE.replace("TOLD_ENTER", enter).replace("TOLD_LEAVE", leave).replace("PROBE", probe);
@@ -108,9 +108,10 @@ fn in_the_build(root: &Path) -> Result<Vec<String>, String> {
     let folder =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join("debug/deps");
     let mut findings = Vec::new();
-    for (name, reads) in [("libagent_service-", false), ("liblab-", true)] {
-        let path = newest(&folder, name)
-            .ok_or_else(|| format!("no {name}*.rlib in {}: `cargo test -p sluice-lab` makes it", folder.display()))?;
+    for (name, reads) in [("libagent_service-", false), ("libprofile-", true)] {
+        let path = newest(&folder, name).ok_or_else(|| {
+            format!("no {name}*.rlib in {}: `cargo test -p sluice-profile` makes it", folder.display())
+        })?;
         let out = Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(&path).output();
         let out = out.map_err(|error| format!("objdump: {error}"))?;
         let text = String::from_utf8_lossy(&out.stdout);

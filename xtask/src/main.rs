@@ -1,5 +1,5 @@
 //! Checks of the house: `cargo xtask arrows` (layers, purity), `tidy` (headers, lengths, leftovers), `clauses` (the ledgers of the
-//! RFCs' sentences), `names` and `circles` (public types, imports), `kept` (no test is lost), `prose` (plain English); with the builds that are there,
+//! RFCs' sentences), `names` and `circles` (public types, imports), `kept` (no test is lost), `links` (of Markdown), `prose` (plain English); with the builds that are there,
 //! `cargo xtask checkpoints`; and `cargo xtask suite`, which runs every test and counts.
 //!
 //! Those that read sources alone run under `cargo test` as well, so a change that breaks the house fails the tests.
@@ -10,6 +10,7 @@ mod checkpoints;
 mod circles;
 mod clauses;
 mod kept;
+mod links;
 mod names;
 mod prose;
 mod source;
@@ -22,13 +23,14 @@ use std::process::ExitCode;
 type Check = fn(&Path) -> Vec<String>;
 
 /// The checks that read sources alone; each runs under `cargo test` too.
-const ALL: [(&str, Check); 7] = [
+const ALL: [(&str, Check); 8] = [
     ("arrows", arrows::check),
     ("tidy", tidy::check),
     ("clauses", clauses::check),
     ("names", names::check),
     ("circles", circles::check),
     ("kept", kept::check),
+    ("links", links::check),
     ("prose", prose::check),
 ];
 
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
             println!("cargo xtask checkpoints  that they cost nothing where nobody looks (after cargo test)");
             println!("cargo xtask suite    format, clippy and every test, to the end, and one line that counts");
             println!("cargo xtask prose    doc comments that begin with a clause, long lines of Markdown");
+            println!("cargo xtask links    links of Markdown that lead to no file or heading");
             println!("cargo xtask          all that read sources alone: arrows to kept, and prose");
             return ExitCode::SUCCESS;
         }
@@ -106,6 +109,11 @@ mod tests {
     #[test]
     fn every_clause_names_its_tests() {
         holds("clauses");
+    }
+
+    #[test]
+    fn links_of_markdown_lead_somewhere() {
+        holds("links");
     }
 
     #[test]

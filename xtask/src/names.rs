@@ -13,7 +13,7 @@ const CRATES: usize = 1;
 /// Names in more than [`CRATES`] crate today; it only falls.
 const MOST_NAMES: usize = 4;
 /// Methods of the biggest type today; it only falls. The aim is 80.
-const MOST_METHODS: usize = 289;
+const MOST_METHODS: usize = 135;
 
 /// Everything that is wrong, one line each.
 pub fn check(root: &Path) -> Vec<String> {

@@ -8,11 +8,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct SuiteCounts {
     passed: u64,
-    /// What failed, by name.
+    /// The tests that failed, by name.
     failed: Vec<String>,
     skipped: BTreeSet<String>,
     /// The test binary that is running, until it says its result.
