@@ -85,36 +85,42 @@ impl FastPath {
     /// The grant of an interface, computed as free plus held rates. An agent that starts and finds the maps
     /// of a killed one uses it; the ledger books this rate before the first message is read. While messages
     /// are admitted, both values are read until no session changed in between. If that never happens, the
-    /// free rate is set aside for a moment, so that no session can be made.
+    /// program admits nothing on the interface for a moment and leaves its messages to user space.
     ///
     /// # Errors
-    /// The kernel does not answer.
+    /// The kernel does not answer, or the values never agree.
     pub fn reclaim(&self, oif: IfIndex) -> Result<Rate, Fault> {
-        for _ in 0..LOOKS {
-            if let Some(all) = self.look(oif)? {
-                return Ok(all);
-            }
+        if let Some(all) = self.look_often(oif)? {
+            return Ok(all);
         }
-        let aside = self.shrink(oif, Rate::from_bps(u64::MAX));
-        let mut rest = self.held(oif);
-        for _ in 0..LOOKS {
-            if let Some(all) = self.look(oif)? {
-                rest = all;
-                break;
-            }
-        }
-        if let Some(interface) = self.interface(oif) {
-            interface.free.fetch_add(aside.as_bps(), AcqRel);
-        }
-        Ok(aside.saturating_add(rest))
+        let Some(interface) = self.interface(oif) else { return Err(super::PAST_THE_END) };
+        let before = interface.flags.fetch_and(!flag::ADMITS, AcqRel);
+        let all = self.look_often(oif);
+        interface.flags.fetch_or(before & flag::ADMITS, AcqRel);
+        all?.ok_or(Fault { what: "count a grant that changes all the time", code: libc::EAGAIN })
     }
 
-    /// Free plus held rates, if no session changed while they were read.
+    fn look_often(&self, oif: IfIndex) -> Result<Option<Rate>, Fault> {
+        for _ in 0..LOOKS {
+            if let Some(all) = self.look(oif)? {
+                return Ok(Some(all));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Free plus held rates, if no session changed while they were read. The program counts a change at its
+    /// end, and has taken the rate before: so the counters are read again when every program that ran
+    /// meanwhile has ended.
     fn look(&self, oif: IfIndex) -> Result<Option<Rate>, Fault> {
         let moved = |counts: super::ProgramCounts| [counts.made, counts.changed, counts.released];
-        let before = (self.free(oif), moved(self.counts()?));
+        let now = || Ok::<_, Fault>((self.free(oif), moved(self.counts()?)));
+        let before = now()?;
         let held = self.held(oif);
-        let after = (self.free(oif), moved(self.counts()?));
-        Ok((before == after).then(|| before.0.saturating_add(held)))
+        if now()? != before {
+            return Ok(None);
+        }
+        crate::bpf::sys::wait_for_programs();
+        Ok((now()? == before).then(|| before.0.saturating_add(held)))
     }
 }

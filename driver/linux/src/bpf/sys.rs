@@ -269,6 +269,18 @@ pub fn is_bpffs(dir: &Path) -> io::Result<bool> {
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(about.f_type as i64 == BPF_FS_MAGIC) }
 }
 
+/// Waits until every eBPF program that runs now has ended (`membarrier(2)`, `MEMBARRIER_CMD_GLOBAL`: the kernel waits
+/// for all readers of RCU, and programs are such readers). Takes about 20 ms.
+pub fn wait_for_programs() {
+    const GLOBAL: libc::c_int = 1;
+    // SAFETY: no memory is passed.
+    if unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) } != 0 {
+        // A kernel that keeps processors free of its own work (`nohz_full`) has no such call. A program runs for
+        // microseconds, and is not put aside for longer than a scheduler's period.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

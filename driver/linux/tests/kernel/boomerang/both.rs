@@ -246,6 +246,13 @@ fn two_processors_and_an_agent_that_is_killed_never_give_away_more_than_there_is
                 assert!(there <= booked && booked - there <= STEP.max(u64::from(MOST)), "{there} of {booked}");
                 kills += 1;
                 child = agent(&dir);
+                // Every third one is killed while it starts, or soon after. The others work before messages go on,
+                // however slow the machine is.
+                let before = book.resized.load(SeqCst);
+                let patience = std::time::Instant::now() + Duration::from_secs(30);
+                while kills % 3 != 0 && book.resized.load(SeqCst) == before && std::time::Instant::now() < patience {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
             }
             hammers.into_iter().for_each(|hammer| hammer.join().expect("no panic"));
             book.over.store(1, SeqCst);
