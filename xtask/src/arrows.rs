@@ -79,6 +79,7 @@ fn check_manifest(folder: &str, manifest: &str, row: &Row, findings: &mut Vec<St
         "admit",
         "rsvp",
         "boomerang",
+        "commit",
         "booking",
         "control",
         "node",

@@ -15,7 +15,7 @@ pub mod background;
 mod bookings;
 mod calendar;
 mod calls;
-pub mod codec;
+pub use terms::codec;
 pub mod config;
 mod draw;
 mod enforcement;

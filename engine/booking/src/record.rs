@@ -1,7 +1,6 @@
 //! Records of the journal as bytes, and back. The first octet is the version of the form. Bytes are read only
 //! if writing the result gives the same bytes, so that equal states have equal bytes.
 
-use crate::codec::{Corrupt, Reader, Writer};
 use crate::io::{Event, EventKind};
 use crate::reservations::grants::Grant;
 use crate::reservations::reservation::KeyMark;
@@ -11,6 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::book::{Background, Binding, BoundFlow, Handle, PacketShape, RateStep, ResourceKind, Task};
+use terms::codec::{Corrupt, Reader, Writer};
 use terms::{Span, Time, Window};
 
 const VERSION: u8 = 1;

@@ -15,6 +15,7 @@ pub mod adspec;
 pub mod amount;
 pub mod book;
 pub mod bytes;
+pub mod codec;
 pub mod curve;
 pub mod error;
 pub mod guaranteed;

@@ -3,7 +3,6 @@
 use super::{Outcome, Proposal};
 use crate::admission::{Judge, Plan, Room, check_text, free_to_bind, rules, rules_of, sought};
 use crate::calendar::Calendar;
-use crate::codec::Writer;
 use crate::config::Config;
 use crate::draw::digest;
 use crate::io::{BookingRequest, EventKind, When};
@@ -16,6 +15,7 @@ use crate::state::BookingState;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use terms::book::{Binding, Caller, RateStep, ResourceId, Task};
+use terms::codec::Writer;
 use terms::ports::book::{NoRoom, SlotKey};
 use terms::ports::{Ledger, PolicyPort};
 use terms::{Span, Time};

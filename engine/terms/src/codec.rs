@@ -10,26 +10,28 @@ pub struct Corrupt(pub &'static str);
 
 /// The writer of a record.
 #[derive(Default)]
-pub(crate) struct Writer {
+pub struct Writer {
     bytes: Vec<u8>,
 }
 
 impl Writer {
     /// A writer with room for so many bytes.
-    pub(crate) fn with_capacity(bytes: usize) -> Writer {
+    pub fn with_capacity(bytes: usize) -> Writer {
         Writer { bytes: Vec::with_capacity(bytes) }
     }
 
     /// The bytes that were written.
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
+    pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    pub(crate) fn byte(&mut self, byte: u8) {
+    /// Writes one byte.
+    pub fn byte(&mut self, byte: u8) {
         self.bytes.push(byte);
     }
 
-    pub(crate) fn number(&mut self, mut n: u64) {
+    /// Writes a number, one to ten bytes.
+    pub fn number(&mut self, mut n: u64) {
         while n >= 0x80 {
             self.bytes.push(n as u8 | 0x80);
             n >>= 7;
@@ -37,16 +39,19 @@ impl Writer {
         self.bytes.push(n as u8);
     }
 
-    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+    /// Writes bytes without their length.
+    pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    pub(crate) fn text(&mut self, text: &str) {
+    /// Writes a text after its length.
+    pub fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
         self.raw(text.as_bytes());
     }
 
-    pub(crate) fn option<T>(&mut self, value: &Option<T>, write: impl FnOnce(&mut Writer, &T)) {
+    /// Writes a value that may be absent: 0, or 1 and the value.
+    pub fn option<T>(&mut self, value: &Option<T>, write: impl FnOnce(&mut Writer, &T)) {
         match value {
             None => self.byte(0),
             Some(value) => {
@@ -56,29 +61,39 @@ impl Writer {
         }
     }
 
-    pub(crate) fn list<T>(&mut self, list: &[T], mut write: impl FnMut(&mut Writer, &T)) {
+    /// Writes a list after its length.
+    pub fn list<T>(&mut self, list: &[T], mut write: impl FnMut(&mut Writer, &T)) {
         self.number(list.len() as u64);
         list.iter().for_each(|item| write(self, item));
     }
 }
 
 /// The reader of a record.
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
+    /// A reader of these bytes.
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { rest: bytes }
     }
 
-    pub(crate) fn byte(&mut self) -> Result<u8, Corrupt> {
+    /// Reads one byte.
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    pub fn byte(&mut self) -> Result<u8, Corrupt> {
         let (&byte, rest) = self.rest.split_first().ok_or(Corrupt("it ends too early"))?;
         self.rest = rest;
         Ok(byte)
     }
 
-    pub(crate) fn number(&mut self) -> Result<u64, Corrupt> {
+    /// Reads a number in its shortest form.
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    pub fn number(&mut self) -> Result<u64, Corrupt> {
         let mut n = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -94,27 +109,47 @@ impl<'a> Reader<'a> {
         Err(Corrupt("a number is too large"))
     }
 
-    pub(crate) fn small<T: TryFrom<u64>>(&mut self) -> Result<T, Corrupt> {
+    /// Reads a number that must fit in a smaller type.
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    pub fn small<T: TryFrom<u64>>(&mut self) -> Result<T, Corrupt> {
         T::try_from(self.number()?).map_err(|_| Corrupt("a number is too large"))
     }
 
-    pub(crate) fn raw(&mut self, len: usize) -> Result<&'a [u8], Corrupt> {
+    /// Reads so many bytes.
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    pub fn raw(&mut self, len: usize) -> Result<&'a [u8], Corrupt> {
         let (bytes, rest) = self.rest.split_at_checked(len).ok_or(Corrupt("it ends too early"))?;
         self.rest = rest;
         Ok(bytes)
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Corrupt> {
+    /// Reads exactly N bytes.
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Corrupt> {
         self.raw(N)?.try_into().map_err(|_| Corrupt("it ends too early"))
     }
 
-    pub(crate) fn text(&mut self) -> Result<String, Corrupt> {
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    pub fn text(&mut self) -> Result<String, Corrupt> {
         let len = self.small()?;
         let text = core::str::from_utf8(self.raw(len)?).map_err(|_| Corrupt("text is not UTF-8"))?;
         Ok(text.into())
     }
 
-    pub(crate) fn option<T>(
+    /// Reads a value that may be absent.
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    pub fn option<T>(
         &mut self,
         read: impl FnOnce(&mut Reader<'a>) -> Result<T, Corrupt>,
     ) -> Result<Option<T>, Corrupt> {
@@ -125,11 +160,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Every item takes a byte at least, so that no length claims more memory than there is input.
-    pub(crate) fn list<T>(
-        &mut self,
-        mut read: impl FnMut(&mut Reader<'a>) -> Result<T, Corrupt>,
-    ) -> Result<Vec<T>, Corrupt> {
+    /// Reads a list. Every item takes a byte at least, so that no length claims more memory than there is
+    /// input.
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    pub fn list<T>(&mut self, mut read: impl FnMut(&mut Reader<'a>) -> Result<T, Corrupt>) -> Result<Vec<T>, Corrupt> {
         let len: usize = self.small()?;
         if len > self.rest.len() {
             return Err(Corrupt("it ends too early"));
@@ -137,7 +173,11 @@ impl<'a> Reader<'a> {
         (0..len).map(|_| read(self)).collect()
     }
 
-    pub(crate) fn end(&self) -> Result<(), Corrupt> {
+    /// Checks that every byte was read.
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    pub fn end(&self) -> Result<(), Corrupt> {
         if self.rest.is_empty() { Ok(()) } else { Err(Corrupt("something follows its end")) }
     }
 }
