@@ -10,7 +10,7 @@ use terms::codec::{Corrupt, Reader, Writer};
 pub struct MemberRecord {
     /// The name of the participant.
     pub name: String,
-    /// What it is asked to do, in the words of the caller of [`crate::Coordinator`]. The engine does not read it.
+    /// The order that it is given, in the words of the caller of [`crate::Coordinator`]. The engine does not read it.
     pub order: Vec<u8>,
 }
 

@@ -1,213 +1,15 @@
 //! The coordinator of transactions.
 
+mod io;
+
 use crate::record::{MemberRecord, Record};
 use crate::{Branch, Decision, Epoch, TransactionId, Vote};
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use terms::{Span, Time};
 
-/// A batch of records on its way to the journal.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct BatchId(pub u64);
-
-/// Limits and times of a coordinator.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Config {
-    /// The longest wait for votes; then the transaction is aborted.
-    pub patience: Span,
-    /// The first pause before a decision is sent again to a member that has not acknowledged it; it doubles.
-    pub pause: Span,
-    /// The longest pause.
-    pub longest_pause: Span,
-    /// The most transactions that are open at once.
-    pub limit: usize,
-}
-
-impl Default for Config {
-    /// 20 s for votes; 250 ms to 5 s between repetitions; 10,000 transactions.
-    fn default() -> Config {
-        let milliseconds = |ms: u64| Span::from_nanos(ms * 1_000_000);
-        let (pause, longest_pause) = (milliseconds(250), milliseconds(5_000));
-        Config { patience: Span::from_secs(20), pause, longest_pause, limit: 10_000 }
-    }
-}
-
-/// The place of a transaction in its epoch.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Serial {
-    /// Its number in the epoch, from 1.
-    pub number: u64,
-    /// Every transaction of this epoch with a lower number has ended.
-    pub floor: u64,
-}
-
-/// The two kinds of transaction.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Kind {
-    /// All members are asked first; each may refuse.
-    Vote,
-    /// It is decided already, and no member can refuse it (a cancellation): written down, then driven to its
-    /// end.
-    Order,
-}
-
-/// An input of the coordinator.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Input {
-    /// A record of the journal, before [`Input::Recovered`], in any order.
-    Recovering(Record),
-    /// The last record has come: a new epoch begins.
-    Recovered {
-        /// A number drawn by chance, for [`Epoch::nonce`].
-        nonce: u64,
-    },
-    /// A new transaction.
-    Begin {
-        /// Its number.
-        id: TransactionId,
-        /// Its kind.
-        kind: Kind,
-        /// Its members, at least one.
-        members: Vec<MemberRecord>,
-        /// The caller's words about it, kept in the journal.
-        note: Vec<u8>,
-    },
-    /// A member has voted.
-    Voted {
-        /// The member.
-        branch: Branch,
-        /// Its vote.
-        vote: Vote,
-    },
-    /// A member has not answered Prepare, and may have promised.
-    Lost {
-        /// The member.
-        branch: Branch,
-        /// The reason, for people.
-        why: String,
-    },
-    /// The caller does not want it any more. A transaction that is decided stays decided.
-    GiveUp(TransactionId),
-    /// A member has done what was decided, and this is on its disk.
-    Acknowledged(Branch),
-    /// A participant can be reached, perhaps again: its name. Decisions are sent again at once.
-    Connected(String),
-    /// A participant's open promises to this coordinator.
-    Promises {
-        /// The promises, each with the number of its epoch.
-        promises: Vec<(Branch, u64)>,
-        /// The participant.
-        name: String,
-    },
-    /// A participant refuses this coordinator, because it knows a newer epoch or has seen more decisions.
-    Outdated {
-        /// What it knows.
-        known: Epoch,
-    },
-    /// The operator says that the journal is an older copy, and that no other process uses the coordinator's
-    /// name: go on after this epoch. Transactions that may have been lost are not presumed to be aborted.
-    AcceptOlder {
-        /// The newest epoch that participants know.
-        known: Epoch,
-        /// A number drawn by chance, for [`Epoch::nonce`].
-        nonce: u64,
-    },
-    /// A batch, and every batch before it, is on the disk.
-    Written(BatchId),
-    /// A batch could not be written, and nothing of it is on the disk: the reason, for people.
-    WriteFailed(BatchId, String),
-    /// The time of `wake_at()` has come.
-    Wake,
-}
-
-/// An output of the coordinator.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Output {
-    /// Write these records, all or none, in order; answer [`Input::Written`] or [`Input::WriteFailed`].
-    Append {
-        /// The batch.
-        batch: BatchId,
-        /// Its records.
-        records: Vec<Record>,
-        /// False: nothing waits for it.
-        forced: bool,
-    },
-    /// Ask this member for its vote.
-    Prepare {
-        /// The member.
-        branch: Branch,
-        /// The epoch.
-        epoch: Epoch,
-        /// The place of the transaction in its epoch.
-        serial: Serial,
-    },
-    /// Tell this member the decision. It is repeated until the member acknowledges it.
-    Decide {
-        /// The member.
-        branch: Branch,
-        /// The participant's name.
-        name: String,
-        /// The epoch.
-        epoch: Epoch,
-        /// The decision.
-        decision: Decision,
-    },
-    /// The decision, for the caller. A commit is on the disk.
-    Decided {
-        /// The transaction.
-        id: TransactionId,
-        /// The decision.
-        decision: Decision,
-        /// The reason of an abort: the member that refused or was lost, if one was, and words for people.
-        why: Option<(Option<u32>, String)>,
-    },
-    /// The transaction was not begun: the reason, for people.
-    NotBegun {
-        /// The transaction.
-        id: TransactionId,
-        /// The reason.
-        why: String,
-    },
-    /// Every member has acknowledged.
-    Ended(TransactionId),
-    /// Participants know a newer epoch. Nothing is begun or decided any more until [`Input::AcceptOlder`].
-    Outdated {
-        /// What they know.
-        known: Epoch,
-    },
-    /// A promise whose outcome this journal has lost: an operator must decide at the participant.
-    Unresolved {
-        /// The member.
-        branch: Branch,
-        /// The participant.
-        name: String,
-    },
-}
-
-/// The outcome of a transaction, for a participant that asks.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Outcome {
-    /// Not decided yet, or this coordinator cannot know: ask again later.
-    Open,
-    /// Decided.
-    Decided(Decision),
-    /// The journal has lost it: an operator must decide.
-    Unknown,
-}
-
-/// The phase of a transaction.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Phase {
-    /// Members are asked for their votes.
-    Preparing,
-    /// The decision is on its way to the disk.
-    Deciding,
-    /// It is decided, and members are told.
-    Committing,
-    /// It is aborted, and members are told.
-    Aborting,
-}
+pub use io::{BatchId, Config, Input, Kind, Outcome, Output, Phase, Serial};
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Member {
@@ -228,6 +30,8 @@ struct Transaction {
     members: Vec<Member>,
     note: Vec<u8>,
     deadline: Time,
+    /// Its time in [`Coordinator::due`].
+    wake: Option<Time>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -250,6 +54,10 @@ pub struct Coordinator {
     decisions: u64,
     forgotten: (u64, u64),
     transactions: BTreeMap<TransactionId, Transaction>,
+    /// The time at which each transaction has something to do.
+    due: BTreeSet<(Time, TransactionId)>,
+    /// The numbers of the open transactions of this epoch.
+    serials: BTreeSet<u64>,
     /// Decisions on their way to the disk.
     deciding: BTreeMap<BatchId, TransactionId>,
     next_batch: u64,
@@ -268,6 +76,8 @@ impl Coordinator {
             decisions: 0,
             forgotten: (0, 0),
             transactions: BTreeMap::new(),
+            due: BTreeSet::new(),
+            serials: BTreeSet::new(),
             deciding: BTreeMap::new(),
             next_batch: 1,
             serial: 0,
@@ -281,7 +91,8 @@ impl Coordinator {
             Input::Recovering(record) => self.recover(record),
             Input::Recovered { nonce } => {
                 self.epoch.nonce = nonce;
-                self.open();
+                let lost = self.forget_lost();
+                self.open(lost);
             }
             Input::Begin { id, kind, members, note } => self.begin(now, id, kind, members, note),
             Input::Voted { branch, vote: Vote::Yes } => self.agreed(branch),
@@ -291,7 +102,7 @@ impl Coordinator {
             Input::Acknowledged(branch) => self.acknowledged(branch),
             Input::Connected(name) => self.connected(now, &name),
             Input::Promises { promises, name } => self.promised(promises, &name),
-            Input::Outdated { known } => self.outdated(known),
+            Input::Outdated { known } => self.outdated(now, known),
             Input::AcceptOlder { known, nonce } => self.accept_older(known, nonce),
             Input::Written(batch) => self.written(now, batch),
             Input::WriteFailed(batch, why) => self.write_failed(now, batch, why),
@@ -311,7 +122,7 @@ impl Coordinator {
         if self.readiness != Readiness::Open {
             return closed;
         }
-        self.transactions.values().filter_map(Transaction::wake_at).min()
+        self.due.first().map(|(at, _)| *at)
     }
 
     /// True if transactions can begin.
@@ -348,7 +159,7 @@ impl Coordinator {
             Some(of) => of.decision().map_or(Outcome::Open, Outcome::Decided),
             // A newer start of this coordinator knows.
             None if epoch > self.epoch.number => Outcome::Open,
-            None if self.forgotten.0 <= epoch && epoch <= self.forgotten.1 => Outcome::Unknown,
+            None if self.has_lost(epoch) => Outcome::Unknown,
             None => Outcome::Decided(Decision::Abort),
         }
     }
@@ -363,7 +174,8 @@ impl Coordinator {
                 let phase = if committed.is_some() { Phase::Committing } else { Phase::Aborting };
                 let number = committed.unwrap_or(0);
                 let (deadline, members) = (Time::FOREVER, self.members(members, Time::ZERO));
-                self.transactions.insert(id, Transaction { epoch, phase, number, serial: 0, members, note, deadline });
+                let of = Transaction { epoch, phase, number, serial: 0, members, note, deadline, wake: None };
+                self.transactions.insert(id, of);
             }
             Record::End(_) => {}
         }
@@ -375,11 +187,56 @@ impl Coordinator {
         records.into_iter().map(member).collect()
     }
 
-    /// Starts an epoch: nothing is said in it before it is on the disk.
-    fn open(&mut self) {
+    /// Starts an epoch: nothing is said in it before it is on the disk. The records are written with it.
+    fn open(&mut self, mut records: Vec<Record>) {
         (self.epoch.number, self.epoch.decisions, self.serial) = (self.epoch.number + 1, self.decisions, 0);
-        let batch = self.append([self.epoch_record()].into(), true);
+        records.push(self.epoch_record());
+        let batch = self.append(records, true);
         self.readiness = Readiness::Opening(batch);
+    }
+
+    /// Forgets transactions that an older copy of the journal shows as undecided: they may have been decided
+    /// since. Only a commit is certain. Returns the records to write.
+    fn forget_lost(&mut self) -> Vec<Record> {
+        let lost = |of: &Transaction| of.serial == 0 && of.phase == Phase::Aborting && self.has_lost(of.epoch.number);
+        let lost = self.transactions.iter().filter(|(_, of)| lost(of)).map(|(id, _)| *id).collect::<Vec<_>>();
+        lost.iter().for_each(|id| self.remove(*id));
+        lost.into_iter().map(Record::End).collect()
+    }
+
+    /// True if transactions of the epoch of this number may have been decided and are not in the journal.
+    fn has_lost(&self, epoch: u64) -> bool {
+        self.forgotten.0 <= epoch && epoch <= self.forgotten.1
+    }
+
+    fn remove(&mut self, id: TransactionId) {
+        let Some(of) = self.transactions.remove(&id) else { return };
+        self.serials.remove(&of.serial);
+        if let Some(wake) = of.wake {
+            self.due.remove(&(wake, id));
+        }
+    }
+
+    /// Brings the index of times up to date after a change of this transaction.
+    fn schedule(&mut self, id: TransactionId) {
+        let Some(of) = self.transactions.get_mut(&id) else { return };
+        let wake = of.wake_at();
+        if wake == of.wake {
+            return;
+        }
+        if let Some(old) = core::mem::replace(&mut of.wake, wake) {
+            self.due.remove(&(old, id));
+        }
+        if let Some(wake) = wake {
+            self.due.insert((wake, id));
+        }
+    }
+
+    fn tell(&mut self, id: TransactionId, phase: Phase, now: Time) {
+        let Some(of) = self.transactions.get_mut(&id) else { return };
+        of.phase = phase;
+        of.members.iter_mut().for_each(|member| member.due = now);
+        self.schedule(id);
     }
 
     fn epoch_record(&self) -> Record {
@@ -411,7 +268,8 @@ impl Coordinator {
         let deadline = now.saturating_add(self.config.patience);
         let (epoch, phase) = (self.epoch, Phase::Preparing);
         self.serial += 1;
-        let of = Transaction { epoch, phase, number: 0, serial: self.serial, members, note, deadline };
+        self.serials.insert(self.serial);
+        let of = Transaction { epoch, phase, number: 0, serial: self.serial, members, note, deadline, wake: None };
         if kind == Kind::Order {
             self.transactions.insert(id, of);
             return self.decide(id);
@@ -420,8 +278,8 @@ impl Coordinator {
         self.append([record].into(), false);
         let members = of.members.len() as u32;
         self.transactions.insert(id, of);
-        let open = self.transactions.values().map(|of| of.serial).filter(|serial| *serial > 0);
-        let serial = Serial { number: self.serial, floor: open.min().unwrap_or(self.serial) };
+        self.schedule(id);
+        let serial = Serial { number: self.serial, floor: self.serials.first().copied().unwrap_or(self.serial) };
         for member in 0..members {
             self.out.push_back(Output::Prepare { branch: Branch { transaction: id, member }, epoch, serial });
         }
@@ -435,6 +293,7 @@ impl Coordinator {
         let record = of.record(id);
         let batch = self.append([record, self.epoch_record()].into(), true);
         self.deciding.insert(batch, id);
+        self.schedule(id);
     }
 
     fn agreed(&mut self, branch: Branch) {
@@ -465,7 +324,7 @@ impl Coordinator {
         if of.phase != Phase::Preparing {
             return;
         }
-        of.tell(Phase::Aborting, now);
+        self.tell(id, Phase::Aborting, now);
         self.out.push_back(Output::Decided { id, decision: Decision::Abort, why: Some((member, why)) });
     }
 
@@ -481,8 +340,9 @@ impl Coordinator {
     /// Forgets a transaction that every member has acknowledged.
     fn end(&mut self, id: TransactionId) {
         let over = |of: &Transaction| of.phase > Phase::Deciding && of.members.iter().all(|m| m.acknowledged);
+        self.schedule(id);
         if self.transactions.get(&id).is_some_and(over) {
-            self.transactions.remove(&id);
+            self.remove(id);
             self.append([Record::End(id)].into(), false);
             self.out.push_back(Output::Ended(id));
         }
@@ -490,12 +350,14 @@ impl Coordinator {
 
     fn connected(&mut self, now: Time, name: &str) {
         let pause = self.config.pause;
-        let members = self.transactions.values_mut().flat_map(|of| &mut of.members);
-        for member in members.filter(|member| member.record.name == name && !member.acknowledged) {
-            if member.due != Time::FOREVER {
+        let mut touched = Vec::new();
+        for (id, of) in self.transactions.iter_mut().filter(|(_, of)| of.decision().is_some()) {
+            for member in of.members.iter_mut().filter(|member| member.record.name == name && !member.acknowledged) {
                 (member.due, member.pause) = (now, pause);
+                touched.push(*id);
             }
         }
+        touched.into_iter().for_each(|id| self.schedule(id));
     }
 
     fn promised(&mut self, promises: Vec<(Branch, u64)>, name: &str) {
@@ -511,8 +373,12 @@ impl Coordinator {
         }
     }
 
-    fn outdated(&mut self, known: Epoch) {
+    fn outdated(&mut self, now: Time, known: Epoch) {
         if self.readiness == Readiness::Open && !self.epoch.follows(known) {
+            let undecided = self.transactions.iter().filter(|(_, of)| of.phase == Phase::Preparing);
+            for id in undecided.map(|(id, _)| *id).collect::<Vec<_>>() {
+                self.abort(now, id, None, "participants know a newer start of this coordinator".into());
+            }
             self.readiness = Readiness::Outdated;
             self.out.push_back(Output::Outdated { known });
         }
@@ -528,25 +394,24 @@ impl Coordinator {
         self.forgotten = (from, known.number.max(self.epoch.number));
         self.epoch.number = self.forgotten.1;
         self.decisions = self.decisions.max(known.decisions);
-        // What the copy shows as undecided may have been decided since as well: only a commit is certain.
-        self.transactions.retain(|_, of| of.phase == Phase::Committing);
+        let lost = self.forget_lost();
         self.transactions.values_mut().for_each(|of| of.serial = 0);
+        self.serials.clear();
         self.epoch.nonce = nonce;
-        self.open();
+        self.open(lost);
     }
 
     fn written(&mut self, now: Time, batch: BatchId) {
         if matches!(self.readiness, Readiness::Opening(opening) if opening <= batch) {
             self.readiness = Readiness::Open;
-            for of in self.transactions.values_mut() {
-                of.tell(of.phase, now);
-            }
+            let all = self.transactions.iter().map(|(id, of)| (*id, of.phase)).collect::<Vec<_>>();
+            all.into_iter().for_each(|(id, phase)| self.tell(id, phase, now));
         }
         while let Some(entry) = self.deciding.first_entry().filter(|entry| *entry.key() <= batch) {
             let id = entry.remove();
-            let Some(of) = self.transactions.get_mut(&id) else { continue };
-            of.tell(Phase::Committing, now);
+            let Some(of) = self.transactions.get(&id) else { continue };
             let decision = Decision::Commit { number: of.number };
+            self.tell(id, Phase::Committing, now);
             self.out.push_back(Output::Decided { id, decision, why: None });
         }
     }
@@ -561,7 +426,7 @@ impl Coordinator {
             && let Some(of) = self.transactions.get_mut(&id)
         {
             of.number = 0;
-            of.tell(Phase::Aborting, now);
+            self.tell(id, Phase::Aborting, now);
             self.out.push_back(Output::Decided { id, decision: Decision::Abort, why: Some((None, why)) });
         }
     }
@@ -569,24 +434,25 @@ impl Coordinator {
     /// Everything that time has made due.
     fn catch_up(&mut self, now: Time) {
         if matches!(self.readiness, Readiness::Closed(again) if again <= now) {
-            self.open();
+            self.open(Vec::new());
         }
         if self.readiness != Readiness::Open {
             return;
         }
-        let late = self.transactions.iter().filter(|(_, of)| of.phase == Phase::Preparing && of.deadline <= now);
-        for id in late.map(|(id, _)| *id).collect::<Vec<_>>() {
+        let last = TransactionId([u8::MAX; 16]);
+        let due = self.due.range(..=(now, last)).map(|(_, id)| *id).collect::<Vec<_>>();
+        for id in due {
             self.abort(now, id, None, "not all members answered in time".into());
-        }
-        for (id, of) in &mut self.transactions {
+            let Some(of) = self.transactions.get_mut(&id) else { continue };
             let Some(decision) = of.decision() else { continue };
             for (place, member) in of.members.iter_mut().enumerate().filter(|(_, m)| !m.acknowledged && m.due <= now) {
                 member.due = now.saturating_add(member.pause);
                 member.pause = member.pause.saturating_add(member.pause).min(self.config.longest_pause);
-                let branch = Branch { transaction: *id, member: place as u32 };
+                let branch = Branch { transaction: id, member: place as u32 };
                 let name = member.record.name.clone();
                 self.out.push_back(Output::Decide { branch, name, epoch: self.epoch, decision });
             }
+            self.schedule(id);
         }
     }
 }
@@ -605,11 +471,6 @@ impl Transaction {
             Phase::Committing => Some(Decision::Commit { number: self.number }),
             Phase::Aborting => Some(Decision::Abort),
         }
-    }
-
-    fn tell(&mut self, phase: Phase, now: Time) {
-        self.phase = phase;
-        self.members.iter_mut().for_each(|member| member.due = now);
     }
 
     fn wake_at(&self) -> Option<Time> {
