@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::book::{Background, Binding, BoundFlow, Handle, PacketShape, RateStep, ResourceKind, Task};
-use terms::codec::{Corrupt, Reader, Writer};
+use terms::codec::{Corrupt, RecordReader, RecordWriter};
 use terms::{Span, Time, Window};
 
 const VERSION: u8 = 1;
@@ -83,7 +83,7 @@ pub(crate) struct WritingPart<'a> {
 impl<'a, P: ExactSizeIterator<Item = WritingPart<'a>> + Clone> Writing<'_, P> {
     /// Encodes the reservation.
     pub(crate) fn encode(self) -> Vec<u8> {
-        let mut w = Writer::with_capacity(160);
+        let mut w = RecordWriter::with_capacity(160);
         // What is not known is not written: such a reservation is as earlier builds wrote it.
         let granted = self.parts.clone().any(|part| *part.grant != Grant::default());
         let members = if self.members.is_empty() { 0 } else { WITH_MEMBERS };
@@ -164,7 +164,7 @@ impl Stored {
     /// # Errors
     /// [`Corrupt`]: the mistake.
     pub fn decode(bytes: &[u8]) -> Result<Stored, Corrupt> {
-        let mut r = Reader::new(bytes);
+        let mut r = RecordReader::new(bytes);
         let form = r.byte()?.checked_sub(VERSION).filter(|form| *form <= WITH_MEMBERS + GRANTED).ok_or(UNKNOWN)?;
         let (with_members, granted) = (form & WITH_MEMBERS != 0, form & GRANTED != 0);
         let stored = StoredFields {
@@ -196,7 +196,7 @@ impl Stored {
     }
 }
 
-fn read_part(r: &mut Reader<'_>, granted: bool) -> Result<StoredPart, Corrupt> {
+fn read_part(r: &mut RecordReader<'_>, granted: bool) -> Result<StoredPart, Corrupt> {
     Ok(StoredPart {
         resource: r.text()?,
         steps: read_steps(r)?,
@@ -207,13 +207,13 @@ fn read_part(r: &mut Reader<'_>, granted: bool) -> Result<StoredPart, Corrupt> {
     })
 }
 
-fn read_grant(r: &mut Reader<'_>) -> Result<Grant, Corrupt> {
+fn read_grant(r: &mut RecordReader<'_>) -> Result<Grant, Corrupt> {
     let rule = r.text()?.into_boxed_str();
     Ok(Grant::new(rule, r.list(|r| Ok(r.text()?.into_boxed_str()))?))
 }
 
 /// Writes each step as the gap before it, its length, and its amount.
-fn write_steps(w: &mut Writer, steps: &[RateStep]) {
+fn write_steps(w: &mut RecordWriter, steps: &[RateStep]) {
     let mut at = Time::ZERO;
     w.list(steps, |w, step| {
         w.number(step.window.start().since(at).as_nanos());
@@ -223,7 +223,7 @@ fn write_steps(w: &mut Writer, steps: &[RateStep]) {
     });
 }
 
-fn read_steps(r: &mut Reader<'_>) -> Result<Vec<RateStep>, Corrupt> {
+fn read_steps(r: &mut RecordReader<'_>) -> Result<Vec<RateStep>, Corrupt> {
     let mut at = Time::ZERO;
     let steps = r.list(|r| {
         let over = Corrupt("a window past the end of time");
@@ -241,7 +241,7 @@ fn read_steps(r: &mut Reader<'_>) -> Result<Vec<RateStep>, Corrupt> {
     if steps.is_empty() { Err(Corrupt("a part without steps")) } else { Ok(steps) }
 }
 
-pub(crate) fn write_binding(w: &mut Writer, binding: &Binding) {
+pub(crate) fn write_binding(w: &mut RecordWriter, binding: &Binding) {
     match binding {
         Binding::Flow(flow) => {
             w.byte(0);
@@ -261,7 +261,7 @@ pub(crate) fn write_binding(w: &mut Writer, binding: &Binding) {
 }
 
 /// Writes a task in its old form if its start is unknown; else in the form with the start behind it.
-fn write_task(w: &mut Writer, [plain, started]: [u8; 2], task: &Task) {
+fn write_task(w: &mut RecordWriter, [plain, started]: [u8; 2], task: &Task) {
     w.byte(if task.start == 0 { plain } else { started });
     w.number(task.number.into());
     if task.start != 0 {
@@ -269,7 +269,7 @@ fn write_task(w: &mut Writer, [plain, started]: [u8; 2], task: &Task) {
     }
 }
 
-pub(crate) fn read_binding(r: &mut Reader<'_>) -> Result<Binding, Corrupt> {
+pub(crate) fn read_binding(r: &mut RecordReader<'_>) -> Result<Binding, Corrupt> {
     Ok(match r.byte()? {
         0 => Binding::Flow(BoundFlow {
             src: r.option(read_address)?,
@@ -287,7 +287,7 @@ pub(crate) fn read_binding(r: &mut Reader<'_>) -> Result<Binding, Corrupt> {
     })
 }
 
-fn write_address(w: &mut Writer, address: &IpAddr) {
+fn write_address(w: &mut RecordWriter, address: &IpAddr) {
     match address {
         IpAddr::V4(v4) => {
             w.byte(4);
@@ -300,7 +300,7 @@ fn write_address(w: &mut Writer, address: &IpAddr) {
     }
 }
 
-fn read_address(r: &mut Reader<'_>) -> Result<IpAddr, Corrupt> {
+fn read_address(r: &mut RecordReader<'_>) -> Result<IpAddr, Corrupt> {
     match r.byte()? {
         4 => Ok(IpAddr::from(r.array::<4>()?)),
         6 => Ok(IpAddr::from(r.array::<16>()?)),
@@ -311,7 +311,7 @@ fn read_address(r: &mut Reader<'_>) -> Result<IpAddr, Corrupt> {
 impl Event {
     /// Encodes the event.
     pub fn encode(&self) -> Vec<u8> {
-        let mut w = Writer::default();
+        let mut w = RecordWriter::default();
         w.byte(VERSION);
         w.number(self.seq);
         w.number(self.at.as_nanos());
@@ -327,7 +327,7 @@ impl Event {
     /// # Errors
     /// [`Corrupt`]: the mistake.
     pub fn decode(bytes: &[u8]) -> Result<Event, Corrupt> {
-        let mut r = Reader::new(bytes);
+        let mut r = RecordReader::new(bytes);
         version(&mut r)?;
         let event = Event {
             seq: r.number()?,
@@ -342,7 +342,7 @@ impl Event {
     }
 }
 
-fn write_what(w: &mut Writer, what: &EventKind) {
+fn write_what(w: &mut RecordWriter, what: &EventKind) {
     match what {
         EventKind::Created(state) => w.raw(&[0, place(&BookingState::ALL, state)]),
         EventKind::Committed => w.byte(1),
@@ -381,7 +381,7 @@ fn write_what(w: &mut Writer, what: &EventKind) {
     }
 }
 
-fn read_what(r: &mut Reader<'_>) -> Result<EventKind, Corrupt> {
+fn read_what(r: &mut RecordReader<'_>) -> Result<EventKind, Corrupt> {
     Ok(match r.byte()? {
         0 => EventKind::Created(one_of(&BookingState::ALL, r.byte()?)?),
         1 => EventKind::Committed,
@@ -408,11 +408,11 @@ fn read_what(r: &mut Reader<'_>) -> Result<EventKind, Corrupt> {
     })
 }
 
-fn version(r: &mut Reader<'_>) -> Result<(), Corrupt> {
+fn version(r: &mut RecordReader<'_>) -> Result<(), Corrupt> {
     if r.byte()? == VERSION { Ok(()) } else { Err(UNKNOWN) }
 }
 
-fn time(r: &mut Reader<'_>) -> Result<Time, Corrupt> {
+fn time(r: &mut RecordReader<'_>) -> Result<Time, Corrupt> {
     r.number().map(Time::from_nanos)
 }
 
@@ -433,7 +433,7 @@ pub(crate) fn audit(
     outcome: &str,
     rules: &[Box<str>],
 ) -> Vec<u8> {
-    let mut w = Writer::default();
+    let mut w = RecordWriter::default();
     w.byte(VERSION);
     w.number(at.as_nanos());
     w.text(who);
@@ -467,7 +467,7 @@ impl Audited {
     /// # Errors
     /// [`Corrupt`]: the mistake.
     pub fn decode(bytes: &[u8]) -> Result<Audited, Corrupt> {
-        let mut r = Reader::new(bytes);
+        let mut r = RecordReader::new(bytes);
         version(&mut r)?;
         let audited = Audited {
             at: time(&mut r)?,

@@ -3,7 +3,7 @@
 use crate::{Epoch, TransactionId};
 use alloc::string::String;
 use alloc::vec::Vec;
-use terms::codec::{Corrupt, Reader, Writer};
+use terms::codec::{Corrupt, RecordReader, RecordWriter};
 
 /// A member of a transaction as the journal has it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -16,7 +16,7 @@ pub struct MemberRecord {
 
 /// A record of the journal of a coordinator.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Record {
+pub enum CoordinatorRecord {
     /// The present start.
     Epoch {
         /// The number of the present epoch.
@@ -47,25 +47,25 @@ pub enum Record {
 /// The key of the one record of an epoch. A transaction's key is its number, of 16 bytes.
 const EPOCH_KEY: &[u8] = b"epoch";
 
-impl Record {
+impl CoordinatorRecord {
     /// The key under which the journal keeps it.
     pub fn key(&self) -> Vec<u8> {
         match self {
-            Record::Epoch { .. } => EPOCH_KEY.to_vec(),
-            Record::Transaction { id, .. } | Record::End(id) => id.0.to_vec(),
+            CoordinatorRecord::Epoch { .. } => EPOCH_KEY.to_vec(),
+            CoordinatorRecord::Transaction { id, .. } | CoordinatorRecord::End(id) => id.0.to_vec(),
         }
     }
 
     /// The value; `None`: the key is deleted.
     pub fn value(&self) -> Option<Vec<u8>> {
-        let mut w = Writer::default();
+        let mut w = RecordWriter::default();
         w.byte(1);
         match self {
-            Record::End(_) => return None,
-            Record::Epoch { number, decisions, forgotten } => {
+            CoordinatorRecord::End(_) => return None,
+            CoordinatorRecord::Epoch { number, decisions, forgotten } => {
                 [number, decisions, &forgotten.0, &forgotten.1].into_iter().for_each(|n| w.number(*n));
             }
-            Record::Transaction { epoch, committed, members, note, .. } => {
+            CoordinatorRecord::Transaction { epoch, committed, members, note, .. } => {
                 write_epoch(&mut w, *epoch);
                 w.option(committed, |w, number| w.number(*number));
                 w.list(members, |w, member| {
@@ -84,34 +84,38 @@ impl Record {
     ///
     /// # Errors
     /// [`Corrupt`]: it breaks its form.
-    pub fn read(key: &[u8], value: &[u8]) -> Result<Record, Corrupt> {
-        let mut r = Reader::new(value);
+    pub fn read(key: &[u8], value: &[u8]) -> Result<CoordinatorRecord, Corrupt> {
+        let mut r = RecordReader::new(value);
         if r.byte()? != 1 {
             return Err(Corrupt("a newer program wrote it"));
         }
         let record = if key == EPOCH_KEY {
-            Record::Epoch { number: r.number()?, decisions: r.number()?, forgotten: (r.number()?, r.number()?) }
+            CoordinatorRecord::Epoch {
+                number: r.number()?,
+                decisions: r.number()?,
+                forgotten: (r.number()?, r.number()?),
+            }
         } else {
             let id = TransactionId(key.try_into().map_err(|_| Corrupt("a transaction has a number of 16 bytes"))?);
             let epoch = read_epoch(&mut r)?;
-            let committed = r.option(Reader::number)?;
-            let blob = |r: &mut Reader<'_>| -> Result<Vec<u8>, Corrupt> {
+            let committed = r.option(RecordReader::number)?;
+            let blob = |r: &mut RecordReader<'_>| -> Result<Vec<u8>, Corrupt> {
                 let len = r.small()?;
                 Ok(r.raw(len)?.to_vec())
             };
             let members = r.list(|r| Ok(MemberRecord { name: r.text()?, order: blob(r)? }))?;
-            Record::Transaction { id, epoch, committed, members, note: blob(&mut r)? }
+            CoordinatorRecord::Transaction { id, epoch, committed, members, note: blob(&mut r)? }
         };
         r.end()?;
         Ok(record)
     }
 }
 
-pub(crate) fn write_epoch(w: &mut Writer, epoch: Epoch) {
+pub(crate) fn write_epoch(w: &mut RecordWriter, epoch: Epoch) {
     [epoch.number, epoch.decisions, epoch.nonce].into_iter().for_each(|n| w.number(n));
 }
 
-pub(crate) fn read_epoch(r: &mut Reader<'_>) -> Result<Epoch, Corrupt> {
+pub(crate) fn read_epoch(r: &mut RecordReader<'_>) -> Result<Epoch, Corrupt> {
     Ok(Epoch { number: r.number()?, decisions: r.number()?, nonce: r.number()? })
 }
 
@@ -124,8 +128,8 @@ mod tests {
         let member = |name: &str| MemberRecord { name: name.into(), order: alloc::vec![7; 200] };
         let id = TransactionId([9; 16]);
         let records = [
-            Record::Epoch { number: 3, decisions: 1000, forgotten: (1, 2) },
-            Record::Transaction {
+            CoordinatorRecord::Epoch { number: 3, decisions: 1000, forgotten: (1, 2) },
+            CoordinatorRecord::Transaction {
                 id,
                 epoch: Epoch { number: 300, decisions: 4, nonce: u64::MAX },
                 committed: Some(5),
@@ -135,12 +139,12 @@ mod tests {
         ];
         for record in records {
             let bytes = record.value().unwrap();
-            assert_eq!(Record::read(&record.key(), &bytes), Ok(record.clone()));
+            assert_eq!(CoordinatorRecord::read(&record.key(), &bytes), Ok(record.clone()));
             for len in 0..bytes.len() {
-                assert!(Record::read(&record.key(), &bytes[..len]).is_err());
+                assert!(CoordinatorRecord::read(&record.key(), &bytes[..len]).is_err());
             }
         }
-        assert_eq!(Record::End(id).value(), None);
+        assert_eq!(CoordinatorRecord::End(id).value(), None);
         assert_eq!(TransactionId::parse(&alloc::format!("{id}")), Some(id));
         assert_eq!(TransactionId::parse("0x"), None);
     }

@@ -10,14 +10,14 @@ pub struct Corrupt(pub &'static str);
 
 /// The writer of a record.
 #[derive(Default)]
-pub struct Writer {
+pub struct RecordWriter {
     bytes: Vec<u8>,
 }
 
-impl Writer {
+impl RecordWriter {
     /// A writer with room for so many bytes.
-    pub fn with_capacity(bytes: usize) -> Writer {
-        Writer { bytes: Vec::with_capacity(bytes) }
+    pub fn with_capacity(bytes: usize) -> RecordWriter {
+        RecordWriter { bytes: Vec::with_capacity(bytes) }
     }
 
     /// The bytes that were written.
@@ -51,7 +51,7 @@ impl Writer {
     }
 
     /// Writes a value that may be absent: 0, or 1 and the value.
-    pub fn option<T>(&mut self, value: &Option<T>, write: impl FnOnce(&mut Writer, &T)) {
+    pub fn option<T>(&mut self, value: &Option<T>, write: impl FnOnce(&mut RecordWriter, &T)) {
         match value {
             None => self.byte(0),
             Some(value) => {
@@ -62,21 +62,21 @@ impl Writer {
     }
 
     /// Writes a list after its length.
-    pub fn list<T>(&mut self, list: &[T], mut write: impl FnMut(&mut Writer, &T)) {
+    pub fn list<T>(&mut self, list: &[T], mut write: impl FnMut(&mut RecordWriter, &T)) {
         self.number(list.len() as u64);
         list.iter().for_each(|item| write(self, item));
     }
 }
 
 /// The reader of a record.
-pub struct Reader<'a> {
+pub struct RecordReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RecordReader<'a> {
     /// A reader of these bytes.
-    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader { rest: bytes }
+    pub fn new(bytes: &'a [u8]) -> RecordReader<'a> {
+        RecordReader { rest: bytes }
     }
 
     /// Reads one byte.
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
     /// [`Corrupt`].
     pub fn option<T>(
         &mut self,
-        read: impl FnOnce(&mut Reader<'a>) -> Result<T, Corrupt>,
+        read: impl FnOnce(&mut RecordReader<'a>) -> Result<T, Corrupt>,
     ) -> Result<Option<T>, Corrupt> {
         match self.byte()? {
             0 => Ok(None),
@@ -165,7 +165,10 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`Corrupt`].
-    pub fn list<T>(&mut self, mut read: impl FnMut(&mut Reader<'a>) -> Result<T, Corrupt>) -> Result<Vec<T>, Corrupt> {
+    pub fn list<T>(
+        &mut self,
+        mut read: impl FnMut(&mut RecordReader<'a>) -> Result<T, Corrupt>,
+    ) -> Result<Vec<T>, Corrupt> {
         let len: usize = self.small()?;
         if len > self.rest.len() {
             return Err(Corrupt("it ends too early"));

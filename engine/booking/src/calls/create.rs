@@ -15,7 +15,7 @@ use crate::state::BookingState;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use terms::book::{Binding, Caller, RateStep, ResourceId, Task};
-use terms::codec::Writer;
+use terms::codec::RecordWriter;
 use terms::ports::book::{NoRoom, SlotKey};
 use terms::ports::{Ledger, PolicyPort};
 use terms::{Span, Time};
@@ -263,7 +263,7 @@ fn as_asked(binding: &Binding) -> Binding {
 
 /// The request as bytes, by which a repeated request is distinguished from another.
 fn request(ask: &BookingRequest, hold: Option<Span>) -> Vec<u8> {
-    let mut w = Writer::default();
+    let mut w = RecordWriter::default();
     w.list(&ask.parts, |w, part| {
         w.text(&part.resource);
         w.number(part.amount);
@@ -276,7 +276,7 @@ fn request(ask: &BookingRequest, hold: Option<Span>) -> Vec<u8> {
         w.number(part.shape.rtt.as_nanos());
         w.option(&part.binding.as_ref().map(as_asked), write_binding);
     });
-    let time = |w: &mut Writer, t: &Option<Time>| w.option(t, |w, t| w.number(t.as_nanos()));
+    let time = |w: &mut RecordWriter, t: &Option<Time>| w.option(t, |w, t| w.number(t.as_nanos()));
     match &ask.when {
         When::Window { start, end } => {
             w.byte(0);

@@ -1,6 +1,6 @@
 //! Inputs and outputs of the coordinator.
 
-use crate::record::{MemberRecord, Record};
+use crate::record::{CoordinatorRecord, MemberRecord};
 use crate::{Branch, Decision, Epoch, TransactionId, Vote};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use terms::Span;
 
 /// A batch of records on its way to the journal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct BatchId(pub u64);
+pub struct LogBatchId(pub u64);
 
 /// Limits and times of a coordinator.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -43,7 +43,7 @@ pub struct Serial {
 
 /// The two kinds of transaction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Kind {
+pub enum TransactionKind {
     /// All members are asked first; each may refuse.
     Vote,
     /// It is decided already, and no member can refuse it (a cancellation): written down, then driven to its
@@ -55,7 +55,7 @@ pub enum Kind {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Input {
     /// A record of the journal, before [`Input::Recovered`], in any order.
-    Recovering(Record),
+    Recovering(CoordinatorRecord),
     /// The last record has come: a new epoch begins.
     Recovered {
         /// A number drawn by chance, for [`Epoch::nonce`].
@@ -66,7 +66,7 @@ pub enum Input {
         /// Its number.
         id: TransactionId,
         /// Its kind.
-        kind: Kind,
+        kind: TransactionKind,
         /// Its members, at least one.
         members: Vec<MemberRecord>,
         /// The caller's words about it, kept in the journal.
@@ -113,9 +113,9 @@ pub enum Input {
         nonce: u64,
     },
     /// A batch, and every batch before it, is on the disk.
-    Written(BatchId),
+    Written(LogBatchId),
     /// A batch could not be written, and nothing of it is on the disk: the reason, for people.
-    WriteFailed(BatchId, String),
+    WriteFailed(LogBatchId, String),
     /// The time of `wake_at()` has come.
     Wake,
 }
@@ -126,9 +126,9 @@ pub enum Output {
     /// Write these records, all or none, in order; answer [`Input::Written`] or [`Input::WriteFailed`].
     Append {
         /// The batch.
-        batch: BatchId,
+        batch: LogBatchId,
         /// Its records.
-        records: Vec<Record>,
+        records: Vec<CoordinatorRecord>,
         /// False: nothing waits for it.
         forced: bool,
     },

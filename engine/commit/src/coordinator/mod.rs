@@ -2,14 +2,14 @@
 
 mod io;
 
-use crate::record::{MemberRecord, Record};
+use crate::record::{CoordinatorRecord, MemberRecord};
 use crate::{Branch, Decision, Epoch, TransactionId, Vote};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use terms::{Span, Time};
 
-pub use io::{BatchId, Config, Input, Kind, Outcome, Output, Phase, Serial};
+pub use io::{Config, Input, LogBatchId, Outcome, Output, Phase, Serial, TransactionKind};
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Member {
@@ -38,7 +38,7 @@ struct Transaction {
 enum Readiness {
     Reading,
     /// The epoch is on its way to the disk.
-    Opening(BatchId),
+    Opening(LogBatchId),
     Open,
     /// The epoch could not be written: again at this time.
     Closed(Time),
@@ -59,7 +59,7 @@ pub struct Coordinator {
     /// The numbers of the open transactions of this epoch.
     serials: BTreeSet<u64>,
     /// Decisions on their way to the disk.
-    deciding: BTreeMap<BatchId, TransactionId>,
+    deciding: BTreeMap<LogBatchId, TransactionId>,
     next_batch: u64,
     /// The number of transactions that began in this epoch.
     serial: u64,
@@ -164,20 +164,20 @@ impl Coordinator {
         }
     }
 
-    fn recover(&mut self, record: Record) {
+    fn recover(&mut self, record: CoordinatorRecord) {
         match record {
-            Record::Epoch { number, decisions, forgotten } => {
+            CoordinatorRecord::Epoch { number, decisions, forgotten } => {
                 self.epoch = Epoch { number, decisions, nonce: 0 };
                 (self.decisions, self.forgotten) = (decisions, forgotten);
             }
-            Record::Transaction { id, epoch, committed, members, note } => {
+            CoordinatorRecord::Transaction { id, epoch, committed, members, note } => {
                 let phase = if committed.is_some() { Phase::Committing } else { Phase::Aborting };
                 let number = committed.unwrap_or(0);
                 let (deadline, members) = (Time::FOREVER, self.members(members, Time::ZERO));
                 let of = Transaction { epoch, phase, number, serial: 0, members, note, deadline, wake: None };
                 self.transactions.insert(id, of);
             }
-            Record::End(_) => {}
+            CoordinatorRecord::End(_) => {}
         }
     }
 
@@ -188,7 +188,7 @@ impl Coordinator {
     }
 
     /// Starts an epoch: nothing is said in it before it is on the disk. The records are written with it.
-    fn open(&mut self, mut records: Vec<Record>) {
+    fn open(&mut self, mut records: Vec<CoordinatorRecord>) {
         (self.epoch.number, self.epoch.decisions, self.serial) = (self.epoch.number + 1, self.decisions, 0);
         records.push(self.epoch_record());
         let batch = self.append(records, true);
@@ -197,11 +197,11 @@ impl Coordinator {
 
     /// Forgets transactions that an older copy of the journal shows as undecided: they may have been decided
     /// since. Only a commit is certain. Returns the records to write.
-    fn forget_lost(&mut self) -> Vec<Record> {
+    fn forget_lost(&mut self) -> Vec<CoordinatorRecord> {
         let lost = |of: &Transaction| of.serial == 0 && of.phase == Phase::Aborting && self.has_lost(of.epoch.number);
         let lost = self.transactions.iter().filter(|(_, of)| lost(of)).map(|(id, _)| *id).collect::<Vec<_>>();
         lost.iter().for_each(|id| self.remove(*id));
-        lost.into_iter().map(Record::End).collect()
+        lost.into_iter().map(CoordinatorRecord::End).collect()
     }
 
     /// True if transactions of the epoch of this number may have been decided and are not in the journal.
@@ -239,18 +239,25 @@ impl Coordinator {
         self.schedule(id);
     }
 
-    fn epoch_record(&self) -> Record {
-        Record::Epoch { number: self.epoch.number, decisions: self.decisions, forgotten: self.forgotten }
+    fn epoch_record(&self) -> CoordinatorRecord {
+        CoordinatorRecord::Epoch { number: self.epoch.number, decisions: self.decisions, forgotten: self.forgotten }
     }
 
-    fn append(&mut self, records: Vec<Record>, forced: bool) -> BatchId {
-        let batch = BatchId(self.next_batch);
+    fn append(&mut self, records: Vec<CoordinatorRecord>, forced: bool) -> LogBatchId {
+        let batch = LogBatchId(self.next_batch);
         self.next_batch += 1;
         self.out.push_back(Output::Append { batch, records, forced });
         batch
     }
 
-    fn begin(&mut self, now: Time, id: TransactionId, kind: Kind, members: Vec<MemberRecord>, note: Vec<u8>) {
+    fn begin(
+        &mut self,
+        now: Time,
+        id: TransactionId,
+        kind: TransactionKind,
+        members: Vec<MemberRecord>,
+        note: Vec<u8>,
+    ) {
         let why = match self.readiness {
             Readiness::Outdated => {
                 Some("participants know a newer start of this coordinator, or its journal is an older copy")
@@ -270,7 +277,7 @@ impl Coordinator {
         self.serial += 1;
         self.serials.insert(self.serial);
         let of = Transaction { epoch, phase, number: 0, serial: self.serial, members, note, deadline, wake: None };
-        if kind == Kind::Order {
+        if kind == TransactionKind::Order {
             self.transactions.insert(id, of);
             return self.decide(id);
         }
@@ -343,7 +350,7 @@ impl Coordinator {
         self.schedule(id);
         if self.transactions.get(&id).is_some_and(over) {
             self.remove(id);
-            self.append([Record::End(id)].into(), false);
+            self.append([CoordinatorRecord::End(id)].into(), false);
             self.out.push_back(Output::Ended(id));
         }
     }
@@ -401,7 +408,7 @@ impl Coordinator {
         self.open(lost);
     }
 
-    fn written(&mut self, now: Time, batch: BatchId) {
+    fn written(&mut self, now: Time, batch: LogBatchId) {
         if matches!(self.readiness, Readiness::Opening(opening) if opening <= batch) {
             self.readiness = Readiness::Open;
             let all = self.transactions.iter().map(|(id, of)| (*id, of.phase)).collect::<Vec<_>>();
@@ -416,7 +423,7 @@ impl Coordinator {
         }
     }
 
-    fn write_failed(&mut self, now: Time, batch: BatchId, why: String) {
+    fn write_failed(&mut self, now: Time, batch: LogBatchId, why: String) {
         if self.readiness == Readiness::Opening(batch) {
             // The number is not used by anybody: the next attempt may have it too.
             self.epoch.number -= 1;
@@ -458,10 +465,10 @@ impl Coordinator {
 }
 
 impl Transaction {
-    fn record(&self, id: TransactionId) -> Record {
+    fn record(&self, id: TransactionId) -> CoordinatorRecord {
         let committed = (self.number > 0).then_some(self.number);
         let members = self.members.iter().map(|member| member.record.clone()).collect();
-        Record::Transaction { id, epoch: self.epoch, committed, members, note: self.note.clone() }
+        CoordinatorRecord::Transaction { id, epoch: self.epoch, committed, members, note: self.note.clone() }
     }
 
     /// The decision, if it may be told.

@@ -1,6 +1,6 @@
 //! Inputs and outputs of the participant.
 
-use super::Record;
+use super::ParticipantRecord;
 use crate::coordinator::Serial;
 use crate::{Branch, CoordinatorName, Decision, Epoch, Vote};
 use alloc::string::String;
@@ -33,7 +33,7 @@ impl Default for Config {
 
 /// The change that the host makes in the same write.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Change {
+pub enum PromisedChange {
     /// The part is promised: its amounts count, and no timer ends it.
     Promise(Branch),
     /// The promise comes true.
@@ -59,7 +59,7 @@ pub enum DropReason {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Input {
     /// A record of the journal, before [`Input::Recovered`], in any order.
-    Recovering(Record),
+    Recovering(ParticipantRecord),
     /// The last record has come.
     Recovered,
     /// A coordinator asks for a vote, and the host has decided.
@@ -119,9 +119,9 @@ pub enum Output {
         /// The write.
         id: WriteId,
         /// The records.
-        records: Vec<Record>,
+        records: Vec<ParticipantRecord>,
         /// The host's change.
-        change: Change,
+        change: PromisedChange,
     },
     /// The vote. A Yes is on the disk.
     Vote {

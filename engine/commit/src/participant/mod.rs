@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 use promise::{End, Promise, State};
 use terms::Time;
 
-pub use io::{Change, Config, DropReason, Input, Output, WriteId};
-pub use record::Record;
+pub use io::{Config, DropReason, Input, Output, PromisedChange, WriteId};
+pub use record::ParticipantRecord;
 
 /// A coordinator as this participant knows it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -140,16 +140,16 @@ impl Participant {
         })
     }
 
-    fn recover(&mut self, record: Record) {
+    fn recover(&mut self, record: ParticipantRecord) {
         match record {
-            Record::Known { coordinator, epoch, floor } => {
+            ParticipantRecord::Known { coordinator, epoch, floor } => {
                 let known = self.coordinators.entry(coordinator).or_default();
                 // A promise of a newer epoch may have been told already.
                 if epoch.number >= known.epoch.number {
                     (known.epoch, known.floor) = (epoch, floor);
                 }
             }
-            Record::Branch { branch, coordinator, epoch, serial, until, made, alone } => {
+            ParticipantRecord::Branch { branch, coordinator, epoch, serial, until, made, alone } => {
                 let known = self.coordinators.entry(coordinator.clone()).or_default();
                 if epoch.number > known.epoch.number {
                     let decisions = epoch.decisions.max(known.epoch.decisions);
@@ -164,7 +164,7 @@ impl Participant {
                 self.insert(branch, promise);
                 self.set(branch, state);
             }
-            Record::Forget(_) => {}
+            ParticipantRecord::Forget(_) => {}
         }
     }
 
@@ -185,7 +185,7 @@ impl Participant {
     }
 
     /// Takes over a newer epoch, and forgets what no message can name any more. Returns the records to write.
-    fn raise(&mut self, coordinator: &CoordinatorName, epoch: Epoch, floor: u64) -> Vec<Record> {
+    fn raise(&mut self, coordinator: &CoordinatorName, epoch: Epoch, floor: u64) -> Vec<ParticipantRecord> {
         if !self.coordinators.contains_key(coordinator) {
             if self.coordinators.len() >= self.config.coordinators {
                 return Vec::new();
@@ -203,7 +203,7 @@ impl Participant {
         let mut records = Vec::new();
         for (_, _, branch) in gone {
             self.promises.remove(&branch);
-            records.push(Record::Forget(branch));
+            records.push(ParticipantRecord::Forget(branch));
         }
         // A Prepare of what is forgotten may still be on its way: the floor refuses it, also after a crash.
         if newer || !records.is_empty() {
@@ -212,26 +212,32 @@ impl Participant {
         records
     }
 
-    fn known_record(&self, coordinator: &CoordinatorName) -> Record {
+    fn known_record(&self, coordinator: &CoordinatorName) -> ParticipantRecord {
         let (epoch, floor) = self.coordinators.get(coordinator).map(|k| (k.epoch, k.floor)).unwrap_or_default();
-        Record::Known { coordinator: coordinator.clone(), epoch, floor }
+        ParticipantRecord::Known { coordinator: coordinator.clone(), epoch, floor }
     }
 
     /// Writes records that belong to no change.
-    fn note(&mut self, records: Vec<Record>) {
+    fn note(&mut self, records: Vec<ParticipantRecord>) {
         if !records.is_empty() {
-            self.append(records, Change::Nothing);
+            self.append(records, PromisedChange::Nothing);
         }
     }
 
-    fn append(&mut self, records: Vec<Record>, change: Change) -> WriteId {
+    fn append(&mut self, records: Vec<ParticipantRecord>, change: PromisedChange) -> WriteId {
         let id = WriteId(self.next_write);
         self.next_write += 1;
         self.out.push_back(Output::Append { id, records, change });
         id
     }
 
-    fn prepare(&mut self, branch: Branch, promise: Promise, granted: Result<(), String>, mut records: Vec<Record>) {
+    fn prepare(
+        &mut self,
+        branch: Branch,
+        promise: Promise,
+        granted: Result<(), String>,
+        mut records: Vec<ParticipantRecord>,
+    ) {
         let known = self.coordinators.get(&promise.coordinator).map(|known| (known.open, known.floor));
         let vote = match (self.promises.get(&branch).map(|promise| promise.state), known) {
             (Some(State::Promising(..)), _) => None,
@@ -246,7 +252,7 @@ impl Participant {
                 Err(why) => Some(Vote::No(why)),
                 Ok(()) => {
                     records.push(promise.record(branch, None, false));
-                    let id = self.append(core::mem::take(&mut records), Change::Promise(branch));
+                    let id = self.append(core::mem::take(&mut records), PromisedChange::Promise(branch));
                     self.insert(branch, promise);
                     self.wait(branch, id, State::Promising(id, None));
                     None
@@ -327,13 +333,13 @@ impl Participant {
         let (coordinator, record) = (promise.coordinator.clone(), promise.record(branch, Some(made), false));
         let mut records = self.count(&coordinator, decision);
         records.push(record);
-        let id = self.append(records, Change::Nothing);
+        let id = self.append(records, PromisedChange::Nothing);
         self.wait(branch, id, State::Hearing(id, made));
     }
 
     /// Counts a decision that was heard. The record is in every write of a decision, so that a write that failed
     /// and is repeated has it too.
-    fn count(&mut self, coordinator: &CoordinatorName, decision: Decision) -> Vec<Record> {
+    fn count(&mut self, coordinator: &CoordinatorName, decision: Decision) -> Vec<ParticipantRecord> {
         let Decision::Commit { number } = decision else { return Vec::new() };
         if let Some(known) = self.coordinators.get_mut(coordinator) {
             known.epoch.decisions = known.epoch.decisions.max(number);
@@ -352,8 +358,8 @@ impl Participant {
         };
         records.push(record);
         let change = match end {
-            End::Make(_) => Change::Make(branch),
-            End::Drop(reason) => Change::Drop(branch, reason),
+            End::Make(_) => PromisedChange::Make(branch),
+            End::Drop(reason) => PromisedChange::Drop(branch, reason),
         };
         let id = self.append(records, change);
         self.wait(branch, id, State::Applying(id, end));

@@ -1,6 +1,6 @@
 //! A promise: its states, and its time.
 
-use super::{DropReason, Record, WriteId};
+use super::{DropReason, ParticipantRecord, WriteId};
 use crate::{Branch, CoordinatorName, Decision, Epoch};
 use terms::{Span, Time};
 
@@ -57,9 +57,9 @@ impl End {
 }
 
 impl Promise {
-    pub(super) fn record(&self, branch: Branch, made: Option<bool>, alone: bool) -> Record {
+    pub(super) fn record(&self, branch: Branch, made: Option<bool>, alone: bool) -> ParticipantRecord {
         let (coordinator, epoch, serial, until) = (self.coordinator.clone(), self.epoch, self.serial, self.until);
-        Record::Branch { branch, coordinator, epoch, serial, until, made, alone }
+        ParticipantRecord::Branch { branch, coordinator, epoch, serial, until, made, alone }
     }
 
     pub(super) fn wake_at(&self) -> Option<Time> {

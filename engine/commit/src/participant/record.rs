@@ -4,11 +4,11 @@ use crate::record::{read_epoch, write_epoch};
 use crate::{Branch, CoordinatorName, Epoch, TransactionId};
 use alloc::vec::Vec;
 use terms::Time;
-use terms::codec::{Corrupt, Reader, Writer};
+use terms::codec::{Corrupt, RecordReader, RecordWriter};
 
 /// A record of a participant's journal.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Record {
+pub enum ParticipantRecord {
     /// The newest epoch of a coordinator, and the number of the newest decision that was heard from it.
     Known {
         /// The coordinator.
@@ -39,16 +39,16 @@ pub enum Record {
     Forget(Branch),
 }
 
-impl Record {
+impl ParticipantRecord {
     /// The key under which the journal keeps it.
     pub fn key(&self) -> Vec<u8> {
-        let mut w = Writer::default();
+        let mut w = RecordWriter::default();
         match self {
-            Record::Known { coordinator, .. } => {
+            ParticipantRecord::Known { coordinator, .. } => {
                 w.byte(0);
                 w.raw(coordinator.as_bytes());
             }
-            Record::Branch { branch, .. } | Record::Forget(branch) => {
+            ParticipantRecord::Branch { branch, .. } | ParticipantRecord::Forget(branch) => {
                 w.byte(1);
                 w.raw(&branch.transaction.0);
                 w.number(branch.member.into());
@@ -59,15 +59,15 @@ impl Record {
 
     /// The value; `None`: the key is deleted.
     pub fn value(&self) -> Option<Vec<u8>> {
-        let mut w = Writer::default();
+        let mut w = RecordWriter::default();
         w.byte(1);
         match self {
-            Record::Forget(_) => return None,
-            Record::Known { epoch, floor, .. } => {
+            ParticipantRecord::Forget(_) => return None,
+            ParticipantRecord::Known { epoch, floor, .. } => {
                 write_epoch(&mut w, *epoch);
                 w.number(*floor);
             }
-            Record::Branch { coordinator, epoch, serial, until, made, alone, .. } => {
+            ParticipantRecord::Branch { coordinator, epoch, serial, until, made, alone, .. } => {
                 w.text(coordinator);
                 write_epoch(&mut w, *epoch);
                 w.number(*serial);
@@ -82,8 +82,8 @@ impl Record {
     ///
     /// # Errors
     /// [`Corrupt`]: it breaks its form.
-    pub fn read(key: &[u8], value: &[u8]) -> Result<Record, Corrupt> {
-        let (mut k, mut r) = (Reader::new(key), Reader::new(value));
+    pub fn read(key: &[u8], value: &[u8]) -> Result<ParticipantRecord, Corrupt> {
+        let (mut k, mut r) = (RecordReader::new(key), RecordReader::new(value));
         if r.byte()? != 1 {
             return Err(Corrupt("a newer program wrote it"));
         }
@@ -93,7 +93,7 @@ impl Record {
         }
         let record = if kind == 0 {
             let name = core::str::from_utf8(&key[1..]).map_err(|_| Corrupt("text is not UTF-8"))?;
-            Record::Known { coordinator: name.into(), epoch: read_epoch(&mut r)?, floor: r.number()? }
+            ParticipantRecord::Known { coordinator: name.into(), epoch: read_epoch(&mut r)?, floor: r.number()? }
         } else {
             let branch = Branch { transaction: TransactionId(k.array()?), member: k.small()? };
             k.end()?;
@@ -104,7 +104,7 @@ impl Record {
                 _ => Err(Corrupt("neither made nor not")),
             })?;
             let (made, alone) = (end.map(|(made, _)| made), end.is_some_and(|(_, alone)| alone));
-            Record::Branch { branch, coordinator, epoch, serial, until, made, alone }
+            ParticipantRecord::Branch { branch, coordinator, epoch, serial, until, made, alone }
         };
         r.end()?;
         Ok(record)
