@@ -47,11 +47,11 @@ nightly: test fuzz
 	SLUICE_SEED=random SLUICE_CASES=50 $(CARGO) test --release --locked --no-fail-fast $(PROPERTIES)
 	SLUICE_SEEDS=1500 $(CARGO) test --release --locked -p sluice-sim
 	@# About 10^7 operations, each answer as the brute-force oracle's.
-	SLUICE_SEEDS=26000 $(CARGO) test --release --locked -p sluice-booking --test book every_answer -- --nocapture
-	SLUICE_MESSAGES=1000000 $(CARGO) test --release --locked -p sluice-linux --test kernel boomerang
+	SLUICE_SEEDS=26000 $(CARGO) test --release --locked -p sluice-booking --test booking every_answer -- --nocapture
+	SLUICE_MESSAGES=1000000 $(CARGO) test --release --locked -p sluice-linux --test linux kernel::boomerang
 	SLUICE_AUDIT_ROWS=10000000 $(CARGO) test --release --locked -p sluice-store --test journal long_trail -- --nocapture
 	@# Blocks of the documents that take long, as well.
-	SLUICE_NIGHTLY=1 $(CARGO) test --release --locked -p sluice --test docs -- --nocapture
+	SLUICE_NIGHTLY=1 $(CARGO) test --release --locked -p sluice --test cli docs:: -- --nocapture
 	$(CARGO) build --release --locked -p sluice
 	$(SLUICE) lab run rfc2963
 	$(SLUICE) lab run mace-table2

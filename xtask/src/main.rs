@@ -1,5 +1,5 @@
 //! Checks of the house: `cargo xtask arrows` (layers, purity), `tidy` (headers, lengths, leftovers), `clauses` (the ledgers of the
-//! RFCs' sentences), `names` and `circles` (public types, imports), `kept` (no test is lost), `links` (of Markdown), `prose` (plain English); with the builds that are there,
+//! RFCs' sentences), `names` and `circles` (public types, imports), `kept` (no test is lost), `programs` (test programs), `links` (of Markdown), `prose` (plain English); with the builds that are there,
 //! `cargo xtask checkpoints`; and `cargo xtask suite`, which runs every test and counts.
 //!
 //! Those that read sources alone run under `cargo test` as well, so a change that breaks the house fails the tests.
@@ -12,6 +12,7 @@ mod clauses;
 mod kept;
 mod links;
 mod names;
+mod programs;
 mod prose;
 mod source;
 mod suite;
@@ -23,13 +24,14 @@ use std::process::ExitCode;
 type Check = fn(&Path) -> Vec<String>;
 
 /// The checks that read sources alone; each runs under `cargo test` too.
-const ALL: [(&str, Check); 8] = [
+const ALL: [(&str, Check); 9] = [
     ("arrows", arrows::check),
     ("tidy", tidy::check),
     ("clauses", clauses::check),
     ("names", names::check),
     ("circles", circles::check),
     ("kept", kept::check),
+    ("programs", programs::check),
     ("links", links::check),
     ("prose", prose::check),
 ];
@@ -59,12 +61,13 @@ fn main() -> ExitCode {
             println!("cargo xtask names    public type names in two crates, and types with too many methods");
             println!("cargo xtask circles  files of a crate that import each other in a circle");
             println!("cargo xtask kept     tests that were there and are there no longer");
+            println!("cargo xtask programs one test program a crate, and every file of tests in it");
             println!("cargo xtask figures  what names and circles count, for a person; list-tests: every test's name");
             println!("cargo xtask checkpoints  that they cost nothing where nobody looks (after cargo test)");
             println!("cargo xtask suite    format, clippy and every test, to the end, and one line that counts");
             println!("cargo xtask prose    doc comments that begin with a clause, long lines of Markdown");
             println!("cargo xtask links    links of Markdown that lead to no file or heading");
-            println!("cargo xtask          all that read sources alone: arrows to kept, and prose");
+            println!("cargo xtask          all that read sources alone: arrows to programs, links and prose");
             return ExitCode::SUCCESS;
         }
         other => {
@@ -129,6 +132,11 @@ mod tests {
     #[test]
     fn circles_of_imports_do_not_grow() {
         holds("circles");
+    }
+
+    #[test]
+    fn every_test_is_in_a_program() {
+        holds("programs");
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn every_call_of_the_book_against_a_real_agent() {
     std::fs::write(&file, text).unwrap();
     let log = std::fs::File::create(place.dir.join("agent.log")).unwrap();
     let mut agent = Command::new(std::env::current_exe().unwrap());
-    agent.args(["--exact", "the_agent_itself", "--nocapture"]).env(AGENT, &file).stderr(log);
+    agent.args(["--exact", "live::the_agent_itself", "--nocapture"]).env(AGENT, &file).stderr(log);
     netns.enter_at_exec(&mut agent);
     place.children.push(agent.stdout(std::process::Stdio::null()).spawn().unwrap());
     let until = Instant::now() + Duration::from_secs(20);

@@ -1,7 +1,6 @@
 //! Setting, moving, cancelling and expiring allocate nothing, also when every slot has a timer of its own.
 
-mod counting;
-
+use crate::counting;
 use terms::Time;
 use wheel::Wheel;
 

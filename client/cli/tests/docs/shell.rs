@@ -1,6 +1,6 @@
 //! One shell for one page, in namespaces of its own.
 
-use crate::page::{Block, Page};
+use crate::docs::page::{Block, Page};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};

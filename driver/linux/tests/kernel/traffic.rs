@@ -221,7 +221,7 @@ fn a_kill_without_warning_is_survived() {
         let mut bed = bed();
         let exe = std::env::current_exe().expect("this test binary");
         let mut child = Command::new(exe)
-            .args(["--exact", "traffic::the_one_that_is_killed", "--nocapture"])
+            .args(["--exact", "kernel::traffic::the_one_that_is_killed", "--nocapture"])
             .env(VICTIM, bed.state.path())
             .stdout(Stdio::piped())
             .spawn()

@@ -1,7 +1,7 @@
 //! Allowances: what somebody says in another's name uses up nothing of the other's.
 
-use crate::authentic::keyed;
-use crate::net::*;
+use super::authentic::keyed;
+use super::net::*;
 use boomerang::{BoomerangUpcall, Config, Event, FailureReason, SessionRequest};
 use std::cell::RefCell;
 use std::net::IpAddr;

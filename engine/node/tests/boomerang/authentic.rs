@@ -1,6 +1,6 @@
 //! AUTH: who asks is proven, replays and changes under way are not believed.
 
-use crate::net::*;
+use super::net::*;
 use boomerang::auth::AuthKey;
 use boomerang::{BoomerangUpcall, Config, Event, SessionRequest};
 use std::cell::RefCell;

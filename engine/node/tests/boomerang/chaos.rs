@@ -1,7 +1,7 @@
 //! Random messages through one node, out and back, forged and mutated: it never panics, never promises more than there is,
 //! and its ledger has exactly what its session blocks say. A failure prints its seed.
 
-use crate::net::{Kind, MBIT, Net, START, address};
+use super::net::{Kind, MBIT, Net, START, address};
 use boomerang::{Config, Replies};
 use node::io::{Input, Output};
 use terms::{FlowKey, IfIndex, Rate, Span};
@@ -134,9 +134,9 @@ fn nothing_that_comes_makes_it_promise_what_it_has_not() {
 fn a_story_that_is_played_again_says_the_same() {
     let played = |story: fn()| {
         story();
-        crate::net::tapes()
+        super::net::tapes()
     };
-    let story = crate::promises::a_raise_that_is_refused_leaves_what_was_there_everywhere;
+    let story = super::promises::a_raise_that_is_refused_leaves_what_was_there_everywhere;
     let first = played(story);
     assert!(first.iter().map(Vec::len).sum::<usize>() > 10 && first == played(story));
 }

@@ -1,6 +1,6 @@
 //! `FAULTS` B1 to B15, one story each.
 
-use crate::net::*;
+use super::net::*;
 use boomerang::{BoomerangUpcall, Event, FailureReason};
 use std::cell::RefCell;
 use std::net::IpAddr;

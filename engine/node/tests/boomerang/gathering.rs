@@ -1,6 +1,6 @@
 //! RESV_AGGREGATION: an edge node gathers sessions, the nodes behind it hold the whole.
 
-use crate::net::*;
+use super::net::*;
 use boomerang::io::Gather;
 use boomerang::{BoomerangUpcall, Config};
 use terms::IfIndex;

@@ -1,6 +1,6 @@
 //! One to many: NO_ECHO to a multicast group reserves on every branch of the tree; nothing comes back.
 
-use crate::net::*;
+use super::net::*;
 use boomerang::{BoomerangUpcall, FailureReason};
 use std::net::IpAddr;
 use terms::ports::MulticastTree;

@@ -1,6 +1,6 @@
 //! KEY: a suspicious node locks what it reserves until the initiating node has shown that it hears the replies.
 
-use crate::net::*;
+use super::net::*;
 use boomerang::{BoomerangUpcall, Config, Event};
 use std::net::IpAddr;
 use wire::boomerang::{BoomerangRequest, Family, Rates, Selector, TravelDirection};

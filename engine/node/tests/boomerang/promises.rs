@@ -1,6 +1,6 @@
 //! What the protocol promises when nothing is wrong, and when there is not enough.
 
-use crate::net::*;
+use super::net::*;
 use boomerang::{BoomerangUpcall, Event};
 use terms::{FlowKey, Rate};
 use wire::boomerang::{ProbePacket, Rates, Selector};

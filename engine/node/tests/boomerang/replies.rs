@@ -1,8 +1,8 @@
 //! Which replies make state where no request passed: known, authenticated, any.
 
-use crate::authentic::keyed;
-use crate::faults::round_about;
-use crate::net::*;
+use super::authentic::keyed;
+use super::faults::round_about;
+use super::net::*;
 use boomerang::{BoomerangUpcall, Config, Replies, SessionRequest};
 
 #[test]

@@ -1,6 +1,6 @@
 //! Masks that are prefixes: all that goes between two sites is one session.
 
-use crate::net::{MBIT, Net, address, address6, ask, asked_of, flow, rates};
+use super::net::{MBIT, Net, address, address6, ask, asked_of, flow, rates};
 use boomerang::{BoomerangUpcall, SessionRequest};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use terms::{FlowKey, Wild};

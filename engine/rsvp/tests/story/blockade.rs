@@ -1,6 +1,6 @@
 //! Killer reservations and the blockade against them: RFC 2205 sections 2.5 and 3.5, RFC 2209 section 2.6.
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::io::Event;
 use terms::{IfIndex, Rate, Session, Span, Style, Time};
 use wire::MessageType;

@@ -2,7 +2,7 @@
 //! come, change their minds and go. Whatever happens, traffic control holds exactly what the engines think it holds, and
 //! when it is over, every session ends up as its receiver last asked.
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::io::{AppCall, AppId, Config, Event, Gone, Input};
 use rsvp::lifetime::lifetime;
 use std::cell::{Cell, RefCell};

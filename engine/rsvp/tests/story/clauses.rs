@@ -1,6 +1,6 @@
 //! Sentences of RFC 2205 that no other story tells: what `docs/rfc/rfc2205.md` names here.
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::io::{AppCall, AppId, Config, Input};
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! Sentences of RFC 2961 and RFC 2747 that no other story tells: what their ledgers in `docs/rfc` name here.
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::integrity::{Algorithm, AuthMode, IntegrityKey, KeyTable};
 use rsvp::io::{AppCall, AppId, Config, Datagram, Input};
 use std::cell::RefCell;

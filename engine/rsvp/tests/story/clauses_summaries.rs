@@ -1,7 +1,7 @@
 //! Sentences of RFC 2961 about summaries, groups, errors and acknowledgements: what its ledger in `docs/rfc` names here.
 
-use crate::clauses_neighbours::{R, each, ms, reduced};
-use crate::net::*;
+use crate::story::clauses_neighbours::{R, each, ms, reduced};
+use crate::story::net::*;
 use rsvp::integrity::AuthMode;
 use rsvp::io::Config;
 use std::cell::RefCell;

@@ -1,7 +1,7 @@
 //! Nodes that have never heard of each other, with keys on every link and R = 30 s: what they drop because they have to
 //! challenge first (RFC 2747 section 4.3) is said again at once, and once; no refresh is waited for.
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::integrity::{Algorithm, AuthMode, IntegrityKey, KeyTable};
 use rsvp::io::{AppCall, AppId, Config, Input};
 use std::collections::{BTreeMap, BTreeSet};

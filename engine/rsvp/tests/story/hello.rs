@@ -1,6 +1,6 @@
 //! Stories of Hello (RFC 3209 section 5): neighbours ask each other which life they are in (`FAULTS` P47).
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::io::{Config, Event, Input, NeighbourNews};
 use terms::{IfIndex, Span};
 use wire::{Builder, HelloObject, Message, MessageType};

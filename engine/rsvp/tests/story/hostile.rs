@@ -1,7 +1,7 @@
 //! Whatever bytes come in, the engine neither panics nor promises anything by mistake: what it drops or refuses changes
 //! nothing (I5), and no message sets off more than a handful of others (I29).
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::Rsvp;
 use rsvp::io::{Event, Input, Output};
 use terms::{IfIndex, Span, Style, Time};

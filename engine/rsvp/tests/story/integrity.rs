@@ -17,7 +17,7 @@
 //! | A15 our own message back | `our_own_words_are_not_taken_back` |
 //! | A16 AUTH_SESSION | not decoded: POLICY_DATA travels on untouched |
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::integrity::{Algorithm, AuthMode, IntegrityKey, KeyTable};
 use rsvp::io::{Config, Event, Input, NeighbourNews};
 use std::cell::RefCell;

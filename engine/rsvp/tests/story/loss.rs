@@ -1,6 +1,6 @@
 //! Messages are lost, doubled, late, out of order: soft state heals (RFC 2205 section 3.7; FAULTS S5, S9, S15).
 
-use crate::net::*;
+use crate::story::net::*;
 use std::cell::Cell;
 use std::rc::Rc;
 use terms::{Span, Time};

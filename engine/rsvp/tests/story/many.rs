@@ -1,7 +1,7 @@
 //! One session with many senders: ten times as many cost about ten times as much, not a hundred. What is counted is what
 //! the walks over the session's blocks look at, so that no clock decides.
 
-use crate::net::{cl, config, tspec};
+use crate::story::net::{cl, config, tspec};
 use rsvp::Rsvp;
 use rsvp::io::{Config, Event, Input, Interface, Output};
 use std::net::IpAddr;

@@ -2,7 +2,7 @@
 //! branches move, planes fail. Whatever happens, traffic control holds exactly what the engines think it holds; and when
 //! it is over, every interface holds what a count by hand says that it should, in every style.
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::io::{AppCall, AppId, Config, Input};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};

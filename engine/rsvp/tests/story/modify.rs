@@ -1,6 +1,6 @@
 //! A reservation changes: RFC 2205 section 2.5, RFC 2209 section 2.9. What is refused leaves what there was.
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::io::{Event, Input};
 use terms::{IfIndex, Rate, Span};
 

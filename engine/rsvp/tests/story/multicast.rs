@@ -1,7 +1,7 @@
 //! Multicast sessions: path state along distribution trees, requests merged on their way up, RFC 2205 sections 2.2, 3.1.3
 //! and 3.9, RFC 2209 section 2.1.
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::io::{AppCall, AppId, Input, Upcall};
 use terms::ports::{MulticastTree, Oifs};
 use terms::{IfIndex, Rate, Session, Span, Style};

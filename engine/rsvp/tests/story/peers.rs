@@ -1,6 +1,6 @@
 //! Peers that were not written here, as they were met: what they say that the RFCs hardly mention, and what we make of it.
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::io::{AppCall, Config, Input, Upcall};
 use std::cell::RefCell;
 use std::rc::Rc;

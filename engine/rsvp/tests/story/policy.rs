@@ -1,6 +1,6 @@
 //! Who goes before whom (RFC 3181), what traffic control takes away again, and who speaks for others (RFC 5945).
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::io::{AppCall, AppId, Event, Input, Upcall};
 use std::cell::RefCell;
 use std::rc::Rc;

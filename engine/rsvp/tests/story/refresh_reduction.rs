@@ -1,7 +1,7 @@
 //! Stories of refresh reduction (RFC 2961): what was said once is refreshed by name, what is lost is said again soon, and
 //! who forgot is told again.
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::integrity::{Algorithm, AuthMode, IntegrityKey, KeyTable};
 use rsvp::io::{Config, Event, Input, NeighbourNews};
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
 //! Refusals: the right code, back to whoever asked, and nothing changed anywhere. RFC 2205 appendix B.
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::Rsvp;
 use rsvp::io::{AppCall, Config, Event, Input, Upcall};
 use terms::{Fault, FilterSpec, IfIndex, Rate, Refused, Span, Style};

@@ -1,6 +1,6 @@
 //! The way changes: local repair (RFC 2205 section 3.6), new previous hops, interfaces that come and go.
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::io::{AppCall, Config, Event, Gone, Input};
 use terms::{IfIndex, Span, Time};
 

@@ -1,6 +1,6 @@
 //! A node loses its memory: adoption of what its plane still carries, and healing without it (DESIGN, decision 3).
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::io::{Event, Input};
 use terms::Span;
 

@@ -1,6 +1,6 @@
 //! Wildcard requests and loops: the SCOPE object, RFC 2205 section 3.4.
 
-use crate::net::*;
+use crate::story::net::*;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::net::IpAddr;

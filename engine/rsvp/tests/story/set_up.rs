@@ -1,6 +1,6 @@
 //! Setting a reservation up and giving it up: RFC 2205 sections 2 and 3.1, RFC 2209 sections 2.1 to 2.7.
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::io::{AppCall, AppId, Event, Gone, Input, Upcall};
 use terms::{FilterSpec, FlowSpec, IfIndex, Rate, Span, Style, Time};
 

@@ -1,7 +1,7 @@
 //! Soft state: RFC 2205 section 3.7. It lives L = (K + 0.5) * 1.5 * R after the last refresh that a node received, never
 //! less, and is gone at L; R is the refresher's.
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::io::{AppCall, Config, Event, Gone, Input, Upcall};
 use rsvp::lifetime::lifetime;
 use terms::{IfIndex, Span, Time};

@@ -1,6 +1,6 @@
 //! The shared styles: RFC 2205 sections 1.3, 1.4 and 3.1.4, RFC 2209 sections 2.4, 2.5, 2.9 and 2.10.
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::io::{AppCall, Input, Upcall};
 use std::cell::RefCell;
 use std::rc::Rc;

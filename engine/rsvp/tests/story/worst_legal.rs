@@ -1,7 +1,7 @@
 //! I22: the worst sender that RFC 2205 allows (every refresh at 1.5 R, K of them lost in a row) never loses its state,
 //! and a sender that stops loses it at L to the nanosecond. Checked for path and reservation state, against the formula.
 
-use crate::net::*;
+use crate::story::net::*;
 use proptest::prelude::*;
 use rsvp::io::{Event, Gone, Input};
 use terms::{Span, Time};

@@ -1,7 +1,7 @@
 //! Messages that are wrong, strange or meant for somebody else: FAULTS S and P, as far as they reach the engine.
 //! Each is answered as the RFC says or dropped with a reason, and what was promised stays as it was.
 
-use crate::net::*;
+use crate::story::net::*;
 use rsvp::io::{AppCall, Event, Input};
 use terms::{FilterSpec, FlowSpec, IfIndex, Session, Span, Style};
 use wire::{Message, MessageType};

@@ -5,6 +5,7 @@ mod droppers;
 mod edge;
 mod masks;
 mod meters;
+mod no_allocation;
 mod pages;
 mod plan_is_tree;
 mod port;

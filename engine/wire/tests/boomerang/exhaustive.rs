@@ -2,7 +2,7 @@
 //! corpus, checksums made right again so that the change reaches the parser. What is accepted can be walked, rewritten and
 //! described.
 
-use crate::seeds::{self, Seed};
+use crate::boomerang::seeds::{self, Seed};
 use std::hint::black_box;
 use wire::boomerang::{Family, Places, ProbePacket, Rates, describe};
 use wire::checksum;

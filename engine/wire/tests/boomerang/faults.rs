@@ -1,6 +1,6 @@
 //! What is no message, one test a rule. Whatever is refused here is somebody's ping and goes on untouched.
 
-use crate::seeds::{self, flow4, flow6, packet, plain};
+use crate::boomerang::seeds::{self, flow4, flow6, packet, plain};
 use wire::boomerang::{BoomerangRequest, Family, Opt, ProbePacket, Rates, Selector, is_boomerang};
 use wire::checksum;
 

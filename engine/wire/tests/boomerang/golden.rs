@@ -1,7 +1,7 @@
 //! Golden bytes: the draft's figures laid out by hand, and the corpus, which is what the writer writes today. `BLESS=1`
 //! rewrites the files after a deliberate change.
 
-use crate::seeds::{self, flow4, flow6, plain};
+use crate::boomerang::seeds::{self, flow4, flow6, plain};
 use std::collections::BTreeSet;
 use wire::boomerang::{ProbePacket, TravelDirection, is_boomerang};
 

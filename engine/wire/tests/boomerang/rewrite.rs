@@ -1,6 +1,6 @@
 //! Rewriting in place: the checksum by difference is the checksum from scratch, and nothing else changes.
 
-use crate::seeds::{self, flow4, flow6, packet, plain};
+use crate::boomerang::seeds::{self, flow4, flow6, packet, plain};
 use proptest::prelude::*;
 use wire::boomerang::{BoomerangRequest, Hops, Opt, ProbePacket, Rates, Rewrite, TravelDirection, flag, forwarded};
 

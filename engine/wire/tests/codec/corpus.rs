@@ -2,7 +2,7 @@
 //! is lost: decoding and writing again gives the same bytes. `BLESS=1` rewrites the files after a deliberate change.
 //! And the fault table in `docs/wire.md` names the tests that there are.
 
-use crate::seeds;
+use crate::codec::seeds;
 
 use std::collections::BTreeSet;
 use wire::{Builder, Message};

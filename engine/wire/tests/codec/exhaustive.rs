@@ -1,7 +1,7 @@
 //! Total on any bytes (`FAULTS` P8 to P15, P56; I19): every one-bit flip, every truncation, every 16-bit value at every
 //! offset, over the seed corpus. Nothing here may panic; what is accepted must be walkable to its end.
 
-use crate::seeds;
+use crate::codec::seeds;
 
 use std::hint::black_box;
 use wire::{Message, MessageType, Salvage};

@@ -1,6 +1,6 @@
 //! `FAULTS` P1 to P7 and P16 to P19: the common header.
 
-use crate::seeds;
+use crate::codec::seeds;
 
 use wire::{Builder, MalformedMessage, Message, MessageType};
 

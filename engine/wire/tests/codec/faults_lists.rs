@@ -1,8 +1,8 @@
 //! `FAULTS` P37, P38, P42 to P44, P51, P53 to P55, RFC 5284: Adspecs, lists inside objects, IP headers, what does not fit.
 
-use crate::seeds;
+use crate::codec::seeds;
 
-use crate::seeds::{controlled, hop4, ip, sender4, session4, start, video};
+use crate::codec::seeds::{controlled, hop4, ip, sender4, session4, start, video};
 use std::net::IpAddr;
 use terms::{Adspec, HopExport, Rate, Span, Style};
 use wire::iana::{class, error};

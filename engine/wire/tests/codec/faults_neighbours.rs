@@ -1,6 +1,6 @@
 //! Faults of what neighbours say to each other (`FAULTS` P44 to P47): refresh reduction, Hello, challenges.
 
-use crate::seeds::{self, hop4, sender4, session4, start, video};
+use crate::codec::seeds::{self, hop4, sender4, session4, start, video};
 
 use terms::Span;
 use wire::iana::{class, error};

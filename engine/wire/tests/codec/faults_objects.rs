@@ -1,8 +1,8 @@
 //! `FAULTS` P8 to P15, P20 to P28, P50: objects, their number, their classes, their order.
 
-use crate::seeds;
+use crate::codec::seeds;
 
-use crate::seeds::{controlled, hop4, sender4, session4, video};
+use crate::codec::seeds::{controlled, hop4, sender4, session4, video};
 use terms::{Span, Style};
 use wire::iana::{class, error};
 use wire::{Builder, ErrorReply, MalformedMessage, Message, MessageType};

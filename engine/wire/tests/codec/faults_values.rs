@@ -1,6 +1,6 @@
 //! `FAULTS` P30 to P36, P39 to P41: addresses, ports, traffic values.
 
-use crate::seeds::{controlled, hop4, hop6, ip, sender4, sender6, session4, session6, start, video};
+use crate::codec::seeds::{controlled, hop4, hop6, ip, sender4, sender6, session4, session6, start, video};
 use terms::{FilterSpec, FlowSpec, Rate, Session, Span, Style};
 use wire::iana::{class, error};
 use wire::{Builder, ErrorReply, ErrorSpec, MalformedMessage, Message, MessageType, RsvpHop};

@@ -1,7 +1,7 @@
 //! decode(encode(m)) == m, and encode(decode(b)) == b (I20): over generated messages of all seven types and both address
 //! families.
 
-use crate::said::said;
+use crate::codec::said::said;
 use proptest::prelude::*;
 use wire::{Builder, Message, MessageType};
 

@@ -1,6 +1,6 @@
 //! Of a message that is refused with an answer, enough is saved to send the answer (RFC 2205 section 3.10).
 
-use crate::seeds::{self, hop4, sender4, session4};
+use crate::codec::seeds::{self, hop4, sender4, session4};
 use terms::Style;
 use wire::iana::class;
 use wire::{Builder, Message, MessageType, Salvage};

@@ -1,8 +1,8 @@
 //! An independent reader agrees (I21): what the builder writes goes through tshark, which must find nothing malformed
 //! and read the same values.
 
-use crate::said;
-use crate::seeds;
+use crate::codec::said;
+use crate::codec::seeds;
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};

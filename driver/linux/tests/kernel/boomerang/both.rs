@@ -184,7 +184,7 @@ fn the_agent_that_is_killed() {
 
 fn agent(dir: &Path) -> Child {
     Command::new(std::env::current_exe().expect("this program"))
-        .args(["boomerang::both::the_agent_that_is_killed", "--exact", "--nocapture", "--test-threads=1"])
+        .args(["kernel::boomerang::both::the_agent_that_is_killed", "--exact", "--nocapture", "--test-threads=1"])
         .env(AGENT, dir)
         .stdout(Stdio::null())
         .spawn()

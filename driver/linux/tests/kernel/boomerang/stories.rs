@@ -3,8 +3,8 @@
 //! is free are equal.
 
 use super::differ::Both;
+use crate::kernel::{allowance, authentic, faults, gathering, group, locks, promises, replies, sites};
 use crate::scratch::in_netns;
-use crate::{allowance, authentic, faults, gathering, group, locks, promises, replies, sites};
 
 const STORIES: &[fn()] = &[
     allowance::a_flood_in_somebodys_name_leaves_his_sessions_alone,
@@ -92,7 +92,7 @@ fn every_story_has_the_same_effect() {
         let (mut both, mut tapes) = (Both::new(), 0);
         for (number, story) in STORIES.iter().enumerate() {
             story();
-            for tape in crate::net::tapes() {
+            for tape in crate::kernel::net::tapes() {
                 both.play(&tape, number);
                 tapes += 1;
             }

@@ -1,14 +1,14 @@
 //! Stories of the book.
 
-mod ask;
+pub mod ask;
 mod crash;
 mod domain;
 mod faults;
-mod oracle;
-mod random;
+pub mod oracle;
+pub mod random;
 mod shared;
 mod story;
-mod world;
+pub mod world;
 
 use booking::io::CallResult;
 use booking::{BookingRequest, BookingView, Call, PartAsk, Reply, When};

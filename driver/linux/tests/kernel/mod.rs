@@ -1,6 +1,6 @@
 //! This crate against the real kernel, each test in a scratch network namespace.
 
-mod bed;
+pub mod bed;
 mod boomerang;
 mod crash;
 mod doctor;
@@ -12,13 +12,13 @@ mod multicast;
 mod netlink;
 mod older;
 mod plane;
-mod policer;
-mod scratch;
+pub mod policer;
+pub mod scratch;
 mod shared;
 mod sockets;
-mod styles;
+pub mod styles;
 mod tc;
-mod traffic;
+pub mod traffic;
 
 // The stories of Boomerang on whole nodes, which `boomerang::stories` plays to the programs.
 #[path = "../../../../engine/node/tests/boomerang/allowance.rs"]

@@ -1,6 +1,6 @@
 //! Nothing is allocated when a packet comes or goes: meters, droppers, schedulers, shapers, and a tree that has all of them.
 
-#[path = "../../wheel/tests/counting/mod.rs"]
+#[path = "../../../wheel/tests/counting/mod.rs"]
 mod counting;
 
 use counting::allocations;

@@ -1,0 +1,10 @@
+//! The program as a person or a script runs it: alone, as agents and brokers on this kernel, and as the documents tell.
+
+mod agents;
+mod ca;
+mod decode;
+mod docs;
+mod experiments;
+mod plane;
+
+use agents::{bed, boomerang, inside, lone, remote};
