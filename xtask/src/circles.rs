@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Crates whose largest circle has more than [`AIM`] files, and how many it has today; the numbers only fall.
 const LARGEST: &[(&str, usize)] = &[
-    ("service/agent", 28),
+    ("service/agent", 15),
     ("service/broker", 10),
     ("engine/control", 4),
     ("engine/traffic", 5),

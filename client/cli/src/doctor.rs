@@ -4,7 +4,7 @@ mod disk;
 
 use crate::args::DoctorArgs;
 use crate::complain::Complaint;
-use agent_service::{AgentConfig, role};
+use agent_service::{AgentConfig, standing};
 use linux::doctor::{self, DoctorFinding, DoctorReport, Warning};
 use rpc::table::{Align, TextTable};
 use std::path::Path;
@@ -32,7 +32,7 @@ fn undeclared(file: &Path) -> Vec<Warning> {
     }
     let warning = |interface: &str, text: String| Warning { interface: interface.to_owned(), text };
     match AgentConfig::load(file) {
-        Ok(config) => role::undeclared_of(&config).map(|(name, text)| warning(name, text)).collect(),
+        Ok(config) => standing::undeclared_of(&config).map(|(name, text)| warning(name, text)).collect(),
         Err(mistake) => vec![warning("the agent's file", mistake.to_string())],
     }
 }

@@ -27,9 +27,10 @@
 //! ```
 
 use crate::topology::{MAX_LINKS, MAX_NODES, TestbedLink, TestbedNode, TestbedNodeKind, Topology};
-use agent_service::config::{DEFAULT_KEPT_BACK, Level, RateShare};
+use agent_service::config::DEFAULT_KEPT_BACK;
 use agent_service::role::InterfaceRole;
 use agent_service::settings::{self, RsvpFile, link_rate, node_name, rsvp_config, share};
+use agent_service::{Level, RateShare};
 use rpc::document::{Document, Mistake, read};
 use serde::Deserialize;
 use std::collections::BTreeMap;

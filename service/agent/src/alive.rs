@@ -6,7 +6,7 @@
 //! log, and nothing waits for it.
 
 use crate::agent::Agent;
-use crate::config::Level;
+use crate::log::Level;
 use linux::notify::Supervisor;
 use std::time::Duration;
 use terms::{Span, Time};

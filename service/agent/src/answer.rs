@@ -2,7 +2,7 @@
 
 use crate::agent::Agent;
 use crate::calls::{self, AppRequest, problem};
-use crate::config::Level;
+use crate::log::Level;
 use crate::status;
 use documents::agent::{Answer, HelloDoc, ReplyLine, Request, Skip};
 use documents::show::PAGE;

@@ -1,6 +1,6 @@
 //! Calls of local applications: read, checked, and turned into inputs of the node.
 
-use documents::agent::{Call, FlowSpecDoc, PriorityDoc, Problem, Request, SenderId, SessionId, TspecDoc};
+use documents::agent::{Call, FlowSpecDoc, PriorityDoc, Problem, Request, SenderId, SessionId, StaticDoc, TspecDoc};
 use std::net::IpAddr;
 use terms::ports::Preemption;
 use terms::{FilterSpec, FlowSpec, SenderTemplate, Session, Style, Tspec};
@@ -87,6 +87,20 @@ pub fn app_request(request: &Request) -> Result<Option<AppRequest>, Problem> {
         Request::Release { session } => AppRequest::Release(session.as_ref().map(checked_session).transpose()?),
         _ => return Ok(None),
     }))
+}
+
+/// The engine's request for a static; it passes the same checks as an application's call.
+pub(crate) fn static_request(what: &StaticDoc) -> Result<AppRequest, Problem> {
+    let request = match what {
+        StaticDoc::Sender { session, sender, tspec, ttl } => {
+            Request::Sender { session: *session, sender: *sender, tspec: *tspec, ttl: *ttl }
+        }
+        StaticDoc::Reservation { session, style, senders, flowspecs } => {
+            let (senders, flowspecs) = (senders.clone(), flowspecs.clone());
+            Request::Reserve { session: *session, style: *style, senders, flowspecs, confirm: true }
+        }
+    };
+    app_request(&request)?.ok_or_else(|| problem("misuse", "this is neither a sender nor a reservation"))
 }
 
 fn checked_session(session: &SessionId) -> Result<Session, Problem> {

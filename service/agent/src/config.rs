@@ -57,20 +57,19 @@
 //! [[static_reservation]]
 //! ```
 
-use crate::auth::{self, AuthConfig};
 use crate::book::resources::{self, ResourceConfig, ResourceFile};
-use crate::boomerang::{
-    self,
-    config::{BoomerangConfig, BoomerangFile},
-};
+use crate::boomerang::config::{self as boomerang, BoomerangConfig, BoomerangFile};
 use crate::core_file::{self, CoreConfig, CoreFile};
 use crate::document::{Document, Mistake, read};
+pub use crate::fields::RateShare;
+use crate::fields::{host_name, link_rate, node_name, share, unit};
 use crate::host_file::{self, CpuConfig, CpuFile, DiskConfig, DiskFile, GroupsConfig, GroupsFile};
+pub use crate::log::Level;
 use crate::mroutes::{MulticastRouteConfig, RouteFile};
-use crate::own::host_name;
 use crate::remote::config::{self as remote, ListenConfig, ListenFile};
 use crate::role::{self, InterfaceRole};
 pub(crate) use crate::rsvp_file::{RsvpFile, rsvp_config};
+use crate::signatures::{self, AuthConfig};
 use crate::statics_file::{ReservationFile, SenderFile};
 use crate::store_file::{self, StoreConfig, StoreFile};
 use documents::agent::StaticDoc;
@@ -145,64 +144,6 @@ pub struct InterfaceConfig {
     pub core: CoreConfig,
     /// The kind of neighbour behind it; `None`: not declared, so it counts as an edge.
     pub role: Option<InterfaceRole>,
-}
-
-/// A part of a link.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RateShare {
-    /// Thousandths of the link's rate.
-    PerMille(u32),
-    /// A rate.
-    Rate(Rate),
-}
-
-impl RateShare {
-    /// The rate on a link of rate `link`, rounded down.
-    pub fn of(self, link: Rate) -> Rate {
-        match self {
-            RateShare::PerMille(n) => link.share(n.into(), 1000),
-            RateShare::Rate(rate) => rate.min(link),
-        }
-    }
-}
-
-/// A level of the log.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// Failures.
-    Error,
-    /// Events that need an operator's attention.
-    Warn,
-    /// Changes.
-    Info,
-    /// Every message.
-    Debug,
-}
-
-impl std::str::FromStr for Level {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Level, String> {
-        match text {
-            "error" => Ok(Level::Error),
-            "warn" => Ok(Level::Warn),
-            "info" => Ok(Level::Info),
-            "debug" => Ok(Level::Debug),
-            _ => Err(format!("{text:?} is no log level: error, warn, info or debug")),
-        }
-    }
-}
-
-impl Level {
-    /// The name in a file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Level::Error => "error",
-            Level::Warn => "warn",
-            Level::Info => "info",
-            Level::Debug => "debug",
-        }
-    }
 }
 
 /// The default share of best effort and signalling: 2 %.
@@ -280,9 +221,9 @@ impl AgentConfig {
     pub fn parse(file: &Path, text: &str) -> Result<AgentConfig, Mistake> {
         let document = Document::new(file, text);
         let found: File = document.parse()?;
-        let auth = auth::said(&document, found.auth.as_ref(), found.keys.as_ref())?;
+        let auth = signatures::said(&document, found.auth.as_ref(), found.keys.as_ref())?;
         if auth.is_none() && found.interface.is_empty() {
-            return Err(document.whole(auth::MISSING));
+            return Err(document.whole(signatures::MISSING));
         }
         let name = match &found.name {
             Some(name) => node_name(&document, name)?,
@@ -308,7 +249,7 @@ impl AgentConfig {
             resources: resources::read(&document, &found.resource)?,
             policy: found.policy.map(|path| beside(file, &path)),
             store: store_file::read(&document, found.store.as_ref())?,
-            boomerang: found.boomerang.as_ref().map(|found| boomerang::config::read(&document, found)).transpose()?,
+            boomerang: found.boomerang.as_ref().map(|found| boomerang::read(&document, found)).transpose()?,
             listen: found.listen.as_ref().map(|found| remote::read(&document, file, found)).transpose()?,
         })
     }
@@ -326,20 +267,6 @@ fn operators(document: &Document<'_>, found: Option<&Spanned<String>>) -> Result
     if text.is_empty() || text.len() > 32 || !text.chars().all(|c| c.is_ascii_graphic() && !":,@".contains(c)) {
         let wrong = format!("{text:?} is no group: its name, as /etc/group has it, or its number");
         return Err(document.at(group.span(), wrong));
-    }
-    Ok(text.clone())
-}
-
-/// A node's name, which can be part of a file name, a namespace name and a refusal.
-///
-/// # Errors
-/// It is empty, too long, or has other characters.
-pub fn node_name(document: &Document<'_>, name: &Spanned<String>) -> Result<String, Mistake> {
-    let text = name.get_ref();
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if text.is_empty() || text.len() > 32 || !text.chars().all(plain) || text.starts_with('-') {
-        let wrong = format!("{text:?} is no name: use 1 to 32 letters, digits, - and _, not beginning with -");
-        return Err(document.at(name.span(), wrong));
     }
     Ok(text.clone())
 }
@@ -396,9 +323,9 @@ fn interface(
             .as_ref()
             .map(|text| unit(document, text, units::parse_span))
             .transpose()?,
-        auth: auth::of_interface(
+        auth: signatures::of_interface(
             document,
-            auth::said(document, entry.auth.as_ref(), entry.keys.as_ref())?.as_ref().or(otherwise),
+            signatures::said(document, entry.auth.as_ref(), entry.keys.as_ref())?.as_ref().or(otherwise),
             entry.handshake.as_ref(),
             entry.reordering.as_ref(),
         )?,
@@ -413,44 +340,4 @@ fn interface(
         return Err(document.at(text.span(), "kept_back leaves nothing of the link to reserve"));
     }
     Ok(config)
-}
-
-/// A link's rate: not zero, and within the limits of the kernel's shapers.
-///
-/// # Errors
-/// It is no rate, or outside these limits.
-pub fn link_rate(document: &Document<'_>, text: &Spanned<String>) -> Result<Rate, Mistake> {
-    let rate = unit(document, text, units::parse_rate)?;
-    if rate < Rate::from_kbps(8) || rate > Rate::from_mbps(1_000_000) {
-        return Err(document.at(text.span(), format!("a link of {rate} is not supported: 8kbit to 1000gbit")));
-    }
-    Ok(rate)
-}
-
-/// A share of a link: a percentage with at most one decimal place, or a rate.
-///
-/// # Errors
-/// It is neither.
-pub fn share(document: &Document<'_>, text: &Spanned<String>) -> Result<RateShare, Mistake> {
-    let Some(percent) = text.get_ref().strip_suffix('%') else {
-        return unit(document, text, units::parse_rate).map(RateShare::Rate);
-    };
-    let (whole, tenth) = percent.trim().split_once('.').unwrap_or((percent.trim(), "0"));
-    let per_mille = match (whole.parse::<u32>(), tenth.parse::<u32>()) {
-        (Ok(whole @ 0..=100), Ok(tenth @ 0..=9)) if tenth < 10 => whole * 10 + tenth,
-        _ => 1001,
-    };
-    if per_mille > 1000 {
-        return Err(document.at(text.span(), format!("{:?} is no share: 0% to 100%, or a rate", text.get_ref())));
-    }
-    Ok(RateShare::PerMille(per_mille))
-}
-
-/// A value with a unit, or the mistake at its place.
-pub(crate) fn unit<T>(
-    document: &Document<'_>,
-    text: &Spanned<String>,
-    parse: impl FnOnce(&str) -> Result<T, units::BadUnit>,
-) -> Result<T, Mistake> {
-    parse(text.get_ref()).map_err(|wrong| document.at(text.span(), wrong))
 }

@@ -1,8 +1,8 @@
 //! `core = { premium = "45mbit", background = "30%" }` of an `[[interface]]`: the rates of the classes of
 //! code points on an interface in the middle of a domain, where nothing is booked (see `control::core`).
 
-use crate::config::{RateShare, share};
 use crate::document::{Document, Mistake};
+use crate::fields::{RateShare, share};
 use serde::Deserialize;
 use terms::Rate;
 use toml::Spanned;

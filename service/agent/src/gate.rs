@@ -2,7 +2,7 @@
 //! require signatures.
 
 use crate::agent::Agent;
-use crate::config::Level;
+use crate::log::Level;
 use crate::start::seed;
 use linux::sockets::IntakeFilter;
 use node::io::{ControlEvent, Event};

@@ -18,8 +18,8 @@
 //! request = "64kb"                     # the unreserved get as many requests as make up their rate; default: uncounted
 //! ```
 
-use crate::config::{RateShare, share, unit};
 use crate::document::{Document, Mistake};
+use crate::fields::{RateShare, node_name, share, unit};
 use documents::units;
 use serde::Deserialize;
 use std::path::{Component, Path, PathBuf};
@@ -197,7 +197,7 @@ pub(crate) fn disks(document: &Document<'_>, found: &[DiskFile]) -> Result<Vec<D
 }
 
 fn disk(document: &Document<'_>, entry: &DiskFile) -> Result<DiskConfig, Mistake> {
-    let name = crate::config::node_name(document, &entry.name)?;
+    let name = node_name(document, &entry.name)?;
     let device = entry.device.get_ref().clone();
     if device.is_empty() || !Path::new(&device).is_absolute() && device.contains('/') {
         return Err(document.at(entry.device.span(), "a device is /dev/sda, sda, or a path from the root"));

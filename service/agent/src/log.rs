@@ -4,7 +4,7 @@
 //! thread of its own writes them, so that a slow or absent reader of standard error stops nothing else. Lines
 //! without room are counted.
 
-use crate::config::Level;
+use serde::Deserialize;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -17,6 +17,45 @@ const MAX_LINES_PER_SECOND: u32 = 500;
 /// The most lines that wait to be written, and the time that the end of the agent waits for them.
 const MOST_WAITING: usize = 4096;
 const AT_END: Duration = Duration::from_secs(1);
+
+/// A level of the log.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Failures.
+    Error,
+    /// Events that need an operator's attention.
+    Warn,
+    /// Changes.
+    Info,
+    /// Every message.
+    Debug,
+}
+
+impl std::str::FromStr for Level {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Level, String> {
+        match text {
+            "error" => Ok(Level::Error),
+            "warn" => Ok(Level::Warn),
+            "info" => Ok(Level::Info),
+            "debug" => Ok(Level::Debug),
+            _ => Err(format!("{text:?} is no log level: error, warn, info or debug")),
+        }
+    }
+}
+
+impl Level {
+    /// The name in a file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warn => "warn",
+            Level::Info => "info",
+            Level::Debug => "debug",
+        }
+    }
+}
 
 /// The log of an agent.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Periodic check for changes that other programs made to what the agent installed.
 
 use crate::agent::Agent;
-use crate::config::Level;
+use crate::log::Level;
 use linux::plane::PlaneDrift;
 use std::collections::BTreeSet;
 use terms::{IfIndex, Span};

@@ -10,9 +10,7 @@
 //!
 //! The routes are in the kernel while the agent runs. A route waits for interfaces that do not exist yet.
 
-use crate::config::AgentConfig;
 use crate::document::{Document, Mistake};
-use crate::interfaces::Interfaces;
 use linux::error::SystemError;
 use linux::mroute::MulticastRouter;
 use linux::netlink::mfc::MulticastRoute;
@@ -94,11 +92,14 @@ pub(crate) struct MulticastRoutes {
 
 impl MulticastRoutes {
     /// Brings the kernel in line with the file, as far as the interfaces exist. Returns the errors.
-    pub(crate) fn renew(&mut self, config: &AgentConfig, interfaces: &Interfaces) -> Vec<SystemError> {
-        let index = |name: &String| interfaces.values().find(|state| state.name == *name).map(|state| state.index);
+    pub(crate) fn renew(
+        &mut self,
+        routes: &[MulticastRouteConfig],
+        index: impl Fn(&str) -> Option<IfIndex>,
+    ) -> Vec<SystemError> {
         let mut wrong = Vec::new();
-        for route in &config.multicast_routes {
-            let oifs: Vec<IfIndex> = route.to.iter().filter_map(index).collect();
+        for route in routes {
+            let oifs: Vec<IfIndex> = route.to.iter().filter_map(|name| index(name)).collect();
             let Some(iif) = index(&route.from).filter(|_| !oifs.is_empty()) else { continue };
             let wanted = MulticastRoute { group: route.group, src: route.sender, iif, oifs };
             if self.told.contains(&wanted) {

@@ -1,8 +1,8 @@
 //! Events of the engines in words: a name, a sentence and a level; upcalls as documents.
 
 use crate::agent::Agent;
-use crate::boomerang;
-use crate::config::Level;
+use crate::boomerang::news as boomerang;
+use crate::log::Level;
 use documents::agent::{EventDoc, ReplyLine};
 use node::io::{ControlEvent, Event};
 use rsvp::io::{ErrorReport, Gone, NeighbourNews, Upcall};
@@ -61,7 +61,7 @@ pub fn is_routine(event: &Event) -> bool {
         Event::Control(
             ControlEvent::Admitted { .. } | ControlEvent::Released { .. } | ControlEvent::Enforced { .. },
         ) => true,
-        Event::Boomerang(event) => boomerang::news::is_routine(event),
+        Event::Boomerang(event) => boomerang::is_routine(event),
         Event::Rsvp(event) => matches!(
             event,
             E::PathCreated { .. } | E::PathRemoved { .. } | E::ResvCreated { .. } | E::ResvRemoved { .. }
@@ -74,7 +74,7 @@ pub fn is_routine(event: &Event) -> bool {
 pub fn news(event: &Event, names: &Names) -> EventLine {
     let (level, name, text) = match event {
         Event::Rsvp(event) => return rsvp_news(event, names),
-        Event::Boomerang(event) => return boomerang::news::news(event, names),
+        Event::Boomerang(event) => return boomerang::news(event, names),
         Event::Control(ControlEvent::Admitted { oif, flow, rate }) => {
             (Level::Info, "admitted", format!("{} on {}: {rate} wire", packets(flow), at(*oif, names)))
         }

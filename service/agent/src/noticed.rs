@@ -5,8 +5,8 @@
 //! links and addresses are read again only if one of them changed.
 
 use crate::agent::Agent;
-use crate::config::Level;
 use crate::interfaces::{self, Interfaces};
+use crate::log::Level;
 use linux::netlink::notice::NetlinkNotice;
 use node::io::{Input, InterfaceState};
 use std::collections::BTreeSet;
@@ -90,7 +90,9 @@ impl Agent {
     }
 
     pub(crate) fn renew_multicast_routes(&mut self) {
-        for failed in self.mroutes.renew(&self.config, &self.interfaces) {
+        let known = &self.interfaces;
+        let index = |name: &str| known.values().find(|state| state.name == name).map(|state| state.index);
+        for failed in self.mroutes.renew(&self.config.multicast_routes, index) {
             self.log.line(self.clock.now(), Level::Error, "multicast_route", &[("text", &failed)]);
         }
     }

@@ -62,15 +62,6 @@ fn text(interfaces: &[String], key: &Path) -> String {
     text
 }
 
-/// The host name of this machine.
-pub(crate) fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match name.trim() {
-        "" => "localhost".to_owned(),
-        name => name.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! Timing and limits of RSVP in the agent's file: `[rsvp]`.
 
-use crate::config::unit;
 use crate::document::{Document, Mistake};
+use crate::fields::unit;
 use documents::units;
 use serde::Deserialize;
 use terms::Span;

@@ -4,7 +4,7 @@
 
 use crate::agent::Agent;
 use crate::alive::Done;
-use crate::config::Level;
+use crate::log::Level;
 use linux::error::SystemError;
 use linux::notifier::Notifier;
 use node::io::Input;

@@ -12,7 +12,7 @@
 
 use crate::agent::Agent;
 use crate::calls::problem;
-use crate::config::Level;
+use crate::log::Level;
 use booking::policy::rights::{Call, Right, Seat, Whose};
 use booking::policy::{SignalClaim, SignalKey, Signalled};
 use documents::agent::Problem;

@@ -3,9 +3,10 @@
 //! the connection that asked for it, and is kept in the state directory so that it outlives the agent.
 
 use crate::agent::Agent;
-use crate::calls::{self, AppRequest, problem};
-use crate::config::Level;
+use crate::calls::{self, problem};
 use crate::file_writer::Clerk;
+use crate::log::Level;
+use crate::statics_file::MOST;
 use documents::agent::{Answer, EventDoc, Problem, ReplyLine, Request, StaticDoc, StaticRow};
 use linux::error::SystemError;
 use linux::notifier::Notifier;
@@ -18,8 +19,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use terms::{Span, Time};
 
-/// The most statics.
-pub const MOST: usize = 4096;
 /// The most calls that wait for the disk.
 const MOST_WAITING: usize = 256;
 /// The first application number of a static, above any connection's.
@@ -227,20 +226,6 @@ pub(crate) fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// The engine's request for a static; it passes the same checks as an application's call.
-pub(crate) fn request(what: &StaticDoc) -> Result<AppRequest, Problem> {
-    let request = match what {
-        StaticDoc::Sender { session, sender, tspec, ttl } => {
-            Request::Sender { session: *session, sender: *sender, tspec: *tspec, ttl: *ttl }
-        }
-        StaticDoc::Reservation { session, style, senders, flowspecs } => {
-            let (senders, flowspecs) = (senders.clone(), flowspecs.clone());
-            Request::Reserve { session: *session, style: *style, senders, flowspecs, confirm: true }
-        }
-    };
-    calls::app_request(&request)?.ok_or_else(|| problem("misuse", "this is neither a sender nor a reservation"))
-}
-
 /// A request that waits until its change is on the disk.
 #[derive(Debug)]
 struct Asked {
@@ -265,7 +250,7 @@ impl Agent {
     pub(crate) fn call_static(&mut self, client: u64, id: u64, asked: &Request) -> Result<bool, Problem> {
         let change = match asked {
             Request::AddStatic { what } => {
-                request(what)?;
+                calls::static_request(what)?;
                 Change::Put(None, what.clone())
             }
             Request::RemoveStatic { number } => Change::Remove(*number),
@@ -365,7 +350,7 @@ impl Agent {
         // The hosts that it speaks for are elsewhere.
         self.tell(Input::App(AppCall::Proxy { app: AppId(FIRST_APP + number) }));
         let Some(one) = self.statics.all.get_mut(&number) else { return };
-        match request(&one.what) {
+        match calls::static_request(&one.what) {
             Ok(request) => {
                 let app = AppId(FIRST_APP + number);
                 self.tell(Input::App(AppCall::Proxy { app }));

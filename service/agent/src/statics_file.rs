@@ -21,14 +21,17 @@
 //! service_rate = "4mbit"         # R: guaranteed service; left out: controlled load
 //! ```
 
-use crate::config::unit;
 use crate::document::{Document, Mistake};
+use crate::fields::unit;
 use documents::agent::{FlowSpecDoc, SenderId, SessionId, StaticDoc, StyleDoc, TspecDoc};
 use documents::units;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use terms::{Bytes, Rate};
 use toml::Spanned;
+
+/// The most statics of a node.
+pub(crate) const MOST: usize = 4096;
 
 type Text = Spanned<String>;
 
@@ -82,14 +85,14 @@ pub(crate) fn read(
     let reservations = reservations.iter().map(|entry| (entry.session.span(), reservation(document, entry)));
     for (span, what) in senders.chain(reservations) {
         let what = what?;
-        crate::statics::request(&what).map_err(|problem| document.at(span.clone(), problem.message))?;
+        crate::calls::static_request(&what).map_err(|problem| document.at(span.clone(), problem.message))?;
         if all.iter().any(|known| known.is_of_same(&what)) {
             return Err(document.at(span, "the same sender, or a reservation of the same session, is there twice"));
         }
         all.push(what);
     }
-    if all.len() > crate::statics::MOST {
-        return Err(document.whole(format!("more than {} static senders and reservations", crate::statics::MOST)));
+    if all.len() > MOST {
+        return Err(document.whole(format!("more than {MOST} static senders and reservations")));
     }
     Ok(all)
 }

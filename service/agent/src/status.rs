@@ -117,7 +117,7 @@ fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
     for wanted in agent.config.interfaces.iter().filter(|wanted| !there(&wanted.name)) {
         notes.push(format!("{} is down or gone: nothing is reserved there", wanted.name));
     }
-    notes.extend(crate::role::undeclared_of(&agent.config).map(|(_, text)| text));
+    notes.extend(crate::standing::undeclared_of(&agent.config).map(|(_, text)| text));
     for oif in &agent.foreign {
         let name = agent.names.get(oif).cloned().unwrap_or_default();
         notes.push(format!("another program took the traffic control of {name}: nothing is guaranteed there"));

@@ -1,6 +1,6 @@
 //! Mistakes in configuration files: each is told with its line and what is wrong, and nothing is started.
 
-use agent_service::auth::Handshake;
+use agent_service::signatures::Handshake;
 use agent_service::{AgentConfig, AuthConfig, BoomerangConfig, Level, RateShare};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;

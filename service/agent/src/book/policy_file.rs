@@ -42,8 +42,8 @@
 //! ```
 
 use super::policy_signal::signals;
-use crate::config::unit;
 use crate::document::{Document, Mistake, read};
+use crate::fields::unit;
 use booking::policy::{Bindings, Effect, FlowPattern, Hours, Limits, NamePattern, Policy, Rule, Who};
 use documents::book::Instant;
 use documents::units;

@@ -21,8 +21,8 @@
 //! rate = "6mbit"                       # all of them together, forward
 //! ```
 
-use crate::config::unit;
 use crate::document::{Document, Mistake};
+use crate::fields::unit;
 use boomerang::Replies;
 use boomerang::auth::AuthKey;
 use documents::units;
@@ -162,6 +162,17 @@ fn fast_path(document: &Document<'_>, found: &BoomerangFile) -> Result<FastPathU
     }
 }
 
+/// The reason why a configuration rules out the fast path; every message then goes to the engine.
+pub(super) fn against(config: &BoomerangConfig) -> Option<&'static str> {
+    match config {
+        BoomerangConfig { fast_path: FastPathUse::No, .. } => Some("fast_path is false"),
+        BoomerangConfig { require_auth: true, .. } => Some("the kernel checks no AUTH (require_auth)"),
+        BoomerangConfig { lock: true, .. } => Some("the kernel locks no sessions (lock)"),
+        BoomerangConfig { gather, .. } if !gather.is_empty() => Some("the kernel gathers no sessions (gather)"),
+        _ => None,
+    }
+}
+
 /// Reads the section.
 pub(crate) fn read(document: &Document<'_>, found: &BoomerangFile) -> Result<BoomerangConfig, Mistake> {
     let keys = match &found.keys {
@@ -222,9 +233,7 @@ pub(crate) fn read(document: &Document<'_>, found: &BoomerangFile) -> Result<Boo
     config.fast_path = fast_path(document, found)?;
     config.gather = found.gather.iter().map(|entry| gather(document, entry)).collect::<Result<_, _>>()?;
     config.keys = keys;
-    if let (FastPathUse::Yes, Some(word), Some(why)) =
-        (config.fast_path, &found.fast_path, super::fast::against(&config))
-    {
+    if let (FastPathUse::Yes, Some(word), Some(why)) = (config.fast_path, &found.fast_path, against(&config)) {
         return Err(document.at(word.span(), format!("fast_path = true cannot be: {why}")));
     }
     Ok(config)

@@ -7,9 +7,9 @@
 //! and books them before it reads.
 
 use super::BoomerangHost;
-use super::config::{BoomerangConfig, FastPathUse};
+use super::config::{BoomerangConfig, FastPathUse, against};
 use crate::agent::Agent;
-use crate::config::Level;
+use crate::log::Level;
 use boomerang::Replies;
 use control::granted::GrantedShare;
 use linux::boomerang::{Hanging, PASS, REDIRECT, Reason, UserMessage};
@@ -47,17 +47,6 @@ impl Fast {
     /// Records the table's sessions that belong to the engine of an earlier agent.
     pub(super) fn found(&mut self, theirs: Vec<(IfIndex, FlowKey)>) {
         self.theirs = theirs.into_iter().collect();
-    }
-}
-
-/// The reason why a configuration rules out the fast path; every message then goes to the engine.
-pub(super) fn against(config: &BoomerangConfig) -> Option<&'static str> {
-    match config {
-        BoomerangConfig { fast_path: FastPathUse::No, .. } => Some("fast_path is false"),
-        BoomerangConfig { require_auth: true, .. } => Some("the kernel checks no AUTH (require_auth)"),
-        BoomerangConfig { lock: true, .. } => Some("the kernel locks no sessions (lock)"),
-        BoomerangConfig { gather, .. } if !gather.is_empty() => Some("the kernel gathers no sessions (gather)"),
-        _ => None,
     }
 }
 

@@ -12,7 +12,7 @@ mod show;
 mod theirs;
 
 use crate::agent::{Agent, ECHO, not_sent};
-use crate::config::Level;
+use crate::log::Level;
 use crate::start::{StartError, seed};
 use boomerang::io::Gather;
 use boomerang::{AppId, Output};
@@ -189,7 +189,7 @@ impl Agent {
         let gone: Vec<IfIndex> = echo.hanging.difference(&there).copied().collect();
         let mut faults = Vec::new();
         for (interface, on) in gone.into_iter().map(|i| (i, false)).chain(there.into_iter().map(|i| (i, true))) {
-            if let Err(fault) = echo.hang(interface, on, fast::against(&config).is_none()) {
+            if let Err(fault) = echo.hang(interface, on, config::against(&config).is_none()) {
                 faults.push((interface, fault));
             }
         }

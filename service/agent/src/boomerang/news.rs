@@ -1,6 +1,6 @@
 //! Boomerang's events in words.
 
-use crate::config::Level;
+use crate::log::Level;
 use crate::news::{EventLine, Names, at, packets};
 use boomerang::Event;
 

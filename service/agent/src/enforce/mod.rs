@@ -11,7 +11,8 @@ pub mod licence;
 pub mod premium;
 pub mod storage;
 
-use crate::config::{AgentConfig, Level};
+use crate::config::AgentConfig;
+use crate::log::Level;
 use booking::io::Order;
 use control::resources::Resource;
 use host::Host;

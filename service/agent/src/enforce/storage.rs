@@ -2,7 +2,7 @@
 
 use super::host::{group_name, number_of};
 use super::{Enforcer, EnforcerNotice, Usage};
-use crate::config::Level;
+use crate::log::Level;
 use booking::io::{Order, OrderAction};
 use control::resources::Resource;
 use linux::storage::{DiskNotice, Storage};

@@ -17,7 +17,7 @@ pub use keeper::COMMAND;
 
 use crate::agent::Agent;
 use crate::alive::Done;
-use crate::config::Level;
+use crate::log::Level;
 use config::ListenConfig;
 use keeper::Keeper;
 use linux::clock::Clock;
