@@ -4,6 +4,7 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 BENCH ?=
 SLUICE = target/release/sluice
+TRIAL = target/trial/sluice
 
 .PHONY: help build demo demo-quick test nightly fuzz bench install uninstall clean wheel
 
@@ -21,15 +22,16 @@ build:
 	@dist/setup.sh build
 	$(CARGO) build --release --locked -p sluice
 
+# To try it: the profile `trial` builds in less time than a release, which is for measuring.
 demo:
 	@dist/setup.sh demo
-	$(CARGO) build --release --locked -p sluice
-	$(SLUICE) demo
+	$(CARGO) build --profile trial --locked -p sluice
+	$(TRIAL) demo
 
 demo-quick:
 	@dist/setup.sh demo
-	$(CARGO) build --release --locked -p sluice
-	$(SLUICE) demo --quick
+	$(CARGO) build --profile trial --locked -p sluice
+	$(TRIAL) demo --quick
 
 # All tests run whatever fails, and the last line counts. Property tests have a fixed seed; SLUICE_SEED=NUMBER sets another.
 test:
