@@ -433,8 +433,11 @@ impl Coordinator {
             && let Some(of) = self.transactions.get_mut(&id)
         {
             of.number = 0;
+            // Of an order nobody was asked: there is nobody to tell.
+            of.members.iter_mut().for_each(|member| member.acknowledged |= !member.yes);
             self.tell(id, Phase::Aborting, now);
             self.out.push_back(Output::Decided { id, decision: Decision::Abort, why: Some((None, why)) });
+            self.end(id);
         }
     }
 
