@@ -5,7 +5,8 @@
 //! of IP bytes unless a name says `wire`, sizes are bytes, spans have their unit in the name.
 
 pub use crate::book::{
-    AskDoc, AuditAsk, AuditPage, BindingDoc, BookAnswer, BookFilter, ChangeDoc, RefusalDoc, WindowDoc,
+    AskDoc, AuditAsk, AuditPage, BindingDoc, BookAnswer, BookFilter, ChangeDoc, DecideDoc, PrepareDoc, PromisesDoc,
+    RefusalDoc, WindowDoc,
 };
 pub use crate::boomerang::{BoomerangAsk, BoomerangDoc, BoomerangNews, BoomerangSession};
 pub use crate::event::{Direction, EventDoc, TraceFilter};
@@ -183,6 +184,20 @@ pub enum Request {
     BookCancel {
         /// The handle.
         handle: String,
+    },
+    /// A broker asks for a promise, for the caller for whom it speaks: this agent's part in a transaction over
+    /// several agents. [`BookAnswer::Reservation`].
+    BookPrepare(Box<PrepareDoc>),
+    /// A broker tells its decision. [`BookAnswer::Reservation`] or [`BookAnswer::Nothing`], once it is carried out.
+    BookDecide(DecideDoc),
+    /// A broker asks for the open promises to it. [`BookAnswer::Promises`].
+    BookPromises(PromisesDoc),
+    /// Decide a promise, because its broker does not. For operators. [`BookAnswer::Reservation`].
+    BookResolve {
+        /// The handle.
+        handle: String,
+        /// True: the promise comes true; false: it is dropped.
+        commit: bool,
     },
     /// Show one ([`BookAnswer::Reservation`]), or those that match ([`BookAnswer::Reservations`]).
     BookShow {

@@ -34,6 +34,7 @@ fn reservation(parts: &[usize], version: u64) -> ReservationDoc {
         hold_until: None,
         created: at(0),
         version,
+        promise: None,
         parts: parts.iter().map(part).collect(),
         more: false,
     }

@@ -78,7 +78,7 @@ struct sluice_flow {
 /* A reservation. */
 struct sluice_reservation {
     char handle[64];
-    char state[16];             /* held, booked, active, suspended, ended, cancelled, expired */
+    char state[16];             /* held, promised, booked, active, suspended, ended, cancelled, expired */
     size_t parts;
     double now[SLUICE_PARTS];   /* what each part may have now */
 };

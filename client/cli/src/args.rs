@@ -1,7 +1,7 @@
 //! The command line: every command, option and example in one definition; help, completion and man pages come from it.
 
 use crate::book::args::{
-    AuditArgs, BindArgs, CalendarArgs, EnquireArgs, HandleArgs, ListArgs, MayArgs, ModifyArgs, ReserveArgs,
+    AuditArgs, BindArgs, CalendarArgs, EnquireArgs, HandleArgs, ListArgs, MayArgs, ModifyArgs, ReserveArgs, ResolveArgs,
 };
 use crate::boomerang::args::BoomerangCommand;
 use crate::broker::BrokerArgs;
@@ -85,6 +85,8 @@ pub enum Command {
     Commit(HandleArgs),
     /// Cancel reservations
     Cancel(HandleArgs),
+    /// Decide a promise of an agent whose broker is gone for ever; for operators
+    Resolve(ResolveArgs),
     /// List reservations, or show one with its history
     List(ListArgs),
     /// Draw how full each resource is, in the terminal

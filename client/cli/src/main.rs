@@ -80,6 +80,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Bind(args) => book::bind(args),
         Command::Commit(args) => book::commit(args),
         Command::Cancel(args) => book::cancel(args),
+        Command::Resolve(args) => book::resolve(args),
         Command::List(args) => book::list(args),
         Command::Calendar(args) => book::calendar::run(args),
         Command::Audit(args) => book::audit::run(args),

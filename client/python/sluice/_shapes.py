@@ -61,12 +61,23 @@ class Background(TypedDict, total=False):
     weight: int
 
 
+class Epoch(TypedDict):
+    """A start of a coordinator."""
+
+    #: The number of decisions to commit that its journal had seen at this start.
+    decisions: int
+    #: Drawn by chance at this start.
+    nonce: int
+    #: Its number, from 1; later starts have higher ones.
+    number: int
+
+
 class _RefusalRequired(TypedDict):
     #: A message for people.
     message: str
     #: For programs: ``no_room``, ``policy``, ``no_resource``, ``unknown_handle``, ``wrong_state``,
     #: ``key_used``, ``key_over``, ``taken``, ``limit``, ``meaningless``, ``clock``, ``not_written``,
-    #: ``starting``.
+    #: ``starting``, ``undecided``, ``outdated``, ``not_promised``.
     reason: str
 
 
@@ -81,6 +92,8 @@ class Refusal(_RefusalRequired, total=False):
     end: Optional[str]
     #: The amount that is free.
     free: Optional[float]
+    #: Of ``outdated``: the newest start of the broker that the agent knows.
+    known: Optional[Epoch]
     #: The part of the request that was refused, if it was one.
     part: Optional[int]
     #: The name of the resource.

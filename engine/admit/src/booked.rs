@@ -8,7 +8,7 @@ use crate::link::LinkLedger;
 use crate::pool::Take;
 use crate::slot::SlotId;
 use alloc::vec::Vec;
-use terms::{Rate, Span, Time, Window};
+use terms::{Misuse, Rate, Span, Time, Window};
 
 /// The sizes that turn an IP rate into a wire rate.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -60,6 +60,33 @@ impl LinkLedger {
     pub fn book(&mut self, now: Time, window: Window, ip: Rate, framing: Framing) -> Result<SlotId, Denied> {
         self.expire(now);
         self.table_mut().book_in_pool(window, framing.take(ip)).map_err(|denied| framing.refused(denied))
+    }
+
+    /// Holds an IP rate in a window without a deadline, until it is promised and committed, or released.
+    ///
+    /// # Errors
+    /// As [`LinkLedger::book`].
+    pub fn hold_booked(&mut self, now: Time, window: Window, ip: Rate, framing: Framing) -> Result<SlotId, Denied> {
+        self.expire(now);
+        self.table_mut().hold_in_pool(window, framing.take(ip)).map_err(|denied| framing.refused(denied))
+    }
+
+    /// Promises a held slot.
+    ///
+    /// # Errors
+    /// As [`SlotTable::promise`](crate::SlotTable::promise).
+    pub fn promise_booked(&mut self, now: Time, id: SlotId) -> Result<(), Misuse> {
+        self.expire(now);
+        self.table_mut().promise(id)
+    }
+
+    /// Commits a promised slot.
+    ///
+    /// # Errors
+    /// As [`SlotTable::commit`](crate::SlotTable::commit).
+    pub fn commit_booked(&mut self, now: Time, id: SlotId) -> Result<(), Misuse> {
+        self.expire(now);
+        self.table_mut().commit(id)
     }
 
     /// Counts a booking of an earlier run, even if it does not fit.

@@ -33,6 +33,21 @@ impl<Q: Quantity> SlotTable<Q> {
     /// # Errors
     /// As [`SlotTable::grant`]; [`Denied::Pool`] if the part does not fit in the sub-pool, which is asked first.
     pub fn book_in_pool(&mut self, window: Window, take: Take<Q>) -> Result<SlotId, Denied<Q>> {
+        let window = self.fits_in_pool(window, take)?;
+        self.grant(window, take.whole).inspect(|id| self.enter(*id, window, take.part))
+    }
+
+    /// Holds an amount in a window without a deadline, in the sub-pool too if there is one.
+    ///
+    /// # Errors
+    /// As [`SlotTable::book_in_pool`].
+    pub fn hold_in_pool(&mut self, window: Window, take: Take<Q>) -> Result<SlotId, Denied<Q>> {
+        let window = self.fits_in_pool(window, take)?;
+        self.hold(window, take.whole, Time::FOREVER).inspect(|id| self.enter(*id, window, take.part))
+    }
+
+    /// Checks that a part fits in the sub-pool; returns the window from now on.
+    fn fits_in_pool(&self, window: Window, take: Take<Q>) -> Result<Window, Denied<Q>> {
         let window = self.still_ahead(window)?;
         self.room_for_slot(take.part)?;
         if let Some(pool) = &self.pool
@@ -41,7 +56,7 @@ impl<Q: Quantity> SlotTable<Q> {
             let free = Q::of(pool.counted().available(window.start(), window.end()));
             return Err(Denied::Pool { asked: take.part, free });
         }
-        self.grant(window, take.whole).inspect(|id| self.enter(*id, window, take.part))
+        Ok(window)
     }
 
     /// Counts a booking of an earlier run in both, even if it does not fit.

@@ -59,6 +59,34 @@ impl StockLedger {
         self.table.grant(window, count).map_err(|denied| self.refused(denied))
     }
 
+    /// Holds an amount in a window without a deadline, until it is promised and committed, or released.
+    ///
+    /// # Errors
+    /// [`Denied`].
+    pub fn hold(&mut self, now: Time, window: Window, amount: Amount) -> Result<SlotId, Denied<Amount>> {
+        let count = self.count(amount)?;
+        self.expire(now);
+        self.table.hold(window, count, Time::FOREVER).map_err(|denied| self.refused(denied))
+    }
+
+    /// Promises a held slot.
+    ///
+    /// # Errors
+    /// As [`SlotTable::promise`].
+    pub fn promise(&mut self, now: Time, id: SlotId) -> Result<(), Misuse> {
+        self.expire(now);
+        self.table.promise(id)
+    }
+
+    /// Commits a promised slot.
+    ///
+    /// # Errors
+    /// As [`SlotTable::commit`].
+    pub fn commit(&mut self, now: Time, id: SlotId) -> Result<(), Misuse> {
+        self.expire(now);
+        self.table.commit(id)
+    }
+
     /// Counts a booking of an earlier run, even if it does not fit.
     ///
     /// # Errors

@@ -52,9 +52,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 2^21 slots, 2^16 of them undecided, 1,024 steps of capacity.
+    /// 2^21 slots, 2^20 of them undecided, 1,024 steps of capacity.
     fn default() -> Limits {
-        Limits { slots: 1 << 21, undecided: 1 << 16, capacity_steps: 1024 }
+        Limits { slots: 1 << 21, undecided: 1 << 20, capacity_steps: 1024 }
     }
 }
 

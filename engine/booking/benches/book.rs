@@ -84,6 +84,19 @@ impl Ledger for World {
         self.told(now).grant(window, rate).map(|slot| SlotKey(slot.as_u64())).map_err(no)
     }
 
+    fn hold(&mut self, now: Time, _: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom> {
+        let rate = Rate::from_bps(want.amount).with_overhead(14, want.packet);
+        self.told(now).hold(window, rate, Time::FOREVER).map(|slot| SlotKey(slot.as_u64())).map_err(no)
+    }
+
+    fn promise(&mut self, now: Time, _: ResourceId, slot: SlotKey) {
+        let _ = self.told(now).promise(SlotId::from_u64(slot.0));
+    }
+
+    fn commit(&mut self, now: Time, _: ResourceId, slot: SlotKey) {
+        let _ = self.told(now).commit(SlotId::from_u64(slot.0));
+    }
+
     fn adopt(&mut self, now: Time, _: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom> {
         let rate = Rate::from_bps(want.amount).with_overhead(14, want.packet);
         self.told(now).adopt_booked(window, rate).map(|slot| SlotKey(slot.as_u64())).map_err(no)

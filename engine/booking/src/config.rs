@@ -44,6 +44,8 @@ pub struct Config {
     pub uncertainty: Span,
     /// The time after the requested window that is searched for an alternative.
     pub look_ahead: Span,
+    /// Limits and times of promises to coordinators.
+    pub promises: commit::participant::Config,
 }
 
 const DAY: u64 = 86_400;
@@ -71,6 +73,7 @@ impl Default for Config {
             refused_callers: 1_024,
             uncertainty: Span::from_secs(1),
             look_ahead: Span::from_secs(31 * DAY),
+            promises: commit::participant::Config::default(),
         }
     }
 }

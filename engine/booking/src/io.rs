@@ -5,9 +5,12 @@
 //!
 //! Windows are calendar time (UTC); `now` is the agent's own clock; [`Input::Clock`] tells the difference.
 
+pub use crate::event::{Event, EventKind};
+use crate::promise::{Contradiction, DecideCall, DecisionQuestion, PrepareCall, PromiseList, PromisesCall};
 use crate::refusal::{OfferedPart, Refusal};
 use crate::state::BookingState;
 use crate::view::{BookingView, ResourceView};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use terms::book::{Background, Binding, Caller, Guarantee, Handle, PacketShape, ResourceId, ResourceKind};
@@ -112,6 +115,19 @@ pub enum Call {
     },
     /// Cancel a reservation: its amounts are free again.
     Cancel(Handle),
+    /// A coordinator asks for a promise: this agent's part in a transaction over several agents.
+    Prepare(Box<PrepareCall>),
+    /// A coordinator tells its decision.
+    Decide(Box<DecideCall>),
+    /// A coordinator asks for the open promises to it.
+    Promises(PromisesCall),
+    /// An operator decides a promise, because its coordinator does not.
+    Resolve {
+        /// The reservation.
+        handle: Handle,
+        /// True: the promise comes true.
+        commit: bool,
+    },
     /// One reservation.
     Show(Handle),
     /// The reservations that match, in order of their creation.
@@ -276,6 +292,10 @@ pub enum CallResult {
     },
     /// The resources.
     Resources(Vec<ResourceView>),
+    /// The open promises to a coordinator.
+    Promises(PromiseList),
+    /// It is done, and no reservation is left to show.
+    Nothing,
 }
 
 /// The answer to an enquiry.
@@ -316,6 +336,10 @@ pub enum Output {
     Enforce(Order),
     /// An event that has been written. Numbers grow; some are never used.
     Event(Event),
+    /// Ask a coordinator for its decision; tell the answer as [`Call::Decide`].
+    AskDecision(DecisionQuestion),
+    /// A coordinator has decided otherwise than an operator or time did here. The operator must know.
+    Contradicted(Contradiction),
     /// A record of the journal breaks its form and is left out. The operator must know, and decide.
     Corrupt {
         /// The table of the record.
@@ -358,6 +382,8 @@ pub enum RecordTable {
     Event,
     /// Decisions (caller, call, rule), by time and number. Written, never told again; the store chains them.
     Audit,
+    /// Promises to coordinators, and the changes that they promise. Told when recovering.
+    Promise,
 }
 
 /// An instruction to the driver for one part.
@@ -401,98 +427,4 @@ pub enum OrderAction {
         /// The packets or processes; `None`: the resource needs no binding.
         binding: Option<Binding>,
     },
-}
-
-/// An event in the life of a reservation.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Event {
-    /// The event's number.
-    pub seq: u64,
-    /// The time of the event; calendar time.
-    pub at: Time,
-    /// The handle of the reservation.
-    pub handle: Handle,
-    /// The owner's name.
-    pub owner: String,
-    /// The reservation's group.
-    pub group: String,
-    /// The kind of event.
-    pub what: EventKind,
-}
-
-/// The kind of an event.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum EventKind {
-    /// It was created, held or booked.
-    Created(BookingState),
-    /// The hold was committed.
-    Committed,
-    /// Amounts, windows or the label changed.
-    Modified,
-    /// A part was bound to other packets or processes, or to none.
-    Bound {
-        /// The part, from 0.
-        part: usize,
-        /// The packets or processes; `None`: not bound any more.
-        binding: Option<Binding>,
-    },
-    /// A window began.
-    Opened,
-    /// A window ended, and another is ahead.
-    Paused,
-    /// It is over.
-    Over(BookingState),
-    /// The share of a background part changed (0: suspended).
-    Share {
-        /// The part, from 0.
-        part: usize,
-        /// The kind, and so the unit of its amounts.
-        kind: ResourceKind,
-        /// The share before.
-        from: u64,
-        /// The share now.
-        to: u64,
-    },
-    /// The due amount could not be enforced; it is tried again.
-    Failing {
-        /// The part, from 0.
-        part: usize,
-        /// The reason.
-        text: String,
-    },
-    /// The due amount is enforced again.
-    InForce {
-        /// The part, from 0.
-        part: usize,
-    },
-    /// A resource has less than was promised, and this reservation is affected.
-    Short {
-        /// The part, from 0.
-        part: usize,
-        /// The kind, and so the unit of its amounts.
-        kind: ResourceKind,
-        /// The first instant of the shortage; calendar time.
-        first: Time,
-        /// The largest shortage of all that was promised.
-        missing: u64,
-    },
-}
-
-impl EventKind {
-    /// Its name in documents.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            EventKind::Created(_) => "created",
-            EventKind::Committed => "committed",
-            EventKind::Modified => "modified",
-            EventKind::Bound { .. } => "bound",
-            EventKind::Opened => "opened",
-            EventKind::Paused => "paused",
-            EventKind::Over(state) => state.name(),
-            EventKind::Share { .. } => "share",
-            EventKind::Failing { .. } => "failing",
-            EventKind::InForce { .. } => "in_force",
-            EventKind::Short { .. } => "short",
-        }
-    }
 }

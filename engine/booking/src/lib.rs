@@ -3,7 +3,7 @@
 //!
 //! Reading order: [`io`] (inputs and outputs), [`state`] (the life of a reservation), [`Bookings`], `calls` (one file
 //! each), `admission` (what decides whether a booking fits), `reservations` (the table), `journal` (before reply),
-//! `life` (time passes, and changes come true), `enforcement` (orders to the kernel), [`background`] (sharing of what
+//! `life` (time passes, and changes come true), [`promise`] (parts of transactions over several agents), `enforcement` (orders to the kernel), [`background`] (sharing of what
 //! foreground leaves), `recover`, [`record`] (bytes); [`path`] is independent of the others.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -19,12 +19,14 @@ pub use terms::codec;
 pub mod config;
 mod draw;
 mod enforcement;
+mod event;
 pub mod io;
 mod journal;
 mod life;
 mod outbox;
 pub mod path;
 pub mod policy;
+pub mod promise;
 pub mod record;
 mod recover;
 pub mod refusal;
@@ -38,6 +40,7 @@ pub use bookings::Bookings;
 pub use config::Config;
 pub use enforcement::Due;
 pub use io::{Batch, BookingRequest, Call, Event, Input, JournalRecord, Output, PartAsk, Reply, When};
+pub use promise::{PrepareAsk, PrepareCall};
 pub use refusal::{Alternative, Refusal, RefusalReason};
 pub use state::{BookingState, LifeStep};
 pub use view::{BookingView, PartView, ResourceView};

@@ -117,8 +117,7 @@ impl<'a, P: ExactSizeIterator<Item = WritingPart<'a>> + Clone> Writing<'_, P> {
             w.number(part.shape.rtt.as_nanos());
             w.option(part.binding, write_binding);
             if granted {
-                w.text(part.grant.rule());
-                w.list(part.grant.groups(), |w, group| w.text(group));
+                write_grant(&mut w, part.grant);
             }
         }
         w.into_bytes()
@@ -207,13 +206,18 @@ fn read_part(r: &mut RecordReader<'_>, granted: bool) -> Result<StoredPart, Corr
     })
 }
 
-fn read_grant(r: &mut RecordReader<'_>) -> Result<Grant, Corrupt> {
+pub(crate) fn write_grant(w: &mut RecordWriter, grant: &Grant) {
+    w.text(grant.rule());
+    w.list(grant.groups(), |w, group| w.text(group));
+}
+
+pub(crate) fn read_grant(r: &mut RecordReader<'_>) -> Result<Grant, Corrupt> {
     let rule = r.text()?.into_boxed_str();
     Ok(Grant::new(rule, r.list(|r| Ok(r.text()?.into_boxed_str()))?))
 }
 
 /// Writes each step as the gap before it, its length, and its amount.
-fn write_steps(w: &mut RecordWriter, steps: &[RateStep]) {
+pub(crate) fn write_steps(w: &mut RecordWriter, steps: &[RateStep]) {
     let mut at = Time::ZERO;
     w.list(steps, |w, step| {
         w.number(step.window.start().since(at).as_nanos());
@@ -223,7 +227,7 @@ fn write_steps(w: &mut RecordWriter, steps: &[RateStep]) {
     });
 }
 
-fn read_steps(r: &mut RecordReader<'_>) -> Result<Vec<RateStep>, Corrupt> {
+pub(crate) fn read_steps(r: &mut RecordReader<'_>) -> Result<Vec<RateStep>, Corrupt> {
     let mut at = Time::ZERO;
     let steps = r.list(|r| {
         let over = Corrupt("a window past the end of time");
@@ -378,6 +382,7 @@ fn write_what(w: &mut RecordWriter, what: &EventKind) {
             w.number(first.as_nanos());
             w.number(*missing);
         }
+        EventKind::Contradicted { committed } => w.raw(&[11, u8::from(*committed)]),
     }
 }
 
@@ -404,6 +409,7 @@ fn read_what(r: &mut RecordReader<'_>) -> Result<EventKind, Corrupt> {
             first: time(r)?,
             missing: r.number()?,
         },
+        11 => EventKind::Contradicted { committed: one_of(&[false, true], r.byte()?)? },
         _ => return Err(Corrupt("an event of no known sort")),
     })
 }
@@ -420,7 +426,7 @@ fn place<T: PartialEq>(all: &[T], one: &T) -> u8 {
     all.iter().position(|item| item == one).unwrap_or(usize::from(u8::MAX)) as u8
 }
 
-fn one_of<T: Copy>(all: &[T], place: u8) -> Result<T, Corrupt> {
+pub(crate) fn one_of<T: Copy>(all: &[T], place: u8) -> Result<T, Corrupt> {
     all.get(usize::from(place)).copied().ok_or(Corrupt("a number that stands for nothing"))
 }
 
@@ -451,7 +457,8 @@ pub struct Audited {
     pub at: Time,
     /// The caller's name.
     pub who: String,
-    /// `create`, `commit`, `modify`, `bind` or `cancel`; `refused` for a count of refusals.
+    /// `create`, `commit`, `modify`, `bind` or `cancel`; of promises `prepare`, `keep`, `drop`, `moot` or `resolve`;
+    /// `refused` for a count of refusals.
     pub verb: String,
     /// The handle of the reservation, if there is one.
     pub handle: Option<Handle>,

@@ -2,10 +2,15 @@
 
 use crate::io::{Event, JournalRecord, Output, RecordTable};
 use crate::journal::Journal;
+use crate::promise::Branches;
+use crate::promise::grown_parts;
+use crate::promise::record::{self, PromiseRecord, StoredChange, StoredPromise};
 use crate::record::{Stored, StoredFields};
-use crate::reservations::{Part, Reservation, Reservations, accounts, key_of};
+use crate::reservations::{Part, Prepared, Promised, Reservation, Reservations, accounts, key_of};
+use crate::state::BookingState;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use commit::participant::Input;
 use terms::Time;
 use terms::ports::Ledger;
 
@@ -18,6 +23,7 @@ const IMPOSSIBLE: &str = "no book can have written it";
 pub(crate) fn read<L: Ledger>(
     table: &mut Reservations,
     journal: &mut Journal,
+    (branches, now): (&mut Branches, Time),
     ledger: &L,
     record: JournalRecord,
 ) -> Option<Output> {
@@ -26,6 +32,7 @@ pub(crate) fn read<L: Ledger>(
         RecordTable::Reservation => reservation(table, journal, ledger, &key, &value),
         RecordTable::Event => event(journal, &key, &value),
         RecordTable::Audit => Ok(()),
+        RecordTable::Promise => promise(branches, now, &key, &value),
     };
     read.err().map(|what| Output::Corrupt { table: of, key, what })
 }
@@ -40,6 +47,81 @@ fn event(journal: &mut Journal, key: &[u8], value: &[u8]) -> Result<(), &'static
     }
     journal.restore(event);
     Ok(())
+}
+
+fn promise(branches: &mut Branches, now: Time, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
+    match record::read(key, value).map_err(|corrupt| corrupt.0)? {
+        PromiseRecord::Participant(record) => branches.tell(now, Input::Recovering(record)),
+        PromiseRecord::Change(found) => branches.restore(found),
+    }
+    Ok(())
+}
+
+/// Joins the promises that were read with their reservations. The reports of those that are corrupt.
+pub(crate) fn promises(table: &mut Reservations, branches: &mut Branches) -> Vec<Output> {
+    let mut corrupt = Vec::new();
+    for found in branches.found() {
+        if let Err(what) = join(table, branches, &found) {
+            let key = record::deleted(found.branch).key;
+            corrupt.push(Output::Corrupt { table: RecordTable::Promise, key, what });
+        }
+    }
+    for number in table.numbers() {
+        let lost = table.get(number).is_some_and(|r| r.state == BookingState::Promised && r.promise.is_none());
+        if lost {
+            let what = "it is promised, and its promise is not there: cancel it, or let it end";
+            corrupt.push(Output::Corrupt { table: RecordTable::Reservation, key: key_of(number), what });
+        }
+    }
+    corrupt
+}
+
+fn join(table: &mut Reservations, branches: &mut Branches, found: &StoredPromise) -> Result<(), &'static str> {
+    let participant = branches.participant();
+    let coordinator = participant.coordinator(found.branch).ok_or("a promised change without its promise")?;
+    let (coordinator, is_open) = (coordinator.into(), participant.is_promised(found.branch));
+    let r = table.get(found.number).ok_or("a promise of a reservation that is not there")?.clone();
+    if is_open {
+        if r.state.is_over() || r.promise.is_some() {
+            return Err(IMPOSSIBLE);
+        }
+        let change = changed(table, &r, &found.change)?;
+        table.promise(found.number, Promised { branch: found.branch, coordinator, change });
+    }
+    branches.enter(found.branch, found.number);
+    Ok(())
+}
+
+/// The change of a reservation that a record promises.
+fn changed(table: &mut Reservations, r: &Reservation, change: &StoredChange) -> Result<Prepared, &'static str> {
+    let is_promised = r.state == BookingState::Promised;
+    Ok(match change {
+        StoredChange::Create if is_promised => Prepared::Create,
+        StoredChange::Hold if is_promised => Prepared::Hold,
+        StoredChange::Modify { label, parts } if !is_promised && parts.len() == r.parts.len() => {
+            let mut next = r.parts.clone();
+            for (part, (steps, grant)) in next.iter_mut().zip(parts) {
+                (part.steps, part.grant) = (steps.clone(), table.name_grant(grant.clone()));
+            }
+            let grown = grown_parts(r, &next, Vec::new());
+            if !grown.iter().all(|part| is_countable(table, r.owner, part)) {
+                return Err(IMPOSSIBLE);
+            }
+            Prepared::Modify { next, label: label.clone(), grown }
+        }
+        StoredChange::Bind { part, binding } if !is_promised && *part < r.parts.len() => {
+            Prepared::Bind { part: *part, binding: binding.clone() }
+        }
+        _ => return Err(IMPOSSIBLE),
+    })
+}
+
+/// True if a part's amounts can be added to all sums.
+fn is_countable(table: &Reservations, owner: u32, part: &Part) -> bool {
+    let of_rules = accounts(table.grant(part.grant))
+        .map(|(rule, group)| table.sums().of_rule(&rule, &group, Some(part.resource), &part.steps));
+    let of_owner = table.sums().of_owner(owner, Some(part.resource), &part.steps);
+    of_rules.fold(of_owner, u64::max) <= MOST
 }
 
 fn reservation<L: Ledger>(
@@ -116,6 +198,7 @@ fn restore<L: Ledger>(table: &mut Reservations, ledger: &L, stored: StoredFields
         hold_until: stored.hold_until,
         parts,
         busy: None,
+        promise: None,
         look: Time::FOREVER,
         unborn: false,
     });

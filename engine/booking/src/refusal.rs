@@ -96,6 +96,23 @@ pub enum RefusalReason {
     },
     /// The bookings are still being read; try again soon.
     Starting,
+    /// A change of the reservation is promised to a coordinator that has not decided yet.
+    Undecided {
+        /// The coordinator.
+        coordinator: String,
+        /// The transaction.
+        transaction: commit::TransactionId,
+    },
+    /// The coordinator is older than one of its name that is known here, or has forgotten decisions.
+    Outdated {
+        /// The newest epoch of the coordinator that is known.
+        known: commit::Epoch,
+    },
+    /// It cannot be promised: the reason, for people.
+    NotPromised {
+        /// The reason.
+        text: String,
+    },
 }
 
 /// A request near the refused one that would be accepted now.
@@ -144,6 +161,9 @@ impl RefusalReason {
             RefusalReason::Clock { .. } => "clock",
             RefusalReason::NotWritten { .. } => "not_written",
             RefusalReason::Starting => "starting",
+            RefusalReason::Undecided { .. } => "undecided",
+            RefusalReason::Outdated { .. } => "outdated",
+            RefusalReason::NotPromised { .. } => "not_promised",
         }
     }
 }

@@ -24,6 +24,21 @@ pub(crate) fn book<L: Ledger>(
     ledger.book(calendar.now(), id, window, Demand { amount: step.amount, packet })
 }
 
+/// Holds one step, until it is committed or given back.
+///
+/// # Errors
+/// [`NoRoom`]: the ledger's reason.
+pub(crate) fn hold<L: Ledger>(
+    ledger: &mut L,
+    calendar: Calendar,
+    id: ResourceId,
+    packet: u32,
+    step: &RateStep,
+) -> Result<SlotKey, NoRoom> {
+    let window = calendar.offset().agents_window(step.window).unwrap_or(step.window);
+    ledger.hold(calendar.now(), id, window, Demand { amount: step.amount, packet })
+}
+
 /// Counts the steps of a part that are not over. They were promised, so they are counted even if they do not fit.
 pub(crate) fn adopt<L: Ledger>(
     ledger: &mut L,

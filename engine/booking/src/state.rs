@@ -5,8 +5,10 @@
 //!             |                 |  <--pause--   |  <----resume----   |
 //!             +-expire          |               |                    |
 //!             +-cancel          +-cancel, end   +-cancel, end        +-cancel, end, pause
-//!
-//!  create --> Booked            (over: Expired, Cancelled, Ended)
+//!             +-promise, <--withdraw
+//!             v                 ^
+//!  prepare -> Promised --keep---+       create --> Booked
+//!             +-cancel, expire          (over: Expired, Cancelled, Ended)
 //! ```
 
 use terms::Misuse;
@@ -26,13 +28,15 @@ pub enum BookingState {
     Ended,
     /// Over: its owner or an operator gave it back.
     Cancelled,
-    /// Over: the hold was not committed in time.
+    /// Over: the hold was not committed in time, or a promise was not decided before its last window passed.
     Expired,
+    /// Promised to a coordinator, whose decision alone makes it booked or ends it. No timer does.
+    Promised,
 }
 
 impl BookingState {
     /// All states.
-    pub const ALL: [BookingState; 7] = [
+    pub const ALL: [BookingState; 8] = [
         BookingState::Held,
         BookingState::Booked,
         BookingState::Active,
@@ -40,6 +44,7 @@ impl BookingState {
         BookingState::Ended,
         BookingState::Cancelled,
         BookingState::Expired,
+        BookingState::Promised,
     ];
 
     /// Its name in documents.
@@ -52,12 +57,18 @@ impl BookingState {
             BookingState::Ended => "ended",
             BookingState::Cancelled => "cancelled",
             BookingState::Expired => "expired",
+            BookingState::Promised => "promised",
         }
     }
 
     /// True if it is over.
     pub const fn is_over(self) -> bool {
         matches!(self, BookingState::Ended | BookingState::Cancelled | BookingState::Expired)
+    }
+
+    /// True if it is booked, and not over: it is due in its windows.
+    pub const fn is_booked(self) -> bool {
+        matches!(self, BookingState::Booked | BookingState::Active | BookingState::Suspended)
     }
 
     /// True if a window of it is open.
@@ -87,13 +98,19 @@ pub enum LifeStep {
     Modify,
     /// A part is bound to other packets or processes.
     Bind,
-    /// It is given back.
+    /// It is given back, or the coordinator decided to abort its creation.
     Cancel,
+    /// The hold is promised to a coordinator.
+    Promise,
+    /// The coordinator decided to commit.
+    Keep,
+    /// The coordinator decided to abort what was a hold before.
+    Withdraw,
 }
 
 impl LifeStep {
     /// All steps.
-    pub const ALL: [LifeStep; 10] = [
+    pub const ALL: [LifeStep; 13] = [
         LifeStep::Commit,
         LifeStep::Expire,
         LifeStep::Open,
@@ -104,6 +121,9 @@ impl LifeStep {
         LifeStep::Modify,
         LifeStep::Bind,
         LifeStep::Cancel,
+        LifeStep::Promise,
+        LifeStep::Keep,
+        LifeStep::Withdraw,
     ];
 }
 
@@ -115,7 +135,10 @@ impl BookingState {
     pub const fn after(self, act: LifeStep) -> Result<BookingState, Misuse> {
         Ok(match (self, act) {
             (BookingState::Held, LifeStep::Commit) => BookingState::Booked,
-            (BookingState::Held, LifeStep::Expire) => BookingState::Expired,
+            (BookingState::Held | BookingState::Promised, LifeStep::Expire) => BookingState::Expired,
+            (BookingState::Held, LifeStep::Promise) => BookingState::Promised,
+            (BookingState::Promised, LifeStep::Keep) => BookingState::Booked,
+            (BookingState::Promised, LifeStep::Withdraw) => BookingState::Held,
             (BookingState::Booked, LifeStep::Open) => BookingState::Active,
             (BookingState::Active | BookingState::Suspended, LifeStep::Pause) => BookingState::Booked,
             (BookingState::Booked | BookingState::Active | BookingState::Suspended, LifeStep::End) => {
@@ -128,7 +151,11 @@ impl BookingState {
                 LifeStep::Modify | LifeStep::Bind,
             ) => self,
             (
-                BookingState::Held | BookingState::Booked | BookingState::Active | BookingState::Suspended,
+                BookingState::Held
+                | BookingState::Promised
+                | BookingState::Booked
+                | BookingState::Active
+                | BookingState::Suspended,
                 LifeStep::Cancel,
             ) => BookingState::Cancelled,
             _ => return Err(Misuse::WrongState),

@@ -3,6 +3,7 @@
 use crate::BookingState;
 use alloc::string::String;
 use alloc::vec::Vec;
+use commit::{Branch, CoordinatorName};
 use terms::Time;
 use terms::book::{Background, Binding, Guarantee, Handle, PacketShape, RateStep, ResourceKind};
 
@@ -29,6 +30,21 @@ pub struct BookingView {
     pub version: u64,
     /// Its parts.
     pub parts: Vec<PartView>,
+    /// The change that is promised to a coordinator and not decided yet.
+    pub promise: Option<PromiseView>,
+}
+
+/// A promise to a coordinator: a part of a transaction over several agents.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PromiseView {
+    /// The part of the transaction.
+    pub branch: Branch,
+    /// The coordinator.
+    pub coordinator: CoordinatorName,
+    /// The change: `create`, `hold`, `modify` or `bind`.
+    pub change: &'static str,
+    /// The time of this answer.
+    pub now: Time,
 }
 
 /// A part of a reservation.

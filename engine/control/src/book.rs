@@ -64,14 +64,41 @@ pub struct BookingPorts<'a, P> {
     policy: &'a P,
 }
 
-/// The way in: a booking must fit, an adopted one counts in any case.
+/// The way in: a booking or a hold must fit, an adopted one counts in any case.
 #[derive(Clone, Copy)]
 enum Entry {
     Book,
+    Hold,
     Adopt,
 }
 
+/// The next step of a held slot.
+#[derive(Clone, Copy)]
+enum Firm {
+    Promised,
+    Committed,
+}
+
 impl<P> BookingPorts<'_, P> {
+    /// A slot that is as firm already, or over, is no mistake.
+    fn firm(&mut self, now: Time, resource: ResourceId, slot: SlotKey, firm: Firm) {
+        let slot = SlotId::from_u64(slot.0);
+        match self.resources.item_mut(resource) {
+            Some(Item::Stock(_, ledger)) => match firm {
+                Firm::Promised => _ = ledger.promise(now, slot),
+                Firm::Committed => _ = ledger.commit(now, slot),
+            },
+            Some(Item::Link(_, oif)) => {
+                let Some(link) = self.links.get_mut(oif) else { return };
+                match firm {
+                    Firm::Promised => _ = link.ledger.promise_booked(now, slot),
+                    Firm::Committed => _ = link.ledger.commit_booked(now, slot),
+                }
+            }
+            None => {}
+        }
+    }
+
     fn put(
         &mut self,
         now: Time,
@@ -85,6 +112,7 @@ impl<P> BookingPorts<'_, P> {
                 let amount = Amount::new(want.amount, ledger.unit());
                 let booked = match entry {
                     Entry::Book => ledger.book(now, window, amount),
+                    Entry::Hold => ledger.hold(now, window, amount),
                     Entry::Adopt => ledger.adopt(now, window, amount),
                 };
                 booked.map_err(|denied| no(denied, Amount::count))
@@ -95,6 +123,7 @@ impl<P> BookingPorts<'_, P> {
                 let (ip, framing) = (Rate::from_bps(want.amount), framing(link, want.packet));
                 let booked = match entry {
                     Entry::Book => link.ledger.book(now, window, ip, framing),
+                    Entry::Hold => link.ledger.hold_booked(now, window, ip, framing),
                     Entry::Adopt => link.ledger.adopt_booked(now, window, ip, framing),
                 };
                 booked.map_err(|denied| no(denied, Rate::as_bps))
@@ -163,6 +192,18 @@ impl<P> Ledger for BookingPorts<'_, P> {
 
     fn book(&mut self, now: Time, resource: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom> {
         self.put(now, resource, window, want, Entry::Book)
+    }
+
+    fn hold(&mut self, now: Time, resource: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom> {
+        self.put(now, resource, window, want, Entry::Hold)
+    }
+
+    fn promise(&mut self, now: Time, resource: ResourceId, slot: SlotKey) {
+        self.firm(now, resource, slot, Firm::Promised);
+    }
+
+    fn commit(&mut self, now: Time, resource: ResourceId, slot: SlotKey) {
+        self.firm(now, resource, slot, Firm::Committed);
     }
 
     fn adopt(&mut self, now: Time, resource: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom> {

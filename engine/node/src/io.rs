@@ -174,6 +174,11 @@ pub enum Output {
     /// Carry out an order for a resource of the host (processor, disk, licence), read it back, and answer with
     /// [`booking::Input::Enforced`].
     Order(booking::io::Order),
+    /// Ask a coordinator for its decision about a promise; answer with [`booking::Input::Call`] and
+    /// [`booking::Call::Decide`].
+    AskDecision(booking::promise::DecisionQuestion),
+    /// A coordinator has decided otherwise than an operator or time did here: people must know.
+    Contradicted(booking::promise::Contradiction),
     /// A record of the journal breaks its form and is left out. The operator must know, and decide.
     Corrupt {
         /// The table of the record.

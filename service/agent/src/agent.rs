@@ -347,6 +347,10 @@ impl Agent {
             Output::Append(batch) => self.write(batch),
             Output::Order(order) => self.carry_out(&order),
             Output::Reply { id, reply } => self.reply_book(id, reply),
+            Output::AskDecision(_) => {} // a broker that comes back asks for its promises
+            Output::Contradicted(what) => {
+                self.announce(Level::Error, "contradicted", &crate::book::coordinators::contradicted(&what))
+            }
             Output::Corrupt { table, key, what } => self.say_corrupt(table, &key, what),
             Output::Event(Event::Booking(event)) => self.tell_followers(event),
             Output::Boomerang(said) => self.echo_said(said),

@@ -4,7 +4,8 @@ use crate::agent::Agent;
 use crate::calls::problem;
 use crate::speakers::NAMED_BROKERS;
 use booking::policy::rights::Call;
-use documents::agent::{Problem, Request};
+use documents::agent::{DecideDoc, Problem, PromisesDoc, Request};
+use documents::book::PrepareAskDoc;
 
 /// The row of a request. No wildcard: a new request does not compile without a row of the table.
 pub(crate) fn call(request: &Request) -> Call {
@@ -38,6 +39,10 @@ pub(crate) fn call(request: &Request) -> Call {
         Request::BookModify { .. } => Call::BookModify,
         Request::BookBind { .. } => Call::BookBind,
         Request::BookCancel { .. } => Call::BookCancel,
+        Request::BookPrepare(_) => Call::BookPrepare,
+        Request::BookDecide(_) => Call::BookDecide,
+        Request::BookPromises(_) => Call::BookPromises,
+        Request::BookResolve { .. } => Call::BookResolve,
         Request::BookShow { .. } => Call::BookShow,
         Request::BookHistory { .. } => Call::BookHistory,
         Request::BookFollow { .. } => Call::BookFollow,
@@ -63,6 +68,28 @@ impl Agent {
         if call.is_for_brokers(seat) && !self.speakers.coordinates(client, &self.book.brokers) {
             return Err(problem("refused", format!("{}: {NAMED_BROKERS}", call.name())));
         }
-        Ok(())
+        let (coordinator, plain) = match request {
+            Request::BookPrepare(doc) => (&doc.coordinator, Some(plain(&doc.ask))),
+            Request::BookDecide(DecideDoc { coordinator, .. }) => (coordinator, None),
+            Request::BookPromises(PromisesDoc { coordinator, .. }) => (coordinator, None),
+            _ => return Ok(()),
+        };
+        self.speakers.coordinates_as(client, coordinator)?;
+        // The one for whom it speaks may make the call that is to be promised.
+        let Some((plain, (seat, caller))) = plain.and_then(|call| Some((call, self.speakers.seat(client, call)?)))
+        else {
+            return Ok(());
+        };
+        self.node.policy().0.may_ask(seat, plain, caller).map_err(|why| problem("refused", why))
+    }
+}
+
+/// The call that a promise takes the place of.
+fn plain(ask: &PrepareAskDoc) -> Call {
+    match ask {
+        PrepareAskDoc::Create(_) => Call::BookCreate,
+        PrepareAskDoc::Hold { .. } => Call::BookCommit,
+        PrepareAskDoc::Modify { .. } => Call::BookModify,
+        PrepareAskDoc::Bind { .. } => Call::BookBind,
     }
 }

@@ -11,6 +11,7 @@
 //! (`brokers = ["anl/main"]`), only for names of its own domain, and never for operators or auditors of ours.
 
 use crate::agent::Agent;
+use crate::book::convert::MAX_COORDINATOR;
 use crate::calls::problem;
 use crate::log::Level;
 use booking::policy::rights::{Call, Right, Seat, Whose};
@@ -95,7 +96,7 @@ impl Speakers {
     pub fn seat(&self, client: u64, call: Call) -> Option<(Seat, &Caller)> {
         let speaker = self.all.get(&client)?;
         Some(match &speaker.instead {
-            Some(caller) if call != Call::SpeakFor => (spoken_for(caller), caller),
+            Some(caller) if !call.is_of_peer() => (spoken_for(caller), caller),
             _ => (speaker.seat, &speaker.peer),
         })
     }
@@ -135,6 +136,42 @@ impl Speakers {
             (Right::Rule, Some(identity)) => brokers.contains(&identity.known_as()),
             _ => false,
         }
+    }
+
+    /// The name under which the peer coordinates: it must be that of its certificate, and a partner's is put behind
+    /// its domain. A broker of this machine has the name that root or our own user gives it.
+    ///
+    /// # Errors
+    /// The name is another's.
+    pub(crate) fn coordinates_as(&self, client: u64, name: &str) -> Result<String, Problem> {
+        let Some(identity) = self.all.get(&client).and_then(|speaker| speaker.identity.as_ref()) else {
+            return Ok(name.to_owned());
+        };
+        let known = identity.known_as();
+        if name == identity.name || name == known {
+            return Ok(known);
+        }
+        Err(problem("refused", format!("you are {known}: only {name} coordinates in the name of {name}")))
+    }
+
+    /// Gives a coordinator its name as it is known here.
+    ///
+    /// # Errors
+    /// The name is another's.
+    pub(crate) fn name_coordinator(&self, client: u64, call: &mut booking::Call) -> Result<(), Problem> {
+        let name = match call {
+            booking::Call::Prepare(call) => &mut call.coordinator,
+            booking::Call::Decide(call) => &mut call.coordinator,
+            booking::Call::Promises(call) => &mut call.coordinator,
+            _ => return Ok(()),
+        };
+        let known = self.coordinates_as(client, name)?;
+        if known.len() > MAX_COORDINATOR {
+            let what = format!("a coordinator's name has at most {MAX_COORDINATOR} characters, its domain included");
+            return Err(problem("misuse", what));
+        }
+        *name = known.into();
+        Ok(())
     }
 
     /// Counts a session of Boomerang that policy allowed to a connection.

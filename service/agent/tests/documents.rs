@@ -5,6 +5,7 @@ use agent_service::book::{convert, shown};
 use booking::io::{BookingChange, CallResult};
 use booking::refusal::{Refusal, RefusalReason};
 use booking::{BookingState, BookingView, Event, When};
+use commit::{Branch, Decision, Epoch, TransactionId};
 use documents::agent::{Call, Request};
 use documents::book::{BookAnswer, BookEvent, ReservationDoc};
 use terms::book::{Binding, BoundFlow, Handle, PacketShape, RateStep, ResourceKind, Task};
@@ -157,6 +158,46 @@ fn the_other_calls() {
 }
 
 #[test]
+fn calls_of_coordinators() {
+    let common = r#""transaction":"000102030405060708090a0b0c0d0e0f","member":2,"coordinator":"main","epoch":{"number":3,"decisions":4,"nonce":18446744073709551615}"#;
+    let said = |call: &str, rest: &str| read(&format!(r#"{{"id":1,"call":"{call}",{common}{rest}}}"#));
+    let id: [u8; 16] = std::array::from_fn(|n| n as u8);
+    let branch = Branch { transaction: TransactionId(id), member: 2 };
+    let epoch = Epoch { number: 3, decisions: 4, nonce: u64::MAX };
+    let hold = format!(r#","serial":5,"floor":4,"change":{{"hold":{{"handle":"{}"}}}}"#, HANDLE.text());
+    let Ok(booking::Call::Prepare(call)) = said("book_prepare", &hold) else { panic!("a call") };
+    assert_eq!((call.branch, &*call.coordinator, call.epoch), (branch, "main", epoch));
+    assert_eq!((call.serial.number, call.serial.floor, call.ask), (5, 4, booking::PrepareAsk::Hold(HANDLE)));
+    for (commit, decision) in [("null", Decision::Abort), ("7", Decision::Commit { number: 7 })] {
+        let Ok(booking::Call::Decide(call)) = said("book_decide", &format!(r#","commit":{commit}"#)) else {
+            panic!("a call")
+        };
+        assert_eq!((call.branch, call.epoch, call.decision), (branch, epoch, decision));
+    }
+    let part = r#"{"parts":[{"resource":"cpu","cores":1}],"#;
+    for (rest, said_no) in [
+        (format!(r#","serial":1,"floor":1,"change":{{"create":{part}"duration_s":1,"hold_s":2}}}}"#), "hold_s"),
+        (format!(r#","serial":1,"floor":1,"change":{{"create":{part}"label":""}}}}"#), "how long"),
+        (r#","serial":1,"floor":1,"change":{"hold":{"handle":"x"}}"#.to_owned(), "handle"),
+        (r#","serial":1,"floor":1,"change":{"cancel":{}}"#.to_owned(), "unknown variant"),
+        (r#","serial":1,"floor":1"#.to_owned(), "change"),
+    ] {
+        let error = said("book_prepare", &rest).unwrap_err();
+        assert!(error.contains(said_no), "{rest}: {error}");
+    }
+    let name = |transaction: &str, coordinator: &str| {
+        let line = format!(
+            r#"{{"id":1,"call":"book_decide","transaction":"{transaction}","member":0,"coordinator":"{coordinator}","epoch":{{"number":1,"decisions":0,"nonce":1}},"commit":1}}"#
+        );
+        read(&line)
+    };
+    assert!(name("00", "main").unwrap_err().contains("32 digits"));
+    for wrong in [String::new(), "a b".to_owned(), "x".repeat(121)] {
+        assert!(name(&"0".repeat(32), &wrong).unwrap_err().contains("coordinator's name"), "{wrong}");
+    }
+}
+
+#[test]
 fn what_the_book_says_is_read_again() {
     let view = BookingView {
         handle: HANDLE,
@@ -181,6 +222,7 @@ fn what_the_book_says_is_read_again() {
             installed: 0,
             enforced: booking::view::Enforced::Failed("busy".into()),
         }],
+        promise: None,
     };
     let doc = shown::answer(CallResult::Reservation(view));
     let text = serde_json::to_string(&doc).unwrap();

@@ -99,6 +99,10 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         | Call::BookModify
         | Call::BookBind
         | Call::BookCancel
+        | Call::BookPrepare
+        | Call::BookDecide
+        | Call::BookPromises
+        | Call::BookResolve
         | Call::BookShow
         | Call::BookHistory
         | Call::BookFollow

@@ -1,7 +1,7 @@
 //! Answers about bookings: reservations, enquiries, refusals, resources. Amounts are in the unit of the
 //! resource's kind: `bit/s`, `cores`, `bytes/s` or `pieces`.
 
-use super::{BackgroundDoc, BindingDoc, Instant};
+use super::{BackgroundDoc, BindingDoc, EpochDoc, Instant, PromiseDoc};
 use serde::{Deserialize, Serialize};
 
 /// A reservation.
@@ -19,7 +19,7 @@ pub struct ReservationDoc {
     /// All members of the group, as its creator named them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<String>,
-    /// `held`, `booked`, `active`, `suspended`, `ended`, `cancelled` or `expired`.
+    /// `held`, `promised`, `booked`, `active`, `suspended`, `ended`, `cancelled` or `expired`.
     pub state: String,
     /// The end of the hold.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,6 +28,9 @@ pub struct ReservationDoc {
     pub created: Instant,
     /// A version number that grows with each change.
     pub version: u64,
+    /// The change that is promised to a broker in a transaction over several agents, and not decided yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<PromiseDoc>,
     /// The parts.
     pub parts: Vec<PartRow>,
     /// True if more steps did not fit: show it again, and `skip` the steps that came.
@@ -127,7 +130,7 @@ pub struct EnquiredDoc {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RefusalDoc {
     /// For programs: `no_room`, `policy`, `no_resource`, `unknown_handle`, `wrong_state`, `key_used`, `key_over`, `taken`, `limit`,
-    /// `meaningless`, `clock`, `not_written`, `starting`.
+    /// `meaningless`, `clock`, `not_written`, `starting`, `undecided`, `outdated`, `not_promised`.
     pub reason: String,
     /// A message for people.
     pub message: String,
@@ -152,6 +155,9 @@ pub struct RefusalDoc {
     /// The rule of policy that decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// Of `outdated`: the newest start of the broker that the agent knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<EpochDoc>,
     /// Alternatives that would be accepted now.
     #[serde(default)]
     pub alternatives: Vec<AlternativeDoc>,

@@ -31,7 +31,7 @@ pub struct BookEvent {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// `created`, `committed`, `modified`, `bound`, `opened`, `paused`, `ended`, `cancelled`, `expired`, `share`,
-    /// `failing`, `in_force`, `short`.
+    /// `failing`, `in_force`, `short`, `contradicted`.
     pub event: String,
     /// The part, if the event is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

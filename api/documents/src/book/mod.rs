@@ -9,6 +9,7 @@ mod audit;
 mod event;
 mod instant;
 pub mod pages;
+mod promise;
 
 use crate::agent::Problem;
 pub use amount::{amount, scale, unit};
@@ -16,6 +17,7 @@ pub use answer::{AlternativeDoc, EnquiredDoc, MeasuredDoc, PartRow, RefusalDoc, 
 pub use audit::{AuditAsk, AuditPage, AuditRow};
 pub use event::{BookEvent, BookEvents};
 pub use instant::Instant;
+pub use promise::{DecideDoc, EpochDoc, PrepareAskDoc, PrepareDoc, PromiseDoc, PromiseRow, PromiseRows, PromisesDoc};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -306,4 +308,8 @@ pub enum BookAnswer {
     Events(BookEvents),
     /// The resources.
     Resources(Vec<ResourceRow>),
+    /// The open promises to a coordinator.
+    Promises(PromiseRows),
+    /// It is done, and no reservation is left to show.
+    Nothing,
 }

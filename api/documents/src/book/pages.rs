@@ -1,7 +1,7 @@
 //! Pages of answers, so that each stays below 64 KiB: the most steps of reservations and timelines in one
 //! answer, and the requests for the rest. A short answer is one page.
 
-use super::{BookAnswer, BookFilter, ReservationDoc, ResourceRow, WindowDoc};
+use super::{BookAnswer, BookFilter, PromiseRows, PromisesDoc, ReservationDoc, ResourceRow, WindowDoc};
 use crate::agent::Request;
 
 /// The most steps of a reservation or of timelines in one answer; each takes some 100 bytes.
@@ -68,6 +68,8 @@ pub struct Pages {
     timeline: Option<WindowDoc>,
     /// The filter of a list.
     filter: Option<BookFilter>,
+    /// The question for open promises.
+    promises: Option<PromisesDoc>,
     /// The index of the reservation in a list that is asked for now.
     at: usize,
     asked: usize,
@@ -80,13 +82,16 @@ impl Pages {
             Request::BookShow { filter, .. } if filter.skip > 0 => return None,
             Request::Resources { resource, after, .. } if resource.is_some() || after.is_some() => return None,
             Request::Resources { timeline, .. } => *timeline,
+            // Whether it was done is on the first page.
+            Request::BookPrepare(_) | Request::BookDecide(_) => return None,
             _ => None,
         };
+        let promises = if let Request::BookPromises(doc) = request { Some(doc.clone()) } else { None };
         let filter = match request {
             Request::BookShow { handle: None, filter } => Some(filter.clone()),
             _ => None,
         };
-        Some(Pages { timeline, filter, at: 0, asked: 0 })
+        Some(Pages { timeline, filter, promises, at: 0, asked: 0 })
     }
 
     /// The next request that is needed to complete the answer.
@@ -99,7 +104,11 @@ impl Pages {
                 rows.get(self.at).and_then(rest).or_else(|| self.list(rows).filter(|_| *more))
             }
             BookAnswer::Resources(rows) => self.resource(rows.last()?),
-            BookAnswer::Enquired(_) | BookAnswer::Events(_) => None,
+            BookAnswer::Promises(PromiseRows { rows, more: true, .. }) => {
+                let (doc, last) = (self.promises.clone()?, rows.last()?);
+                Some(Request::BookPromises(PromisesDoc { after: Some((last.transaction.clone(), last.member)), ..doc }))
+            }
+            BookAnswer::Enquired(_) | BookAnswer::Events(_) | BookAnswer::Promises(_) | BookAnswer::Nothing => None,
         };
         self.asked += 1;
         next.filter(|_| self.asked <= MOST_PAGES)
@@ -139,6 +148,10 @@ impl Pages {
             (BookAnswer::Reservations { rows, more }, BookAnswer::Reservations { rows: page, more: still }) => {
                 rows.extend(page);
                 *more = still;
+            }
+            (BookAnswer::Promises(all), BookAnswer::Promises(page)) => {
+                all.rows.extend(page.rows);
+                (all.more, all.clock_ns) = (page.more, page.clock_ns);
             }
             (BookAnswer::Resources(rows), BookAnswer::Resources(page)) => {
                 let mut page = page.into_iter();

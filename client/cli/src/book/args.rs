@@ -303,6 +303,32 @@ pub struct HandleArgs {
     pub json: bool,
 }
 
+/// `sluice resolve`.
+#[derive(Args, Debug)]
+#[command(
+    group = clap::ArgGroup::new("decision").required(true).args(["commit", "abort"]),
+    after_help = "Examples:\n  sluice list --state promised\n  sluice resolve HANDLE --abort\n\n  \
+                  A promise waits for its broker's decision. If that broker is gone for ever, ask at the other agents \
+                  of the transaction what was decided (sluice audit --handle HANDLE), and decide the same here. It is \
+                  written to the audit; if the broker comes back and decided otherwise, the agent says so."
+)]
+pub struct ResolveArgs {
+    /// The agent.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+    /// The reservation's handle
+    pub handle: String,
+    /// The promised change comes true
+    #[arg(long)]
+    pub commit: bool,
+    /// The promised change is dropped
+    #[arg(long)]
+    pub abort: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `sluice list`.
 #[derive(Args, Debug)]
 #[command(
@@ -327,7 +353,8 @@ pub struct ListArgs {
     /// Only reservations with a part of this resource
     #[arg(long)]
     pub resource: Option<String>,
-    /// Only reservations in this state: held, booked, active, suspended, ended, cancelled, expired
+    /// Only reservations in this state: held, promised, booked, active, suspended, ended, cancelled,
+    /// expired
     #[arg(long = "state", value_name = "STATE")]
     pub states: Vec<String>,
     /// Only reservations with a window that meets this one: 14:00..15:30, "friday 00:00..24:00"

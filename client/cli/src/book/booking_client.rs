@@ -144,7 +144,7 @@ fn misuse<T>(what: &str) -> Told<T> {
 /// One call of an agent whose answer is a reservation.
 fn call(client: &mut Client, request: Request) -> Told<ListedReservation> {
     match client.call(request)? {
-        Answer::Book(BookAnswer::Reservation(doc)) => Ok(ListedReservation::Agent(doc)),
+        Answer::Book(BookAnswer::Reservation(doc)) => Ok(ListedReservation::Agent(Box::new(doc))),
         other => nonsense(&other),
     }
 }
@@ -300,12 +300,20 @@ impl BookingClient {
         }
     }
 
+    /// Decides the promised change of a reservation of an agent.
+    pub fn resolve(&mut self, handle: &str, commit: bool) -> Told<ListedReservation> {
+        match self {
+            BookingClient::Agent(client) => call(client, Request::BookResolve { handle: handle.to_owned(), commit }),
+            BookingClient::Broker(_) => misuse("a promise is resolved at its agent"),
+        }
+    }
+
     /// All reservations that match; agents that do not answer are reported on standard error.
     pub fn list(&mut self, filter: BookFilter) -> Told<Vec<ListedReservation>> {
         match self {
             BookingClient::Agent(client) => {
                 let rows = super::matching(client, filter).map_err(BookingError::World)?;
-                Ok(rows.into_iter().map(ListedReservation::Agent).collect())
+                Ok(rows.into_iter().map(|doc| ListedReservation::Agent(Box::new(doc))).collect())
             }
             BookingClient::Broker(_) if filter.group.is_some() => {
                 misuse("--group is for agents: a broker makes its own")

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, PartialEq, Debug)]
 pub enum ListedReservation {
     /// A reservation of an agent.
-    Agent(ReservationDoc),
+    Agent(Box<ReservationDoc>),
     /// A reservation of a broker.
     Broker(Box<Reservation>),
 }
@@ -53,7 +53,7 @@ impl ListedReservation {
     /// The reservation in the form of an agent's document.
     pub fn doc(&self) -> ReservationDoc {
         match self {
-            ListedReservation::Agent(doc) => doc.clone(),
+            ListedReservation::Agent(doc) => (**doc).clone(),
             ListedReservation::Broker(doc) => ReservationDoc {
                 handle: doc.id.clone(),
                 owner: doc.owner.clone(),
@@ -65,6 +65,7 @@ impl ListedReservation {
                 created: doc.created,
                 version: 0,
                 parts: doc.parts.iter().map(|part| part.row.clone()).collect(),
+                promise: None,
                 more: false,
             },
         }

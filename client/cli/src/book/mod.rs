@@ -1,4 +1,4 @@
-//! The commands about bookings: reserve, enquire, modify, bind, commit, cancel, list, calendar, audit.
+//! The commands about bookings: reserve, enquire, modify, bind, commit, cancel, resolve, list, calendar, audit.
 
 pub mod args;
 mod ask;
@@ -12,7 +12,9 @@ mod take;
 pub mod times;
 
 use crate::complain::Complaint;
-use args::{BindArgs, EnquireArgs, HandleArgs, ListArgs, ModifyArgs, PacketArgs, ReserveArgs, WantArgs, WhoseArgs};
+use args::{
+    BindArgs, EnquireArgs, HandleArgs, ListArgs, ModifyArgs, PacketArgs, ReserveArgs, ResolveArgs, WantArgs, WhoseArgs,
+};
 use booking_client::{BookingClient, BookingError, Changed, EnquiryReply, Told};
 use documents::agent::{Answer, BookAnswer, Request};
 use documents::book::{AlternativeDoc, AmountDoc, BindingDoc, BookFilter, Instant, ReservationDoc, WindowDoc};
@@ -24,7 +26,7 @@ use terms::Time;
 use terms::book::ResourceKind;
 use times::Calendar;
 
-const STATES: [&str; 7] = ["held", "booked", "active", "suspended", "ended", "cancelled", "expired"];
+const STATES: [&str; 8] = ["held", "promised", "booked", "active", "suspended", "ended", "cancelled", "expired"];
 
 fn here(zone: Option<&str>) -> Result<Calendar, Complaint> {
     Calendar::here(zone).map_err(Complaint::usage)
@@ -214,6 +216,19 @@ fn each(
         } else {
             println!("{}  {}", kept.handle(), kept.state());
         }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `sluice resolve`.
+pub fn resolve(args: &ResolveArgs) -> Result<ExitCode, Complaint> {
+    let calendar = here(None)?;
+    let mut desk = BookingClient::Agent(args.agent.connect()?);
+    let kept = desk.resolve(&args.handle, args.commit).map_err(|failed| failed.complaint(&[], &calendar, args.json))?;
+    if args.json {
+        print_json(&kept)?;
+    } else {
+        println!("{}  {}", kept.handle(), kept.state());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -27,6 +27,7 @@ mod offers;
 mod pages;
 mod peer;
 mod premium;
+mod promises;
 pub mod remote;
 mod repair;
 mod reserve;

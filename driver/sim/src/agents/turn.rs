@@ -106,6 +106,8 @@ impl<'a> Turn<'a> {
                 Output::Corrupt { table, what, .. } => {
                     unreachable!("a disk of ours has what we wrote: {table:?}, {what}")
                 }
+                // No scenario has a coordinator.
+                Output::AskDecision(_) | Output::Contradicted(_) => {}
                 // No role of an interface is told, so none is trusted.
                 Output::Trust(_) => {}
                 Output::Event(event) => {

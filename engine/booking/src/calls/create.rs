@@ -31,8 +31,10 @@ struct Failed {
 pub(crate) struct Request<'a> {
     caller: &'a Caller,
     ask: &'a BookingRequest,
-    /// The length of the hold; `None`: it is booked at once.
+    /// The length of the hold; `None`: it has no deadline.
     hold: Option<Span>,
+    /// The state in which it is made.
+    state: BookingState,
     /// `None`: the request has no key.
     mark: Option<KeyMark>,
 }
@@ -50,7 +52,13 @@ pub(crate) enum Earlier {
 impl<'a> Request<'a> {
     pub(crate) fn new(caller: &'a Caller, ask: &'a BookingRequest, hold: Option<Span>, key: &str) -> Request<'a> {
         let mark = (!key.is_empty()).then(|| KeyMark { digest: digest(&request(ask, hold)), key: key.into() });
-        Request { caller, ask, hold, mark }
+        let state = if hold.is_some() { BookingState::Held } else { BookingState::Booked };
+        Request { caller, ask, hold, state, mark }
+    }
+
+    /// The same, to be promised to a coordinator.
+    pub(crate) fn promised(caller: &'a Caller, ask: &'a BookingRequest, key: &str) -> Request<'a> {
+        Request { state: BookingState::Promised, ..Request::new(caller, ask, None, key) }
     }
 
     /// The reservation that this owner created with this key.
@@ -143,7 +151,8 @@ impl<'a> Request<'a> {
         }
         let ids: Vec<(ResourceId, u32)> = wanted.iter().map(|part| (part.id(), part.packet())).collect();
         drop(wanted);
-        let slots = book(world, calendar, &ids, self.ask, &plan).map_err(|failed| refused(self.ask, failed))?;
+        let firm = self.state == BookingState::Booked;
+        let slots = book(world, calendar, (&ids, firm), self.ask, &plan).map_err(|failed| refused(self.ask, failed))?;
         Ok(self.reservation(table, world, calendar.today(), plan, slots, granted))
     }
 
@@ -188,10 +197,11 @@ impl<'a> Request<'a> {
             created: today,
             over: Time::ZERO,
             version: 1,
-            state: if self.hold.is_some() { BookingState::Held } else { BookingState::Booked },
+            state: self.state,
             hold_until: self.hold.map_or(Time::ZERO, |hold| today.saturating_add(hold)),
             parts,
             busy: None,
+            promise: None,
             look: Time::FOREVER,
             unborn: true,
         }
@@ -210,11 +220,11 @@ fn announce<'a>(table: &mut Reservations, today: Time, mut r: Reservation, decid
     Outcome::Change(Proposal { next: None, change, events, decided })
 }
 
-/// Books every step of every foreground part, or nothing.
+/// Books every step of every foreground part, or nothing; if it is not firm, it is held.
 fn book<L: Ledger>(
     ledger: &mut L,
     calendar: Calendar,
-    ids: &[(ResourceId, u32)],
+    (ids, firm): (&[(ResourceId, u32)], bool),
     ask: &BookingRequest,
     plan: &Plan,
 ) -> Result<Vec<Vec<SlotKey>>, Failed> {
@@ -222,7 +232,11 @@ fn book<L: Ledger>(
     for (part, steps) in plan.iter().enumerate().filter(|(n, _)| ask.parts[*n].background.is_none()) {
         let (id, packet) = ids[part];
         for step in steps {
-            match slots::book(ledger, calendar, id, packet, step) {
+            let slot = match firm {
+                true => slots::book(ledger, calendar, id, packet, step),
+                false => slots::hold(ledger, calendar, id, packet, step),
+            };
+            match slot {
                 Ok(slot) => slots[part].push(slot),
                 Err(why) => {
                     let taken = ids.iter().zip(slots);

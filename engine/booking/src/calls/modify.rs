@@ -29,6 +29,8 @@ pub(crate) struct Modify<'a> {
     pub background: &'a mut Background,
     pub config: &'a Config,
     pub calendar: Calendar,
+    /// True if the growth is held until a coordinator decides; false: it is booked.
+    pub holds: bool,
 }
 
 impl Modify<'_> {
@@ -107,6 +109,7 @@ impl Modify<'_> {
             let packet = packet(resource.kind(), part.shape.packet);
             for step in steps.iter().filter(|step| step.window.end() > today) {
                 let slot = match resource.id() {
+                    Some(id) if self.holds => slots::hold(ledger, self.calendar, id, packet, step),
                     Some(id) => slots::book(ledger, self.calendar, id, packet, step),
                     None => Err(NoRoom::Gone),
                 };

@@ -9,7 +9,7 @@ use crate::journal::EventLog;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::reservations::{Number, Reservation, Reservations};
 use crate::state::BookingState;
-use crate::view::{BookingView, PartView, ResourceView};
+use crate::view::{BookingView, PartView, PromiseView, ResourceView};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::ops::Bound;
@@ -90,6 +90,12 @@ impl<L: Ledger> Views<'_, L> {
             created: r.created,
             version: r.version,
             parts: parts.collect(),
+            promise: r.promise.as_ref().filter(|_| !r.unborn).map(|promised| PromiseView {
+                branch: promised.branch,
+                coordinator: promised.coordinator.clone(),
+                change: promised.change.name(),
+                now: today,
+            }),
         })
     }
 

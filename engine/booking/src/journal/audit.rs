@@ -25,6 +25,12 @@ impl<'a> Decided<'a> {
         Decided { caller, verb, handle, rules: Vec::new() }
     }
 
+    /// The same under the name of another call.
+    pub(crate) fn named(mut self, verb: &'static str) -> Decided<'a> {
+        self.verb = verb;
+        self
+    }
+
     /// The name of the caller.
     pub(crate) fn who(&self) -> &str {
         &self.caller.name

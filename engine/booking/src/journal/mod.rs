@@ -15,6 +15,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 pub(crate) use audit::Decided;
+use commit::participant::{DropReason, WriteId};
 pub(crate) use events::EventLog;
 pub(crate) use refusals::Refusals;
 use terms::book::{Binding, Handle};
@@ -32,9 +33,24 @@ const DOOMED: usize = 256;
 pub(crate) enum Change {
     Create(Number),
     Commit(Number),
-    Modify { number: Number, next: Vec<Part>, label: Box<str>, grown: Vec<Freed> },
-    Bind { number: Number, part: usize, binding: Option<Binding> },
+    Modify {
+        number: Number,
+        next: Vec<Part>,
+        label: Box<str>,
+        grown: Vec<Freed>,
+    },
+    Bind {
+        number: Number,
+        part: usize,
+        binding: Option<Binding>,
+    },
     Cancel(Number),
+    /// A change is promised to a coordinator.
+    Promise(Number),
+    /// The promised change comes true.
+    Keep(Number),
+    /// The promised change is dropped.
+    Drop(Number, DropReason),
 }
 
 impl Change {
@@ -44,7 +60,10 @@ impl Change {
             | Change::Commit(number)
             | Change::Modify { number, .. }
             | Change::Bind { number, .. }
-            | Change::Cancel(number) => *number,
+            | Change::Cancel(number)
+            | Change::Promise(number)
+            | Change::Keep(number)
+            | Change::Drop(number, _) => *number,
         }
     }
 }
@@ -59,6 +78,8 @@ pub(crate) enum Purpose {
     Facts(Vec<(Number, Vec<EventKind>)>),
     /// By caller, the number of refusals that had no row of their own.
     Counted(Vec<(Box<str>, u64)>),
+    /// Records of promises that change no reservation.
+    Noted,
 }
 
 /// A batch on its way.
@@ -71,13 +92,20 @@ struct Pending {
 
 /// The call that waits for a batch, and the batch's events. Only the journal makes one, when the store has answered;
 /// without it no change is acknowledged.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Receipt {
     reply: Option<CallId>,
     events: Vec<Event>,
+    /// The write of the participant that the batch carries.
+    write: Option<WriteId>,
 }
 
 impl Receipt {
+    /// The write of the participant that the batch carries.
+    pub(crate) fn carries(&self) -> Option<WriteId> {
+        self.write
+    }
+
     /// Answers the call of a batch of which nothing is written. Its events have never happened.
     pub(crate) fn refuse(self, out: &mut Outbox, refusal: Refusal) {
         if let Some(id) = self.reply {
@@ -93,7 +121,10 @@ pub(crate) struct Entry<'a> {
     pub change: Change,
     pub events: &'a [EventKind],
     pub decided: &'a Decided<'a>,
-    pub reply: CallId,
+    /// The call to answer.
+    pub reply: Option<CallId>,
+    /// The write of the participant that goes with it, and its records.
+    pub promise: Option<(WriteId, Vec<JournalRecord>)>,
 }
 
 /// Batches on their way to the store, what waits for a batch, and the events that were written.
@@ -147,13 +178,22 @@ impl Journal {
         calendar: Calendar,
         entry: Entry<'_>,
     ) -> BatchId {
-        let Entry { next, change, events, decided, reply } = entry;
+        let Entry { next, change, events, decided, reply, promise } = entry;
         let mut records = Vec::with_capacity(2 * events.len() + 2);
         records.push(table.record(next));
         let today = calendar.today();
         let events: Vec<Event> = events.iter().map(|what| self.event(table, today, next, what.clone())).collect();
         records.push(decided.record(today, self.log.number(), "granted"));
-        self.append(out, records, Purpose::Change(change), Receipt { reply: Some(reply), events })
+        let write = promise.map(|(write, more)| {
+            records.extend(more);
+            write
+        });
+        self.append(out, records, Purpose::Change(change), Receipt { reply, events, write })
+    }
+
+    /// Writes records of the participant that change no reservation.
+    pub(crate) fn write_noted(&mut self, out: &mut Outbox, write: WriteId, records: Vec<JournalRecord>) {
+        self.append(out, records, Purpose::Noted, Receipt { write: Some(write), ..Receipt::default() });
     }
 
     /// Writes a refusal to the audit before it is said.
@@ -166,14 +206,14 @@ impl Journal {
         decided: &Decided<'_>,
     ) {
         let record = decided.record(today, self.log.number(), refusal.why.name());
-        let receipt = Receipt { reply: Some(reply), events: Vec::new() };
+        let receipt = Receipt { reply: Some(reply), ..Receipt::default() };
         self.append(out, [record].into(), Purpose::Refused(refusal), receipt);
     }
 
     /// Writes the number of refusals of each caller that had no row of their own.
     pub(crate) fn write_counts(&mut self, out: &mut Outbox, today: Time, counted: Vec<(Box<str>, u64)>) {
         let records = counted.iter().map(|(who, more)| audit::count(today, self.log.number(), who, *more)).collect();
-        self.append(out, records, Purpose::Counted(counted), Receipt { reply: None, events: Vec::new() });
+        self.append(out, records, Purpose::Counted(counted), Receipt::default());
     }
 
     fn append(
@@ -192,7 +232,10 @@ impl Journal {
             key: event.seq.to_be_bytes().to_vec(),
             value: Some(event.encode()),
         }));
-        let urgent = matches!(purpose, Purpose::Change(Change::Cancel(_)) | Purpose::Facts(_));
+        let urgent = match &purpose {
+            Purpose::Change(change) => matches!(change, Change::Cancel(_) | Change::Keep(_) | Change::Drop(..)),
+            purpose => matches!(purpose, Purpose::Facts(_)),
+        };
         out.say(Output::Append(Batch { id, records, urgent }));
         self.pending.push_back(Pending { id, purpose, receipt });
         id
@@ -271,7 +314,7 @@ impl Journal {
                 }
                 facts.push((number, whats));
             }
-            self.append(out, records, Purpose::Facts(facts), Receipt { reply: None, events });
+            self.append(out, records, Purpose::Facts(facts), Receipt { events, ..Receipt::default() });
         }
     }
 
@@ -295,7 +338,7 @@ impl Journal {
                 let number = handle.and_then(|handle| table.number_of(handle));
                 records.extend(number.and_then(|number| table.get(number)).map(|r| table.record(r)));
             }
-            let receipt = Receipt { reply: None, events: Vec::new() };
+            let receipt = Receipt::default();
             self.append(out, records, Purpose::Facts(Vec::new()), receipt);
         }
         self.log.restored();

@@ -16,6 +16,7 @@ use crate::reservations::{Freed, Number, Part, Reservations, key_of};
 use crate::slots;
 use crate::state::{BookingState, LifeStep};
 pub(crate) use recount::MOVED;
+pub(crate) use settle::dropped_state;
 use terms::ports::Ledger;
 
 /// The reservations and the parts that follow when one of them changes.
@@ -51,7 +52,12 @@ impl<L: Ledger> Life<'_, L> {
         let today = self.calendar.today();
         while let Some(r) = self.table.get(number).filter(|r| r.busy.is_none() && !r.unborn) {
             let (ended, open) = (r.span().1 <= today, r.is_open(today));
+            // Only the decision ends it, or the promise is moot.
+            let ended = ended && r.promise.is_none();
             let step = match r.state {
+                _ if r.promise.is_some() && !r.state.is_booked() => break,
+                // Its promise was lost with a corrupt record.
+                BookingState::Promised if ended => LifeStep::Expire,
                 BookingState::Held if ended || r.hold_until <= today => LifeStep::Expire,
                 BookingState::Booked | BookingState::Active | BookingState::Suspended if ended => LifeStep::End,
                 BookingState::Booked if open => LifeStep::Open,
@@ -100,7 +106,7 @@ impl<L: Ledger> Life<'_, L> {
     fn update_due(&mut self, number: Number) {
         let Some(r) = self.table.get(number) else { return };
         let today = self.calendar.today();
-        let in_force = !(r.unborn || r.state.is_over() || r.state == BookingState::Held);
+        let in_force = !r.unborn && r.state.is_booked();
         for (n, part) in r.parts.iter().enumerate() {
             let (place, most) = ((number, n), if in_force { part.amount(today) } else { 0 });
             match part.background {

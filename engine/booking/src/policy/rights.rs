@@ -184,6 +184,10 @@ calls! {
     BookModify "book_modify"
     BookBind "book_bind"
     BookCancel "book_cancel"
+    BookPrepare "book_prepare"
+    BookDecide "book_decide"
+    BookPromises "book_promises"
+    BookResolve "book_resolve"
     BookShow "book_show"
     BookHistory "book_history"
     BookFollow "book_follow"
@@ -299,6 +303,9 @@ impl Call {
             Call::PatchReservation | Call::PostBind | Call::PostCommit => CHANGE,
             Call::DeleteReservation | Call::DeleteWebhook => GIVE_BACK,
             Call::BookFollow => READ,
+            // Of the connection itself, whomever it speaks for: only who may speak for others coordinates.
+            Call::BookPrepare | Call::BookDecide | Call::BookPromises => const { &any("y-- ----r") },
+            Call::BookResolve => const { &any("yy- --y--") },
             Call::GetReservations | Call::GetReservation | Call::GetHistory | Call::GetEvents => READ,
             Call::BookAudit => const { &any("yyr ryy--") },
             Call::SpeakFor => const { &any("y-- ----r") },
@@ -312,6 +319,11 @@ impl Call {
             // An auditor reads, and has nothing sent anywhere.
             Call::PostWebhook => const { &own("yyy y-y--") },
         }
+    }
+
+    /// True if the right is that of the connection itself, whomever it speaks for.
+    pub fn is_of_peer(self) -> bool {
+        matches!(self, Call::SpeakFor | Call::BookPrepare | Call::BookDecide | Call::BookPromises)
     }
 
     /// True if the rule is the policy's list of `auditors`: the call reads, and names no amount.

@@ -18,7 +18,7 @@ impl Reservations {
         };
         for r in self.all.values() {
             mix(&self.encoded(r));
-            mix(&[u8::from(r.busy.is_some()), u8::from(r.unborn)]);
+            mix(&[u8::from(r.busy.is_some()), u8::from(r.unborn), u8::from(r.promise.is_some())]);
         }
         for (place, owner) in self.owners.iter().filter(|(_, owner)| !owner.numbers().is_empty()) {
             mix(owner.name().as_bytes());
@@ -56,6 +56,9 @@ impl Reservations {
         {
             return Err("the agenda");
         }
+        if self.all.values().any(|r| r.promise.is_some() && r.state.is_over()) {
+            return Err("a promise of what is over");
+        }
         self.audit_owners()?;
         self.audit_grants()?;
         self.audit_resources()
@@ -75,7 +78,7 @@ impl Reservations {
             }
             for (resource, total) in self.sums.owners(place) {
                 let parts =
-                    || live().flat_map(|r| &r.parts).filter(|p| p.resource == resource && p.background.is_none());
+                    || live().flat_map(|r| r.counted()).filter(|p| p.resource == resource && p.background.is_none());
                 let sum = |t: Time| parts().map(|part| part.amount(t)).sum::<u64>();
                 if total.steps().any(|(at, level)| level != sum(at)) {
                     return Err("the sum of an owner");
@@ -92,7 +95,7 @@ impl Reservations {
     }
 
     fn audit_grants(&self) -> Result<(), &'static str> {
-        let live = || self.all.values().filter(|r| !r.state.is_over()).flat_map(|r| &r.parts);
+        let live = || self.all.values().filter(|r| !r.state.is_over()).flat_map(|r| r.counted());
         for (account, resource, total) in self.sums.rules() {
             let counts = |part: &&Part| {
                 let granted = || accounts(self.grants.get(part.grant));

@@ -7,6 +7,7 @@ mod bound;
 mod encoded;
 pub(crate) mod grants;
 mod owners;
+pub(crate) mod promised;
 pub(crate) mod reservation;
 mod resources;
 mod sums;
@@ -25,6 +26,7 @@ use grants::Grants;
 pub(crate) use grants::{Grant, accounts};
 use hashbrown::HashMap;
 use owners::Owners;
+pub(crate) use promised::{Prepared, Promised};
 pub(crate) use reservation::{KeyMark, Number, Part, Place, Reservation, growth};
 pub(crate) use resources::Resources;
 use sums::Sums;
@@ -145,6 +147,11 @@ impl Reservations {
     /// The number of a resource's name.
     pub(crate) fn name_resource(&mut self, name: &str, ledger: &impl Ledger) -> u32 {
         self.resources.place(name, ledger)
+    }
+
+    /// The rule and groups of this number.
+    pub(crate) fn grant(&self, place: u32) -> &Grant {
+        self.grants.get(place)
     }
 
     /// The number of a grant.
@@ -301,7 +308,7 @@ impl Reservations {
     /// A step in its life that does not finish it; false if its state does not allow it.
     pub(crate) fn step(&mut self, number: Number, step: LifeStep) -> bool {
         let Some(r) = self.all.get_mut(&number) else { return false };
-        let next = r.state.after(step).ok().filter(|next| !next.is_over() && r.state != BookingState::Held);
+        let next = r.state.after(step).ok().filter(|next| !next.is_over() && r.state.is_booked());
         next.map(|next| r.state = next).is_some()
     }
 
@@ -339,7 +346,7 @@ impl Reservations {
     pub(crate) fn take_slots(&mut self, number: Number, of: Option<u32>) -> Vec<Freed> {
         let mut freed = Vec::new();
         let Some(r) = self.all.get_mut(&number) else { return freed };
-        for part in r.parts.iter_mut().filter(|part| of.is_none_or(|of| part.resource == of)) {
+        for part in r.counted_mut().filter(|part| of.is_none_or(|of| part.resource == of)) {
             freed.extend(core::mem::take(&mut part.slots).into_iter().map(|slot| (part.resource, slot)));
         }
         freed
@@ -348,7 +355,7 @@ impl Reservations {
     /// Gives slots to the parts of a reservation, each that of `slots`.
     pub(crate) fn put_slots(&mut self, number: Number, mut slots: impl FnMut(&Resources, &Part) -> Vec<SlotKey>) {
         let Some(r) = self.all.get_mut(&number).filter(|r| !r.state.is_over()) else { return };
-        for part in &mut r.parts {
+        for part in r.counted_mut() {
             let more = slots(&self.resources, part);
             part.slots.extend(more);
         }
@@ -361,7 +368,7 @@ impl Reservations {
         }
         self.sums.clear(wanted);
         for r in self.all.values().filter(|r| wanted && !r.state.is_over()) {
-            r.parts.iter().for_each(|part| self.sums.add(r.owner, self.grants.get(part.grant), part, 1));
+            r.counted().for_each(|part| self.sums.add(r.owner, self.grants.get(part.grant), part, 1));
         }
     }
 
@@ -413,6 +420,8 @@ fn next_look(r: &Reservation, today: Time, retention: Span) -> Option<Time> {
         r.over.saturating_add(retention)
     } else if r.state == BookingState::Held {
         r.hold_until.min(r.span().1)
+    } else if r.state == BookingState::Promised {
+        r.span().1
     } else {
         r.next_edge(today)?
     };

@@ -89,8 +89,13 @@ impl Owners {
         owner.held -= usize::from(held);
     }
 
-    /// A held reservation is booked.
+    /// A held reservation is booked or promised.
     pub(super) fn committed(&mut self, place: u32) {
         self.all[place as usize].held -= 1;
+    }
+
+    /// The promise of a hold is withdrawn.
+    pub(super) fn held_again(&mut self, place: u32) {
+        self.all[place as usize].held += 1;
     }
 }

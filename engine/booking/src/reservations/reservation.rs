@@ -1,8 +1,11 @@
 //! A reservation in memory: plain data. Outside of its table it is only read, because the table lends it shared.
 
+use super::promised::{Prepared, Promised};
 use crate::io::BatchId;
+use crate::refusal::RefusalReason;
 use crate::state::BookingState;
 use alloc::boxed::Box;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use terms::book::{Background, Binding, Handle, PacketShape, RateStep, amount_at};
 use terms::ports::book::SlotKey;
@@ -41,6 +44,8 @@ pub(crate) struct Reservation {
     pub parts: Vec<Part>,
     /// The batch that creates or changes it and is not written yet.
     pub busy: Option<BatchId>,
+    /// The change that is promised to a coordinator. While there is one, no timer ends the reservation.
+    pub promise: Option<Box<Promised>>,
     /// Its time on the agenda; [`Time::FOREVER`]: none.
     pub look: Time,
     /// True until the batch that creates it is written.
@@ -66,6 +71,27 @@ pub(crate) struct Part {
 }
 
 impl Reservation {
+    /// The reason why it cannot be changed: a change of it is promised and not decided.
+    pub(crate) fn undecided(&self) -> Option<RefusalReason> {
+        let promised = self.promise.as_ref()?;
+        let (coordinator, transaction) = (promised.coordinator.to_string(), promised.branch.transaction);
+        Some(RefusalReason::Undecided { coordinator, transaction })
+    }
+
+    /// Everything of it that counts: its parts, and what they grow by if a promised change comes true.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = &Part> {
+        self.parts.iter().chain(self.promise.iter().flat_map(|promised| promised.change.grown()))
+    }
+
+    /// The same, to be changed.
+    pub(super) fn counted_mut(&mut self) -> impl Iterator<Item = &mut Part> {
+        let grown = match self.promise.as_deref_mut().map(|promised| &mut promised.change) {
+            Some(Prepared::Modify { grown, .. }) => grown.as_mut_slice(),
+            _ => &mut [],
+        };
+        self.parts.iter_mut().chain(grown)
+    }
+
     /// The first start and the last end of its windows.
     pub(crate) fn span(&self) -> (Time, Time) {
         let starts = self.parts.iter().filter_map(|part| part.steps.first()).map(|step| step.window.start());
@@ -85,6 +111,12 @@ impl Reservation {
 }
 
 impl Part {
+    /// Takes its slots.
+    pub(crate) fn take_slots(&mut self) -> impl Iterator<Item = (u32, SlotKey)> + use<> {
+        let resource = self.resource;
+        core::mem::take(&mut self.slots).into_iter().map(move |slot| (resource, slot))
+    }
+
     pub(crate) fn is_open(&self, today: Time) -> bool {
         let after = self.steps.partition_point(|step| step.window.start() <= today);
         self.steps[..after].last().is_some_and(|step| step.window.contains(today))

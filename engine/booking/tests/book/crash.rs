@@ -252,7 +252,7 @@ fn no_record_is_too_strange() {
             let again = match table {
                 RecordTable::Reservation => Stored::decode(&bytes).map(|stored| stored.encode()),
                 RecordTable::Event => booking::Event::decode(&bytes).map(|event| event.encode()),
-                RecordTable::Audit => Audited::decode(&bytes).map(|_| bytes.clone()),
+                RecordTable::Audit | RecordTable::Promise => Audited::decode(&bytes).map(|_| bytes.clone()),
             };
             match again {
                 Ok(again) => {

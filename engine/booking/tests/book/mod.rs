@@ -5,6 +5,8 @@ mod crash;
 mod domain;
 mod faults;
 pub mod oracle;
+mod promise;
+mod promise_faults;
 pub mod random;
 mod shared;
 mod story;

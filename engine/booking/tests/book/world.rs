@@ -3,6 +3,7 @@
 
 use admit::{Denied, Limits, SlotId, SlotOffer as Capacity, SlotTable};
 use booking::io::{CalendarOffset, CallId, CallResult, Order, OrderAction, RecordTable};
+use booking::promise::{Contradiction, DecisionQuestion};
 use booking::{Batch, Bookings, Call, Config, Event, Input, JournalRecord, Output, Reply};
 use std::collections::{BTreeMap, VecDeque};
 use terms::book::{Binding, Caller, CallerRole, Guarantee, Handle, ResourceId, ResourceKind};
@@ -97,6 +98,23 @@ impl Ledger for Tables {
         slot.map(|slot| SlotKey(slot.as_u64())).map_err(no)
     }
 
+    fn hold(&mut self, now: Time, resource: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom> {
+        let slot = self.told(now, resource)?.hold(window, Rate::from_bps(want.amount), Time::FOREVER);
+        slot.map(|slot| SlotKey(slot.as_u64())).map_err(no)
+    }
+
+    fn promise(&mut self, now: Time, resource: ResourceId, slot: SlotKey) {
+        if let Ok(table) = self.told(now, resource) {
+            let _ = table.promise(SlotId::from_u64(slot.0));
+        }
+    }
+
+    fn commit(&mut self, now: Time, resource: ResourceId, slot: SlotKey) {
+        if let Ok(table) = self.told(now, resource) {
+            let _ = table.commit(SlotId::from_u64(slot.0));
+        }
+    }
+
     fn adopt(&mut self, now: Time, resource: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom> {
         let slot = self.told(now, resource)?.adopt_booked(window, Rate::from_bps(want.amount));
         slot.map(|slot| SlotKey(slot.as_u64())).map_err(no)
@@ -186,7 +204,12 @@ pub struct Driver {
     pub carried: Vec<Order>,
     pub events: Vec<Event>,
     pub replies: BTreeMap<CallId, Reply>,
+    /// Questions to coordinators, and their contradictions.
+    pub questions: Vec<DecisionQuestion>,
+    pub contradicted: Vec<Contradiction>,
     pub batches: u64,
+    /// How many corrupt records were reported; `None`: none is expected.
+    pub corrupt: Option<usize>,
     next: u64,
 }
 
@@ -230,7 +253,10 @@ impl Driver {
             carried: Vec::new(),
             events: Vec::new(),
             replies: BTreeMap::new(),
+            questions: Vec::new(),
+            contradicted: Vec::new(),
             batches: 0,
+            corrupt: None,
             next: 1,
         }
     }
@@ -261,7 +287,12 @@ impl Driver {
                     Output::Reply { id, reply } => assert!(self.replies.insert(id, reply).is_none(), "replied twice"),
                     Output::Enforce(order) => self.orders.push_back(order),
                     Output::Event(event) => self.events.push(event),
-                    Output::Corrupt { table, what, .. } => panic!("{table:?}: {what}"),
+                    Output::AskDecision(question) => self.questions.push(question),
+                    Output::Contradicted(what) => self.contradicted.push(what),
+                    Output::Corrupt { table, what, .. } => match &mut self.corrupt {
+                        Some(counted) => *counted += 1,
+                        None => panic!("{table:?}: {what}"),
+                    },
                 }
             }
             let input = match () {
@@ -316,10 +347,20 @@ impl Driver {
 
     /// Says a call and returns its number.
     pub fn say(&mut self, who: &str, call: Call) -> CallId {
+        self.say_as(caller(who), call)
+    }
+
+    fn say_as(&mut self, caller: Caller, call: Call) -> CallId {
         let id = CallId(self.next);
         self.next += 1;
-        self.tell(Input::Call { id, caller: caller(who), call });
+        self.tell(Input::Call { id, caller, call });
         id
+    }
+
+    /// As [`Driver::call`], for a caller with a role.
+    pub fn call_as(&mut self, who: Caller, call: Call) -> Reply {
+        let id = self.say_as(who, call);
+        self.replies.remove(&id).expect("an answer")
     }
 
     /// Says a call; the answer must have come by then.

@@ -125,6 +125,11 @@ impl Participant {
         open.map(|(branch, promise)| (*branch, &promise.coordinator, promise.epoch))
     }
 
+    /// The coordinator of a part that is promised here, or was and is not forgotten.
+    pub fn coordinator(&self, branch: Branch) -> Option<&str> {
+        self.promises.get(&branch).map(|promise| &*promise.coordinator)
+    }
+
     /// True if this part is promised and not decided.
     pub fn is_promised(&self, branch: Branch) -> bool {
         self.promises.get(&branch).is_some_and(|promise| promise.state == State::Promised)

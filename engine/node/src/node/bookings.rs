@@ -66,6 +66,8 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
             booking::Output::Append(batch) => self.out.push_back(Output::Append(batch)),
             booking::Output::Reply { id, reply } => self.out.push_back(Output::Reply { id, reply }),
             booking::Output::Event(event) => self.out.push_back(Output::Event(Event::Booking(event))),
+            booking::Output::AskDecision(question) => self.out.push_back(Output::AskDecision(question)),
+            booking::Output::Contradicted(what) => self.out.push_back(Output::Contradicted(what)),
             booking::Output::Corrupt { table, key, what } => self.out.push_back(Output::Corrupt { table, key, what }),
             booking::Output::Enforce(order) if ResourceKind::of(&order.resource) == ResourceKind::Network => {
                 let (id, part) = (order.id, (order.handle, order.part));

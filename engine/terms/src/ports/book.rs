@@ -82,6 +82,19 @@ pub trait Ledger {
     /// [`NoRoom`].
     fn book(&mut self, now: Time, resource: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom>;
 
+    /// Holds an amount over a window, as [`Ledger::book`], until it is promised and committed, or released. It has
+    /// no timer here: the caller has one, or none.
+    ///
+    /// # Errors
+    /// [`NoRoom`].
+    fn hold(&mut self, now: Time, resource: ResourceId, window: Window, want: Demand) -> Result<SlotKey, NoRoom>;
+
+    /// A held slot is promised: only a decision ends it. It is no mistake if the slot is promised, committed, or over.
+    fn promise(&mut self, now: Time, resource: ResourceId, slot: SlotKey);
+
+    /// A promised slot is booked. It is no mistake if the slot is committed or over.
+    fn commit(&mut self, now: Time, resource: ResourceId, slot: SlotKey);
+
     /// Counts a promise of an earlier run, even if it does not fit today ([`Ledger::missing`] reports that).
     ///
     /// # Errors

@@ -190,6 +190,7 @@ mod tests {
             owner: "uid:0".to_owned(),
             label: String::new(),
             group: String::new(),
+            promise: None,
             members: members.iter().map(|name| (*name).to_owned()).collect(),
             state: "active".to_owned(),
             hold_until: None,

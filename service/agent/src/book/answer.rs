@@ -79,6 +79,7 @@ impl Agent {
             let what = "only who may speak for others decides over several agents: root, or a broker that this agent's policy names";
             return Err(problem("refused", what));
         }
+        self.speakers.name_coordinator(client, &mut call)?;
         super::sight::identify(&mut call);
         let number = self.book.wait_for(client, id)?;
         if let Some(waiting) = self.book.calls.get_mut(&number) {

@@ -1,11 +1,19 @@
 //! Conversion from documents to inputs of the booking engine.
 
 use booking::io::Matching;
-use booking::{BookingRequest, BookingState, Call, PartAsk, When};
-use documents::agent::{Problem, Request};
-use documents::book::{AmountDoc, AskDoc, BookFilter, ChangeDoc, PartDoc, WhenDoc, WindowDoc, scale};
+use booking::promise::{DecideCall, PromisesCall};
+use booking::{BookingRequest, BookingState, Call, PartAsk, PrepareAsk, PrepareCall, When};
+use commit::coordinator::Serial;
+use commit::{Branch, CoordinatorName, Decision, Epoch, TransactionId};
+use documents::agent::{PrepareDoc, Problem, Request};
+use documents::book::{
+    AmountDoc, AskDoc, BookFilter, ChangeDoc, EpochDoc, PartDoc, PrepareAskDoc, WhenDoc, WindowDoc, scale,
+};
 use terms::book::{Background, Handle, PacketShape, ResourceKind};
 use terms::{Span, Window};
+
+/// The longest name of a coordinator, bytes. With it a key of the journal has at most 128 bytes.
+pub(crate) const MAX_COORDINATOR: usize = 120;
 
 /// The booking call that a request makes; `None`: the request is of another kind.
 ///
@@ -29,6 +37,19 @@ pub fn call(request: &Request) -> Result<Option<Call>, Problem> {
             binding: binding.as_ref().map(|binding| binding.clone().into()),
         },
         Request::BookCancel { handle } => Call::Cancel(handled(handle)?),
+        Request::BookPrepare(doc) => Call::Prepare(Box::new(prepared(doc)?)),
+        Request::BookDecide(doc) => Call::Decide(Box::new(DecideCall {
+            branch: branch(&doc.transaction, doc.member)?,
+            coordinator: coordinator(&doc.coordinator)?,
+            epoch: epoch(doc.epoch),
+            decision: doc.commit.map_or(Decision::Abort, |number| Decision::Commit { number }),
+        })),
+        Request::BookPromises(doc) => Call::Promises(PromisesCall {
+            coordinator: coordinator(&doc.coordinator)?,
+            epoch: epoch(doc.epoch),
+            after: doc.after.as_ref().map(|(transaction, member)| branch(transaction, *member)).transpose()?,
+        }),
+        Request::BookResolve { handle, commit } => Call::Resolve { handle: handled(handle)?, commit: *commit },
         Request::BookShow { handle: Some(handle), .. } => Call::Show(handled(handle)?),
         Request::BookShow { handle: None, filter } => Call::List(matching(filter)?),
         Request::BookHistory { handle, after } => Call::History(handled(handle)?, *after),
@@ -36,6 +57,53 @@ pub fn call(request: &Request) -> Result<Option<Call>, Problem> {
         Request::Resources { timeline, .. } => Call::Resources { timeline: timeline.map(window).transpose()? },
         _ => return Ok(None),
     }))
+}
+
+/// Converts a question for a promise.
+fn prepared(doc: &PrepareDoc) -> Result<PrepareCall, Problem> {
+    let ask = match &doc.ask {
+        PrepareAskDoc::Create(ask) => {
+            if ask.hold_s.is_some() {
+                return Err(Problem::misuse("what is promised is not held: leave hold_s out"));
+            }
+            ask.says_how_long()?;
+            PrepareAsk::Create { ask: asked(ask)?, key: ask.key.clone() }
+        }
+        PrepareAskDoc::Hold { handle } => PrepareAsk::Hold(handled(handle)?),
+        PrepareAskDoc::Modify { handle, change } => {
+            PrepareAsk::Modify { handle: handled(handle)?, change: changed(change)? }
+        }
+        PrepareAskDoc::Bind { handle, part, binding } => PrepareAsk::Bind {
+            handle: handled(handle)?,
+            part: *part,
+            binding: binding.as_ref().map(|binding| binding.clone().into()),
+        },
+    };
+    Ok(PrepareCall {
+        branch: branch(&doc.transaction, doc.member)?,
+        coordinator: coordinator(&doc.coordinator)?,
+        epoch: epoch(doc.epoch),
+        serial: Serial { number: doc.serial, floor: doc.floor },
+        ask,
+    })
+}
+
+fn branch(transaction: &str, member: u32) -> Result<Branch, Problem> {
+    let wrong = || Problem::misuse(format!("{transaction:?} is no transaction: it has 32 digits, 0 to 9 and a to f"));
+    Ok(Branch { transaction: TransactionId::parse(transaction).ok_or_else(wrong)?, member })
+}
+
+/// The name goes into logs, the audit and the journal's keys as it is.
+fn coordinator(name: &str) -> Result<CoordinatorName, Problem> {
+    if name.is_empty() || name.len() > MAX_COORDINATOR || !name.chars().all(|c| c.is_ascii_graphic()) {
+        let what = format!("a coordinator's name has 1 to {MAX_COORDINATOR} visible ASCII characters");
+        return Err(Problem::misuse(what));
+    }
+    Ok(name.into())
+}
+
+fn epoch(doc: EpochDoc) -> Epoch {
+    Epoch { number: doc.number, decisions: doc.decisions, nonce: doc.nonce }
 }
 
 /// Parses a handle.

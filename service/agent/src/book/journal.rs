@@ -24,6 +24,7 @@ pub const FOLDER: &str = "book";
 /// Tables of the journal. These numbers never change.
 const RESERVATIONS: store::TableId = store::TableId(1);
 const EVENTS: store::TableId = store::TableId(2);
+const PROMISES: store::TableId = store::TableId(3);
 
 /// The handle of the journal's thread: takes batches, and gives answers when the notifier fires.
 #[derive(Debug)]
@@ -78,6 +79,7 @@ impl JournalHandle {
             let table = match table {
                 RESERVATIONS => RecordTable::Reservation,
                 EVENTS => RecordTable::Event,
+                PROMISES => RecordTable::Promise,
                 _ => return,
             };
             found.push(JournalRecord { table, key: key.to_vec(), value: Some(value.to_vec()) });
@@ -204,6 +206,7 @@ fn record(record: JournalRecord) -> store::Record {
     let table = match table {
         RecordTable::Reservation => RESERVATIONS,
         RecordTable::Event => EVENTS,
+        RecordTable::Promise => PROMISES,
         RecordTable::Audit => return store::Record::Audit { body: value.unwrap_or_default() },
     };
     match value {

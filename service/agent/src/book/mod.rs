@@ -9,6 +9,7 @@
 mod answer;
 mod audit;
 pub mod convert;
+pub(crate) mod coordinators;
 mod follow;
 pub mod journal;
 mod may;

@@ -1,13 +1,15 @@
 //! Conversion from outputs of the booking engine to documents.
 
 use booking::io::{CallResult, Enquired, EventKind};
+use booking::promise::PromiseList;
 use booking::refusal::AlternativeKind;
-use booking::view::Enforced;
+use booking::view::{Enforced, PromiseView};
 use booking::{BookingView, Event, PartView, Refusal, RefusalReason, ResourceView};
+use commit::{Branch, Epoch};
 use documents::agent::Problem;
 use documents::book::{
-    AlternativeDoc, BackgroundDoc, BookAnswer, BookEvent, BookEvents, EnquiredDoc, Instant, PartRow, RefusalDoc,
-    ReservationDoc, ResourceRow, StepDoc, amount, unit,
+    AlternativeDoc, BackgroundDoc, BookAnswer, BookEvent, BookEvents, EnquiredDoc, EpochDoc, Instant, PartRow,
+    PromiseDoc, PromiseRow, PromiseRows, RefusalDoc, ReservationDoc, ResourceRow, StepDoc, amount, unit,
 };
 use terms::book::{Guarantee, RateStep, ResourceKind};
 use terms::{Span, Time};
@@ -45,9 +47,29 @@ pub fn reservation(view: BookingView) -> ReservationDoc {
         hold_until: view.hold_until.map(Instant),
         created: Instant(view.created),
         version: view.version,
+        promise: view.promise.map(promise),
         parts: view.parts.into_iter().map(part_row).collect(),
         more: false,
     }
+}
+
+fn promise(view: PromiseView) -> PromiseDoc {
+    PromiseDoc {
+        transaction: view.branch.transaction.to_string(),
+        member: view.branch.member,
+        coordinator: view.coordinator.into(),
+        change: view.change.to_owned(),
+        clock_ns: view.now.as_nanos(),
+    }
+}
+
+fn promises(list: PromiseList) -> PromiseRows {
+    let row = |(branch, epoch): (Branch, u64)| PromiseRow {
+        transaction: branch.transaction.to_string(),
+        member: branch.member,
+        epoch,
+    };
+    PromiseRows { rows: list.promises.into_iter().map(row).collect(), more: list.more, clock_ns: list.now.as_nanos() }
 }
 
 fn part_row(part: PartView) -> PartRow {
@@ -119,6 +141,8 @@ pub fn answer(result: CallResult) -> BookAnswer {
         CallResult::Events { events, last, lost } => {
             BookAnswer::Events(BookEvents { events: events.into_iter().map(event).collect(), last, lost })
         }
+        CallResult::Promises(list) => BookAnswer::Promises(promises(list)),
+        CallResult::Nothing => BookAnswer::Nothing,
         CallResult::Resources(views) => BookAnswer::Resources(views.into_iter().map(resource_row).collect()),
     }
 }
@@ -155,6 +179,7 @@ fn refused(refusal: &Refusal) -> RefusalDoc {
         start: None,
         end: None,
         rule: None,
+        known: None,
         alternatives: refusal.alternatives.iter().map(alternative).collect(),
     };
     match &refusal.why {
@@ -171,6 +196,10 @@ fn refused(refusal: &Refusal) -> RefusalDoc {
         RefusalReason::Taken { part, until, .. } => {
             doc.part = Some(*part);
             doc.end = Some(*until).filter(|end| *end != Time::FOREVER).map(Instant);
+        }
+        RefusalReason::Outdated { known } => {
+            let Epoch { number, decisions, nonce } = *known;
+            doc.known = Some(EpochDoc { number, decisions, nonce });
         }
         _ => {}
     }
@@ -217,6 +246,16 @@ fn words(why: &RefusalReason) -> String {
             millis(*bound)
         ),
         RefusalReason::NotWritten { text } => format!("it could not be written down and is undone: {text}"),
+        RefusalReason::Undecided { coordinator, transaction } => format!(
+            "a change of it is promised to the broker {coordinator} in transaction {transaction}: wait for its decision; \
+             if that broker is gone for ever, an operator decides with `sluice resolve`"
+        ),
+        RefusalReason::Outdated { known } => format!(
+            "a newer start of this broker is known here (number {}, {} decisions): is its journal an older copy, or \
+             does another process have its name?",
+            known.number, known.decisions
+        ),
+        RefusalReason::NotPromised { text } => format!("it is not promised: {text}"),
         RefusalReason::Starting => "the book is still being read: try again in a moment".to_owned(),
     }
 }
@@ -248,6 +287,9 @@ pub fn event(event: Event) -> BookEvent {
         EventKind::Short { part, kind, first, missing } => {
             (doc.part, doc.to) = (Some(part), Some(amount(kind, missing)));
             doc.text = Some(Instant(first).to_string());
+        }
+        EventKind::Contradicted { committed } => {
+            doc.text = Some(if committed { "committed" } else { "aborted" }.to_owned());
         }
         EventKind::Committed | EventKind::Modified | EventKind::Opened | EventKind::Paused | EventKind::Over(_) => {}
     }

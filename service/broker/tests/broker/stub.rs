@@ -171,6 +171,7 @@ fn refusal(reason: &str, message: &str) -> Problem {
         start: None,
         end: None,
         rule: None,
+        known: None,
         alternatives: Vec::new(),
     };
     let kind = if reason == "meaningless" { "misuse" } else { "refused" };
@@ -299,6 +300,7 @@ impl Book {
             hold_until: None,
             created: Instant(Time::from_nanos(NOW + self.ahead * 1_000_000_000 + self.rows.len() as u64)),
             version: 1,
+            promise: None,
             parts: parts.collect(),
             more: false,
         };

@@ -47,6 +47,13 @@ pub fn cell(far: &Far, row: &Row, who: &Who, strength: Strength) -> Option<Came>
         | Call::BookShow
         | Call::BookHistory
         | Call::BookFollow => return booked(far, row, who, strength),
+        Call::BookPrepare | Call::BookDecide | Call::BookPromises => return Some(coordinated(far, row.call, who)),
+        Call::BookResolve => {
+            // A promise of somebody's to the broker of this machine.
+            let made = promise(&mut Who::User(0, Vec::new()).reach(far), "here");
+            let Ok(Answer::Book(BookAnswer::Reservation(doc))) = made else { return Some(came(made)) };
+            asked(json!({"call": call, "handle": doc.handle, "commit": false}))
+        }
         Call::SpeakFor => asked(json!({"call": call, "who": {"name": "zoe", "role": "owner"}})),
         Call::AddStatic => asked(json!({"call": call, "what": fixed()})),
         Call::RemoveStatic => {
@@ -153,6 +160,52 @@ fn booked(far: &Far, row: &Row, who: &Who, strength: Strength) -> Option<Came> {
         },
         _ => ask(&mut client, json!({"call": call, "handle": handle})),
     })
+}
+
+/// As a coordinator under one's own name, on a connection that speaks for somebody whom rules allow it.
+fn coordinated(far: &Far, call: Call, who: &Who) -> Came {
+    let mut client = who.reach(far);
+    let broker = matches!(who, Who::Certificate(papers) if papers.starts_with("broker-"));
+    if broker && call == Call::BookPrepare {
+        let alice = json!({"call": "speak_for", "who": {"name": "alice", "role": "owner"}});
+        if let Came::Refused(why) = ask(&mut client, alice) {
+            // One that may not speak for others may not ask in its own name either.
+            let own = came(promise(&mut client, &who.name()));
+            return if matches!(own, Came::Refused(_)) { own } else { Came::Odd(why) };
+        }
+    }
+    let name = who.name();
+    let epoch = json!({"number": 1, "decisions": 0, "nonce": 5});
+    match call {
+        Call::BookPrepare => {
+            let made = promise(&mut client, &name);
+            if let Ok(Answer::Book(BookAnswer::Reservation(doc))) = &made {
+                let promise = doc.promise.as_ref().expect("it is promised");
+                let decision = json!({"call": "book_decide", "transaction": promise.transaction, "member": 0,
+                    "coordinator": name, "epoch": epoch, "commit": 1});
+                assert_eq!(ask(&mut client, decision), Came::Allowed);
+            }
+            // In another's name nobody may who comes from another machine.
+            let other = promise(&mut client, "somebody");
+            assert!(matches!(who, Who::User(0, _)) || matches!(came(other), Came::Refused(_)), "{who:?}");
+            came(made)
+        }
+        Call::BookDecide => ask(
+            &mut client,
+            json!({"call": "book_decide", "transaction": "0".repeat(32), "member": 0, "coordinator": name,
+                "epoch": epoch, "commit": null}),
+        ),
+        _ => ask(&mut client, json!({"call": "book_promises", "coordinator": name, "epoch": epoch})),
+    }
+}
+
+/// Asks for the promise of one licence, in a transaction of its own.
+fn promise(client: &mut Client, coordinator: &str) -> Result<Answer, Error> {
+    let change = json!({"create": wish("licence/solver")});
+    client.call(read(json!({
+        "call": "book_prepare", "transaction": format!("{:032x}", port()), "member": 0, "coordinator": coordinator,
+        "epoch": {"number": 1, "decisions": 0, "nonce": 5}, "serial": 1, "floor": 1, "change": change,
+    })))
 }
 
 /// What a broker has of its own: what one made for people of its domain, with the names of all members.

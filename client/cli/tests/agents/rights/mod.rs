@@ -7,7 +7,7 @@
 mod agent;
 mod broker;
 mod may;
-mod who;
+pub mod who;
 
 use crate::bed::wait_for;
 use crate::remote::Far;

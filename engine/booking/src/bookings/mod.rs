@@ -1,5 +1,7 @@
 //! The bookings: their parts, and the handling of each input.
 
+mod transact;
+
 use crate::background::Background;
 use crate::calendar::Calendar;
 use crate::calls::create::{Earlier, Request};
@@ -9,9 +11,10 @@ use crate::calls::{Outcome, bind, cancel, commit, enquire, may, show};
 use crate::config::Config;
 use crate::enforcement::{Due, Enforcement};
 use crate::io::{BookingRequest, Call, CallId, Event, Input, Output};
-use crate::journal::{Entry, Journal, Purpose, Receipt, Refusals};
+use crate::journal::{Change, Entry, Journal, Purpose, Receipt, Refusals};
 use crate::life::{Life, MOVED};
 use crate::outbox::Outbox;
+use crate::promise::Branches;
 use crate::recover;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::reservations::{Number, Reservations};
@@ -38,6 +41,7 @@ pub struct Bookings {
     journal: Journal,
     refusals: Refusals,
     waiting: Waiting,
+    branches: Branches,
     out: Outbox,
 }
 
@@ -54,6 +58,7 @@ impl Bookings {
             journal: Journal::new(config.events),
             refusals: Refusals::new(&config),
             waiting: Waiting::new(config.waiting),
+            branches: Branches::new(config.promises, config.waiting),
             out: Outbox::default(),
             config,
         }
@@ -68,13 +73,19 @@ impl Bookings {
         }
         match input {
             Input::Recovering(record) => {
-                let corrupt = recover::read(&mut self.table, &mut self.journal, world, record);
+                let now = self.calendar.today();
+                let corrupt =
+                    recover::read(&mut self.table, &mut self.journal, (&mut self.branches, now), world, record);
                 return corrupt.into_iter().for_each(|output| self.out.say(output));
             }
             Input::Recovered => {
                 self.started = true;
                 self.journal.restored(&mut self.out, &self.table);
+                for corrupt in recover::promises(&mut self.table, &mut self.branches) {
+                    self.out.say(corrupt);
+                }
                 self.life(world).count_anew();
+                self.recovered_promises(world);
             }
             Input::Clock(offset) => {
                 let moved = self.calendar.set(offset, if self.started { MOVED } else { 0 });
@@ -108,6 +119,7 @@ impl Bookings {
             Input::Policy | Input::Wake => {}
         }
         if self.started {
+            self.wake_participant(world);
             self.catch_up(world);
         }
     }
@@ -136,8 +148,10 @@ impl Bookings {
             return None;
         }
         let edge = self.table.next_check().map(|at| self.calendar.offset().agents(at));
+        let promise = self.branches.participant().wake_at().filter(|at| *at != Time::FOREVER);
+        let promise = promise.map(|at| self.calendar.offset().agents(at));
         let count = self.refusals.wake_at().map(|due| due.max(self.journal.write_again()));
-        [edge, self.enforcement.wake_at(), self.journal.wake_at(), count].into_iter().flatten().min()
+        [edge, self.enforcement.wake_at(), self.journal.wake_at(), count, promise].into_iter().flatten().min()
     }
 
     /// The same with a secret from `seed` for handles. Call it before the first input.
@@ -237,6 +251,10 @@ impl Bookings {
         let reply = match call {
             Call::Enquire(ask) => enquire::enquire(table, world, (&self.config, self.calendar), &caller, ask),
             Call::Create { ask, hold, key } => return self.create(world, id, caller, ask, hold, key),
+            Call::Prepare(call) => return self.prepare(world, id, caller, call),
+            Call::Decide(call) => return self.decide(world, id, *call),
+            Call::Promises(call) => return self.promises(world, id, call),
+            Call::Resolve { handle, commit } => return self.resolve(world, id, caller, handle, commit),
             Call::Commit(handle)
             | Call::Decided(handle)
             | Call::Modify { handle, .. }
@@ -266,11 +284,14 @@ impl Bookings {
         let (table, calendar) = (&mut self.table, self.calendar);
         let outcome = match (table.get(number), call) {
             (Some(r), call) if r.busy.is_some() => return self.wait(number, id, caller, call),
+            (Some(r), _) if r.promise.is_some() => {
+                Outcome::no(Refusal::plain(r.undecided().unwrap_or(RefusalReason::UnknownHandle)))
+            }
             (Some(_), Call::Commit(_)) => commit::commit(table, world, (&self.config, calendar), number, &caller),
             (Some(_), Call::Decided(_)) => commit::decided(table, number, &caller),
             (Some(_), Call::Modify { change, .. }) => {
                 let background = &mut self.background;
-                let mut parts = Modify { table, background, config: &self.config, calendar };
+                let mut parts = Modify { table, background, config: &self.config, calendar, holds: false };
                 parts.modify(world, number, &caller, &change)
             }
             (Some(_), Call::Bind { part, binding, .. }) => bind::bind(table, world, number, &caller, part, binding),
@@ -329,7 +350,7 @@ impl Bookings {
             Outcome::Change(proposal) => {
                 let Some(next) = proposal.next.as_deref().or_else(|| table.get(number)) else { return };
                 let (change, events, decided) = (proposal.change, &proposal.events, &proposal.decided);
-                let entry = Entry { next, change, events, decided, reply: id };
+                let entry = Entry { next, change, events, decided, reply: Some(id), promise: None };
                 let batch = self.journal.write(out, table, calendar, entry);
                 table.set_busy(number, batch);
             }
@@ -338,13 +359,22 @@ impl Bookings {
 
     /// A batch is on the disk: what it was for is true now, and its call is answered.
     fn written<W: Ledger + PolicyPort>(&mut self, world: &mut W, purpose: Purpose, receipt: Receipt) {
+        let write = receipt.carries();
         match purpose {
             Purpose::Change(change) => {
                 let number = change.number();
                 self.life(world).complete(change);
                 let reply = self.views(world).reservation(number);
                 self.journal.acknowledge(&mut self.out, receipt, reply);
+                if let Some(write) = write {
+                    self.promise_written(world, write, true);
+                }
                 self.go_on(world, number);
+            }
+            Purpose::Noted => {
+                if let Some(write) = write {
+                    self.promise_written(world, write, true);
+                }
             }
             Purpose::Refused(refusal) => self.journal.acknowledge(&mut self.out, receipt, Err(refusal)),
             Purpose::Facts(_) | Purpose::Counted(_) => self.journal.publish(&mut self.out, receipt),
@@ -354,17 +384,29 @@ impl Bookings {
     /// Nothing of a batch is on the disk: what it was for is undone, and its call is refused.
     fn failed<W: Ledger + PolicyPort>(&mut self, world: &mut W, purpose: Purpose, receipt: Receipt, text: &str) {
         let refusal = Refusal::plain(RefusalReason::NotWritten { text: text.to_string() });
+        let write = receipt.carries();
         match purpose {
             Purpose::Change(change) => {
                 let number = change.number();
+                if let Change::Keep(_) | Change::Drop(..) = change {
+                    self.refuse_decisions(number, &refusal);
+                }
                 self.life(world).undo(change);
                 receipt.refuse(&mut self.out, refusal);
+                if let Some(write) = write {
+                    self.promise_written(world, write, false);
+                }
                 self.life(world).follow(number);
                 self.go_on(world, number);
             }
             Purpose::Refused(refused) => receipt.refuse(&mut self.out, refused),
             Purpose::Counted(counted) => self.refusals.again(self.calendar.now(), counted),
             Purpose::Facts(_) => {}
+            Purpose::Noted => {
+                if let Some(write) = write {
+                    self.promise_written(world, write, false);
+                }
+            }
         }
     }
 
@@ -373,6 +415,10 @@ impl Bookings {
         while self.table.get(number).is_none_or(|r| r.busy.is_none()) {
             match self.waiting.pop(number) {
                 Some((id, caller, Call::Create { ask, hold, key })) => self.create(world, id, caller, ask, hold, key),
+                Some((id, caller, Call::Prepare(call))) => self.prepare(world, id, caller, call),
+                Some((id, caller, Call::Resolve { handle, commit })) => {
+                    self.resolve(world, id, caller, handle, commit);
+                }
                 Some((id, caller, call)) => self.change(world, id, number, caller, call),
                 None => return,
             }
@@ -384,7 +430,14 @@ impl Bookings {
 fn counts_foreground(input: &Input) -> bool {
     match input {
         Input::Call { call, .. } => {
-            matches!(call, Call::Enquire(_) | Call::Create { .. } | Call::Modify { .. } | Call::Resources { .. })
+            matches!(
+                call,
+                Call::Enquire(_)
+                    | Call::Create { .. }
+                    | Call::Modify { .. }
+                    | Call::Resources { .. }
+                    | Call::Prepare(_)
+            )
         }
         // Calls that waited follow what was written.
         Input::Appended(_) | Input::AppendFailed { .. } | Input::Clock(_) | Input::Resource(_) | Input::Recovered => {
