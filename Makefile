@@ -22,6 +22,9 @@ build:
 	@dist/setup.sh build
 	$(CARGO) build --release --locked -p sluice
 
+# The C libraries: the name in target/release, then the installed one.
+LIBRARIES = rapi:rapi scrapi:scrapi sluice_c:sluice
+
 # To try it: the profile `trial` builds in less time than a release, which is for measuring.
 demo:
 	@dist/setup.sh demo
@@ -90,7 +93,18 @@ wheel:
 	@python3 client/python/build.py target/wheel
 
 install: build
-	install -D -m 755 $(SLUICE) $(DESTDIR)$(PREFIX)/bin/sluice
+	$(CARGO) build --release --locked -p sluice-c -p sluice-rapi -p sluice-scrapi
+	install -D -m 755 -s $(SLUICE) $(DESTDIR)$(PREFIX)/bin/sluice
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	for both in $(LIBRARIES); do built=$${both%%:*} name=$${both##*:}; \
+		install -m 644 -s target/release/lib$$built.so $(DESTDIR)$(PREFIX)/lib/lib$$name.so.1 && \
+		ln -sf lib$$name.so.1 $(DESTDIR)$(PREFIX)/lib/lib$$name.so && \
+		install -m 644 target/release/lib$$built.a $(DESTDIR)$(PREFIX)/lib/lib$$name.a && \
+		strip --strip-debug $(DESTDIR)$(PREFIX)/lib/lib$$name.a && \
+		sed 's|@PREFIX@|$(PREFIX)|' dist/pkgconfig/lib$$name.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/lib$$name.pc \
+		|| exit 1; done
+	install -m 644 client/rapi/include/rapi.h client/scrapi/include/scrapi.h client/c/include/sluice.h \
+		$(DESTDIR)$(PREFIX)/include/
 	install -d -m 755 $(DESTDIR)/etc/sluice
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	for unit in sluice-agent sluice-broker; do \
@@ -105,6 +119,9 @@ uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/sluice $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice-agent.service
 	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice-broker.service
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/sluice*.1
+	for both in $(LIBRARIES); do name=$${both##*:}; rm -f $(DESTDIR)$(PREFIX)/include/$$name.h \
+		$(DESTDIR)$(PREFIX)/lib/lib$$name.so $(DESTDIR)$(PREFIX)/lib/lib$$name.so.1 $(DESTDIR)$(PREFIX)/lib/lib$$name.a \
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig/lib$$name.pc; done
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sluice $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_sluice
 
 clean:

@@ -16,7 +16,7 @@ pub use crate::rows::{
     ClassRow, CounterRow, FlowMeasured, HelloDoc, Installed, InterfaceRow, ReservationRow, SenderRow, SessionRow,
     Status,
 };
-pub use crate::session::{FlowSpecDoc, PriorityDoc, SenderId, SessionId, StyleDoc, TspecDoc};
+pub use crate::session::{AdspecDoc, FlowSpecDoc, GuaranteedDoc, PriorityDoc, SenderId, SessionId, StyleDoc, TspecDoc};
 pub use crate::show::{RowFilter, Rows, Skip, TableDoc, View};
 pub use crate::statics::{StaticDoc, StaticRow};
 pub use crate::turns::TurnsDoc;

@@ -1,6 +1,6 @@
 //! Events over the socket: of an application's sessions, of the node, and of single messages.
 
-use crate::session::{FlowSpecDoc, SenderId, SessionId, TspecDoc};
+use crate::session::{AdspecDoc, FlowSpecDoc, SenderId, SessionId, StyleDoc, TspecDoc};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -59,6 +59,9 @@ pub enum EventDoc {
         /// `D_tot`, microseconds.
         #[serde(default)]
         d_tot_us: Option<u32>,
+        /// The ADSPEC, if the Path carries one.
+        #[serde(default)]
+        adspec: Option<AdspecDoc>,
     },
     /// Path state went.
     PathGone {
@@ -73,6 +76,9 @@ pub enum EventDoc {
         session: SessionId,
         /// The sender.
         sender: SenderId,
+        /// The style of the receivers' requests; null: an agent of an earlier version.
+        #[serde(default)]
+        style: Option<StyleDoc>,
         /// The flowspec that is reserved.
         flowspec: FlowSpecDoc,
     },
@@ -114,6 +120,12 @@ pub enum EventDoc {
         text: Option<String>,
         /// True if an older reservation is still in place.
         in_place: bool,
+        /// True if this receiver's request is not the one that failed (NotGuilty).
+        #[serde(default)]
+        not_guilty: bool,
+        /// The flowspec that was refused, if the message carries it.
+        #[serde(default)]
+        flowspec: Option<FlowSpecDoc>,
     },
     /// A message that was received or sent (only to connections that trace).
     Message {

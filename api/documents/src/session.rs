@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
-use terms::{Bytes, FlowSpec, Rate, Rspec, SenderTemplate, Session, Span, Style, Tspec};
+use terms::{Adspec, Bytes, FlowSpec, Rate, Rspec, SenderTemplate, Session, Span, Style, Tspec};
 
 /// A session, as RFC 2205 names it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -60,6 +60,40 @@ pub enum FlowSpecDoc {
         #[serde(rename = "S_us")]
         slack_us: u64,
     },
+}
+
+/// An ADSPEC (RFC 2210 section 3.3): the properties of the path so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AdspecDoc {
+    /// True if a hop without integrated services was passed.
+    pub break_bit: bool,
+    /// Hops with integrated services.
+    pub hops: u32,
+    /// Least bandwidth of the hops, bit/s; null: none of them says.
+    pub bandwidth_bps: Option<u64>,
+    /// Minimum latency of the path, microseconds; null: indeterminate.
+    pub latency_us: Option<u64>,
+    /// Path MTU, bytes.
+    pub mtu: u32,
+    /// The break bit of controlled load; null: the sender does not offer the service.
+    pub controlled_load_break: Option<bool>,
+    /// Guaranteed service; null: the sender does not offer it.
+    pub guaranteed: Option<GuaranteedDoc>,
+}
+
+/// Error terms of guaranteed service (RFC 2212 section 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct GuaranteedDoc {
+    /// True if a hop cannot do guaranteed service.
+    pub break_bit: bool,
+    /// Rate-dependent terms, bytes.
+    pub c_tot_bytes: u32,
+    /// Rate-independent terms, microseconds.
+    pub d_tot_us: u32,
+    /// `c_tot_bytes` since the last reshaping point.
+    pub c_sum_bytes: u32,
+    /// `d_tot_us` since the last reshaping point.
+    pub d_sum_us: u32,
 }
 
 /// A reservation style.
@@ -127,6 +161,26 @@ impl From<TspecDoc> for Tspec {
             p: t.p_bps.map_or(Rate::INFINITE, Rate::from_bps),
             m: t.m_bytes,
             M: t.max_bytes,
+        }
+    }
+}
+
+impl From<Adspec> for AdspecDoc {
+    fn from(a: Adspec) -> AdspecDoc {
+        AdspecDoc {
+            break_bit: a.break_bit,
+            hops: a.is_hops,
+            bandwidth_bps: (!a.bandwidth.is_infinite()).then_some(a.bandwidth.as_bps()),
+            latency_us: a.min_latency.map(Span::as_micros),
+            mtu: a.path_mtu,
+            controlled_load_break: a.controlled_load,
+            guaranteed: a.guaranteed.map(|g| GuaranteedDoc {
+                break_bit: g.break_bit,
+                c_tot_bytes: g.c_tot,
+                d_tot_us: g.d_tot,
+                c_sum_bytes: g.c_sum,
+                d_sum_us: g.d_sum,
+            }),
         }
     }
 }

@@ -6,6 +6,7 @@ use documents::book::BookAnswer;
 use documents::book::pages::Pages;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -86,6 +87,39 @@ impl Client {
         Ok(Client { wire: BufReader::new(wire), place: place.clone(), next_id: 1, partial, events })
     }
 
+    /// A client on a connection that the caller made; `path` is for messages. The caller may keep a copy of the
+    /// stream's descriptor, to wait for events with others.
+    pub fn on(stream: UnixStream, path: &Path) -> Client {
+        let (wire, partial, events): (Box<dyn AgentStream>, _, _) = (Box::new(stream), Vec::new(), VecDeque::new());
+        Client { wire: BufReader::new(wire), place: path.into(), next_id: 1, partial, events }
+    }
+
+    /// The next event that is here already, with the agent's time in nanoseconds; never waits.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the agent went away.
+    pub fn event_here(&mut self) -> Result<Option<(u64, EventDoc)>, Error> {
+        if let Some(event) = self.events.pop_front() {
+            return Ok(Some(event));
+        }
+        self.wire.get_ref().set_nonblocking(true).map_err(|e| self.io(e))?;
+        let found = loop {
+            match self.read_line() {
+                Ok(Some(ReplyLine::Event { at_ns, event })) => break Ok(Some((at_ns, event))),
+                Ok(Some(_)) => {}
+                Ok(None) => break Ok(None),
+                Err(error) => break Err(error),
+            }
+        };
+        self.wire.get_ref().set_nonblocking(false).map_err(|e| self.io(e))?;
+        found
+    }
+
+    /// True if an event came with an answer and waits for [`Client::event_here`]; the descriptor does not tell.
+    pub fn has_event(&self) -> bool {
+        !self.events.is_empty() || self.wire.buffer().contains(&b'\n')
+    }
+
     /// Calls, and waits for all pages of the answer. Events that come meanwhile are kept for
     /// [`Client::event`].
     ///
@@ -156,6 +190,15 @@ impl Client {
                 return Ok(None);
             }
             self.wire.get_ref().set_read_timeout(Some(left)).map_err(|e| self.io(e))?;
+            if let Some(line) = self.read_line()? {
+                return Ok(Some(line));
+            }
+        }
+    }
+
+    /// One line; `None`: it is not whole yet, and the stream waits no longer.
+    fn read_line(&mut self) -> Result<Option<ReplyLine>, Error> {
+        loop {
             let room = (MAX_ANSWER - self.partial.len().min(MAX_ANSWER)) as u64;
             match self.wire.by_ref().take(room).read_until(b'\n', &mut self.partial) {
                 Ok(0) => return Err(self.io(io::ErrorKind::UnexpectedEof.into())),
@@ -163,8 +206,9 @@ impl Client {
                     let line = std::mem::take(&mut self.partial);
                     return serde_json::from_slice(&line).map(Some).map_err(|e| Error::Protocol(e.to_string()));
                 }
+                // The end of the stream, or of the room; the next read tells.
                 Ok(_) => {}
-                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => return Ok(None),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(self.io(e)),
             }

@@ -34,11 +34,21 @@ pub trait AgentStream: Read + Write + std::fmt::Debug + Send {
     /// # Errors
     /// The system's.
     fn set_read_timeout(&self, patience: Option<Duration>) -> io::Result<()>;
+
+    /// Makes reads return at once ([`io::ErrorKind::WouldBlock`]) where nothing has come, or wait again.
+    ///
+    /// # Errors
+    /// The system's.
+    fn set_nonblocking(&self, on: bool) -> io::Result<()>;
 }
 
 impl AgentStream for UnixStream {
     fn set_read_timeout(&self, patience: Option<Duration>) -> io::Result<()> {
         UnixStream::set_read_timeout(self, patience)
+    }
+
+    fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        UnixStream::set_nonblocking(self, on)
     }
 }
 

@@ -88,6 +88,10 @@ impl AgentStream for Dialled {
     fn set_read_timeout(&self, patience: Option<Duration>) -> io::Result<()> {
         self.sock.set_read_timeout(patience)
     }
+
+    fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        self.sock.set_nonblocking(on)
+    }
 }
 
 #[cfg(test)]

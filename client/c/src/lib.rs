@@ -1,7 +1,7 @@
 //! libsluice: the agent's local socket for C programs, as `include/sluice.h` says.
 //!
 //! Reading order: the header, [`connection`] (calls and answers, in safe Rust), then the C functions here.
-//! RSVP's own interfaces would be `rapi.h` and `scrapi.h` beside it.
+//! RSVP's own interfaces are `client/rapi` and `client/scrapi`.
 
 pub mod connection;
 mod given;

@@ -1,10 +1,11 @@
 //! The header and the library, from a compiled C program (and once more compiled as C++), against an agent in this process.
 
+use crate::built;
 use documents::agent::{Call, Request};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// What the agent answers; what it is asked must be a call that agents understand.
@@ -91,12 +92,6 @@ fn serve(stream: UnixStream) {
 }
 
 /// The folder of the libraries that this test run has built.
-fn built() -> PathBuf {
-    let mut dir = std::env::current_exe().unwrap();
-    dir.pop();
-    dir
-}
-
 #[test]
 fn a_c_program_does_everything() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

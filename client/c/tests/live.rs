@@ -50,8 +50,7 @@ fn every_call_of_the_book_against_a_real_agent() {
     let mut place = Place { dir: std::env::temp_dir().join(&name), children: Vec::new() };
     std::fs::create_dir_all(&place.dir).unwrap();
     let program = place.dir.join("program");
-    let (here, mut built) = (Path::new(env!("CARGO_MANIFEST_DIR")), std::env::current_exe().unwrap());
-    built.pop();
+    let (here, built) = (Path::new(env!("CARGO_MANIFEST_DIR")), crate::built());
     let mut compiler = Command::new("cc");
     compiler.args(["-Wall", "-Wextra", "-Werror"]).arg(here.join("tests/live.c")).arg("-I").arg(here.join("include"));
     let Ok(compiled) = compiler.arg("-o").arg(&program).arg("-L").arg(&built).arg("-lsluice_c").output() else {

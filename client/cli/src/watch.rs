@@ -181,18 +181,21 @@ pub fn describe(event: &EventDoc) -> String {
             text
         }
         EventDoc::PathGone { session, sender } => format!("path gone {}", flow(session, sender)),
-        EventDoc::Resv { session, sender, flowspec } => {
+        EventDoc::Resv { session, sender, flowspec, .. } => {
             format!("reserved  {} {}", flow(session, sender), wanted(flowspec))
         }
         EventDoc::ResvGone { session, sender } => format!("released  {}", flow(session, sender)),
         EventDoc::Confirm { session, sender, flowspec, node } => {
             format!("confirmed {} {} (by {node})", flow(session, sender), wanted(flowspec))
         }
-        EventDoc::Error { session, sender, answers, node, code, value, meaning, text, in_place } => {
+        EventDoc::Error {
+            session, sender, answers, node, code, value, meaning, text, in_place, not_guilty, ..
+        } => {
             let who = sender.as_ref().map_or_else(|| end(session.dst, session.dst_port.into()), |s| flow(session, s));
             let words = text.as_ref().map_or(String::new(), |t| format!(": {t}"));
+            let other = if *not_guilty { "; the request of another receiver failed" } else { "" };
             let kept = if *in_place { "; the older reservation stays" } else { "" };
-            format!("{answers} error {who} {meaning} (code {code}, value {value}) at {node}{words}{kept}")
+            format!("{answers} error {who} {meaning} (code {code}, value {value}) at {node}{words}{kept}{other}")
         }
         EventDoc::Message { src, dst, .. } => format!("message   {src} > {dst}"),
         EventDoc::Boomerang { number, news } => format!("boomerang {number}: {}", crate::boomerang::words(news)),

@@ -247,6 +247,8 @@ pub enum Upcall {
         session: Session,
         /// The sender.
         template: SenderTemplate,
+        /// The style of the receivers' requests.
+        style: Style,
         /// The reservation.
         flowspec: FlowSpec,
     },

@@ -167,7 +167,7 @@ impl<'a, P: ProbeObserver> ResvRefresh<'a, P> {
         psb.request = Some(UpstreamRequest { flowspec, style, refresh_at: Time::FOREVER, credit: 0 });
         let receiver = psb.confirm.take();
         if new {
-            self.signalling.tell(app, Upcall::Resv { session, template, flowspec });
+            self.signalling.tell(app, Upcall::Resv { session, template, style, flowspec });
         }
         if let Some(receiver) = receiver {
             self.confirmations().send_resv_conf(id, &session, receiver, &flowspec, style, &[template]);

@@ -273,13 +273,17 @@ pub fn upcall(upcall: Upcall) -> EventDoc {
             guaranteed: adspec.and_then(guaranteed).is_some(),
             c_tot_bytes: adspec.and_then(guaranteed).map(|terms| terms.c_tot),
             d_tot_us: adspec.and_then(guaranteed).map(|terms| terms.d_tot),
+            adspec: adspec.map(Into::into),
         },
         Upcall::PathGone { session, template } => {
             EventDoc::PathGone { session: session.into(), sender: template.into() }
         }
-        Upcall::Resv { session, template, flowspec } => {
-            EventDoc::Resv { session: session.into(), sender: template.into(), flowspec: flowspec.into() }
-        }
+        Upcall::Resv { session, template, style, flowspec } => EventDoc::Resv {
+            session: session.into(),
+            sender: template.into(),
+            style: Some(style.into()),
+            flowspec: flowspec.into(),
+        },
         Upcall::ResvGone { session, template } => {
             EventDoc::ResvGone { session: session.into(), sender: template.into() }
         }
@@ -296,6 +300,8 @@ pub fn upcall(upcall: Upcall) -> EventDoc {
             meaning: meaning(error.code).to_owned(),
             text: error.text,
             in_place: error.in_place,
+            not_guilty: error.not_guilty,
+            flowspec: error.flowspec.map(Into::into),
         },
     }
 }

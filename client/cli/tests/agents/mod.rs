@@ -28,6 +28,7 @@ mod pages;
 mod peer;
 mod premium;
 mod promises;
+mod rapi;
 pub mod remote;
 mod repair;
 mod reserve;
