@@ -37,6 +37,12 @@ pub fn front() -> Result<ExitCode, Complaint> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Puts a question to a broker for the agent that started this process.
+pub fn ask_broker() -> Result<ExitCode, Complaint> {
+    agent_service::book::question::run().map_err(Complaint::world)?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Runs the agent that a broker starts on its own machine: by that file, or else with the resources that it
 /// finds. It ends when its standard input ends, as it does with the broker, however that ends.
 pub fn own(file: Option<&Path>) -> Result<ExitCode, Complaint> {

@@ -62,6 +62,9 @@ pub enum Command {
     /// The process of an agent that speaks with callers from other machines; only an agent starts it
     #[command(hide = true, name = agent_service::remote::COMMAND)]
     RemoteFront,
+    /// The process that puts an agent's question to a broker; only an agent starts it
+    #[command(hide = true, name = agent_service::book::question::COMMAND)]
+    AskBroker,
     /// The agent of a machine without a configuration file; only a broker starts it
     #[command(hide = true, name = agent_service::own::COMMAND)]
     OwnAgent {

@@ -48,6 +48,7 @@ fn only_reads(command: &Command) -> bool {
         command,
         Command::Agent(_)
             | Command::RemoteFront
+            | Command::AskBroker
             | Command::OwnAgent { .. }
             | Command::Broker(_)
             | Command::Up(_)
@@ -71,6 +72,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Doctor(args) => doctor::run(args),
         Command::Agent(args) => agent::run(args),
         Command::RemoteFront => agent::front(),
+        Command::AskBroker => agent::ask_broker(),
         Command::OwnAgent { config } => agent::own(config.as_deref()),
         Command::Broker(args) => broker::run(args),
         Command::Reserve(args) => book::reserve(args),

@@ -167,6 +167,7 @@ impl Agent {
         let plane = KernelPlane::open(&config.state).map_err(StartError::Plane)?;
         let (book, policy) = Book::open(&config)?;
         poll.add(book.desk.notifier(), JOURNAL, PollInterest::Read)?;
+        poll.add(book.coordinators.notifier(), JOURNAL, PollInterest::Read)?;
         let sequences = Sequences::open(&config.state)?;
         poll.add(sequences.notifier(), SEQUENCES, PollInterest::Read)?;
         // Before the control socket is there: who finds it may send at once, and what comes early waits to be read.
@@ -347,7 +348,7 @@ impl Agent {
             Output::Append(batch) => self.write(batch),
             Output::Order(order) => self.carry_out(&order),
             Output::Reply { id, reply } => self.reply_book(id, reply),
-            Output::AskDecision(_) => {} // a broker that comes back asks for its promises
+            Output::AskDecision(question) => self.book.coordinators.ask(question),
             Output::Contradicted(what) => {
                 self.announce(Level::Error, "contradicted", &crate::book::coordinators::contradicted(&what))
             }

@@ -50,6 +50,9 @@
 //! name = "licence/solver"
 //! capacity = 4
 //!
+//! [[broker]]                           # asked for its decisions about promises: see `book::broker_file`
+//! name = "main"
+//! address = "tls://10.0.0.9:8443"
 //! [listen]                             # for callers from other machines, over mutual TLS: see `remote::config`
 //! [boomerang]                          # reservations inside ICMP echo: see `echo::config`
 //! [[multicast_route]]                  # where no multicast routing daemon runs: see `mroutes`
@@ -57,6 +60,7 @@
 //! [[static_reservation]]
 //! ```
 
+use crate::book::broker_file::{self, BrokerAddress, BrokerFile};
 use crate::book::resources::{self, ResourceConfig, ResourceFile};
 use crate::boomerang::config::{self as boomerang, BoomerangConfig, BoomerangFile};
 use crate::core_file::{self, CoreConfig, CoreFile};
@@ -117,6 +121,8 @@ pub struct AgentConfig {
     pub boomerang: Option<BoomerangConfig>,
     /// Access for callers from other machines; `None`: there is none.
     pub listen: Option<ListenConfig>,
+    /// Brokers that are asked for their decisions: `[[broker]]`.
+    pub brokers: Vec<BrokerAddress>,
 }
 
 /// An interface in the file.
@@ -183,6 +189,8 @@ struct File {
     store: Option<Spanned<StoreFile>>,
     boomerang: Option<BoomerangFile>,
     listen: Option<ListenFile>,
+    #[serde(default)]
+    broker: Vec<BrokerFile>,
 }
 
 #[derive(Deserialize)]
@@ -250,6 +258,7 @@ impl AgentConfig {
             policy: found.policy.map(|path| beside(file, &path)),
             store: store_file::read(&document, found.store.as_ref())?,
             boomerang: found.boomerang.as_ref().map(|found| boomerang::read(&document, found)).transpose()?,
+            brokers: broker_file::read(&document, &found.broker, found.listen.is_some())?,
             listen: found.listen.as_ref().map(|found| remote::read(&document, file, found)).transpose()?,
         })
     }

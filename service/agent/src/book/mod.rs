@@ -8,6 +8,7 @@
 
 mod answer;
 mod audit;
+pub mod broker_file;
 pub mod convert;
 pub(crate) mod coordinators;
 mod follow;
@@ -15,6 +16,7 @@ pub mod journal;
 mod may;
 pub mod policy_file;
 mod policy_signal;
+pub mod question;
 pub mod resources;
 pub mod shown;
 pub(crate) mod sight;
@@ -25,6 +27,7 @@ use crate::enforce::Enforcers;
 use crate::start::StartError;
 use booking::JournalRecord;
 use booking::io::CalendarOffset;
+use coordinators::Coordinators;
 use follow::Followers;
 use journal::JournalHandle;
 use sight::LocalPolicy;
@@ -37,6 +40,7 @@ pub(crate) struct Book {
     pub(crate) brokers: Vec<String>,
     pub(crate) enforcers: Enforcers,
     pub(crate) desk: JournalHandle,
+    pub(crate) coordinators: Coordinators,
     /// Calls that wait for an answer.
     calls: BTreeMap<u64, answer::Waiting>,
     next_call: u64,
@@ -59,10 +63,12 @@ impl Book {
             None => policy_file::usual(linux::process::group_id(&config.operators)),
         };
         let (desk, found) = JournalHandle::open(config)?;
+        let coordinators = Coordinators::start(&config.brokers, config.listen.as_ref().map(|listen| &listen.files))?;
         let book = Book {
             brokers,
             enforcers: Enforcers::default(), // when the plane has been read
             desk,
+            coordinators,
             calls: BTreeMap::new(),
             next_call: 1,
             followers: Followers::default(),

@@ -1,15 +1,18 @@
 //! The bookings in the agent's loop: their journal, their clock, their enforcers on this host.
 
+use super::coordinators::CoordinatorAnswer;
 use crate::agent::Agent;
 use crate::config::Level;
 use booking::Input;
-use booking::io::{CalendarOffset, Order, RecordTable};
+use booking::io::{CalendarOffset, CallId, Order, RecordTable};
 use control::core::Core;
 use control::resources::{Bookable, Resource};
 use node::io::Input as NodeInput;
-use terms::book::Guarantee;
+use terms::book::{Caller, CallerRole, Guarantee};
 use terms::{Amount, Span};
 
+/// The number of calls whose answers go to no connection. Those of connections begin at 1.
+const NOBODYS: CallId = CallId(0);
 /// The engine is told of a change of the calendar from this size on, ns.
 const CLOCK_MOVED: u64 = Span::from_millis(20).as_nanos();
 
@@ -72,8 +75,17 @@ impl Agent {
         self.tell(NodeInput::Booking(input));
     }
 
-    /// Takes the answers of the journal.
+    /// Takes the answers of the journal, and those of brokers that were asked.
     pub(crate) fn pick_up(&mut self) {
+        for answer in self.book.coordinators.answers() {
+            match answer {
+                CoordinatorAnswer::Decided(call) => {
+                    let caller = Caller { role: CallerRole::Broker, ..Caller::default() };
+                    self.tell_bookings(Input::Call { id: NOBODYS, caller, call });
+                }
+                CoordinatorAnswer::Unknown(text) => self.announce(Level::Error, "undecided", &text),
+            }
+        }
         let (inputs, dead) = self.book.desk.pick_up();
         self.book.broken = self.book.broken.take().or(dead);
         inputs.into_iter().for_each(|input| self.tell_bookings(input));

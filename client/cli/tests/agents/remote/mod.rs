@@ -1,6 +1,7 @@
 //! Agents on other machines: mutual TLS between network namespaces, real processes, certificates by `sluice ca`.
 //! No Unix socket is used across machines; those of the agents are looked at only to see what became of things.
 
+mod asking;
 mod command;
 mod door;
 mod front;
