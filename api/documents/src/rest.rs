@@ -4,8 +4,8 @@
 //! do. Rates are bit/s of IP bytes. Integers are 64 bits: read them as such.
 
 use crate::book::{
-    BackgroundDoc, BindingDoc, BookEvent, ChangeDoc, Instant, PartDoc, PartRow, RefusalDoc, ResourceRow, StepDoc,
-    WhenDoc,
+    BackgroundDoc, BindingDoc, BookEvent, ChangeDoc, EpochDoc, Instant, PartDoc, PartRow, RefusalDoc, ResourceRow,
+    StepDoc, WhenDoc,
 };
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -99,8 +99,10 @@ pub struct Reservation {
     pub owner: String,
     /// The label that the owner gave it.
     pub label: String,
-    /// `held`, `booked`, `active`, `suspended`, `ended`, `cancelled`, `expired`; `broken`: some of its parts
-    /// are over or missing and others are not, or their amounts do not agree.
+    /// `held`, `booked`, `active`, `suspended`, `ended`, `cancelled`, `expired`; while a change at several agents
+    /// is under way `preparing` (not decided yet), `committing` (decided, not done everywhere yet), `aborting`
+    /// (refused, not given back everywhere yet); `broken`: some of its parts are over or missing and others are
+    /// not, or their amounts do not agree.
     pub state: String,
     /// Agents that do not know their part of it, or no longer know it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -302,6 +304,24 @@ pub struct Hop {
     pub interface: String,
     /// The resource of these packets; null: none, so no reservation goes over it.
     pub resource: Option<String>,
+}
+
+/// The outcome of a transaction over several agents, for an agent that has promised a part of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TransactionDoc {
+    /// The transaction, 32 hexadecimal digits.
+    pub transaction: String,
+    /// The name of the broker that coordinates.
+    pub coordinator: String,
+    /// The broker's present start.
+    pub epoch: EpochDoc,
+    /// `committed`; `aborted`; `pending`: ask again later; `unknown`: the broker's journal has lost it, and an
+    /// operator must decide.
+    pub outcome: String,
+    /// The number of the decision, if it is committed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<u64>,
 }
 
 /// A request for a webhook.

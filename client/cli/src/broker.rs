@@ -55,7 +55,7 @@ pub struct BrokerArgs {
     /// The broker's Unix socket, instead of the file's
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// The folder of webhooks, instead of the file's
+    /// The folder of webhooks and of the journal of transactions, instead of the file's
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
     /// Listen on the loopback without TLS
@@ -64,6 +64,10 @@ pub struct BrokerArgs {
     /// The caller's name for all connections there
     #[arg(long, value_name = "NAME", requires = "plain")]
     pub plain_as: Option<String>,
+    /// Use a journal of transactions that was restored from an older copy: no other broker uses this one's name,
+    /// and what it may have lost is decided at agents by `sluice resolve`
+    #[arg(long)]
+    pub accept_older_journal: bool,
     /// Start no agent, even if none runs
     #[arg(long)]
     pub no_agent: bool,
@@ -127,6 +131,7 @@ fn config(args: &BrokerArgs) -> Result<BrokerConfig, Complaint> {
     }
     config.socket = args.socket.clone().unwrap_or(config.socket);
     config.state = args.state.clone().unwrap_or(config.state);
+    config.accept_older_journal = args.accept_older_journal;
     Ok(config)
 }
 
@@ -173,7 +178,10 @@ async fn serve(
         eprintln!("sluice: and on {address} ({how})");
     }
     if running.finished > 0 {
-        eprintln!("sluice: {} reservations that an earlier broker left half booked are booked", running.finished);
+        eprintln!(
+            "sluice: changes over several agents that an earlier broker left open: {} finished",
+            running.finished
+        );
     }
     supervisor.ready();
     let signs = signs_of_life(supervisor, running.pulse());

@@ -95,7 +95,7 @@ class AsyncReservation(d.State):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if (await self.refresh()).state in ("held", "booked", "active", "suspended", "broken"):
+        if (await self.refresh()).state in ("held", "preparing", "committing", "booked", "active", "suspended", "broken"):
             await self.cancel()
 
 

@@ -399,8 +399,10 @@ class State:
     owner: str
     #: The label that the owner gave it.
     label: str
-    #: ``held``, ``booked``, ``active``, ``suspended``, ``ended``, ``cancelled``, ``expired``; ``broken``:
-    #: some of its parts are over or missing and others are not, or their amounts do not agree.
+    #: ``held``, ``booked``, ``active``, ``suspended``, ``ended``, ``cancelled``, ``expired``; while a change
+    #: at several agents is under way ``preparing`` (not decided yet), ``committing`` (decided, not done
+    #: everywhere yet), ``aborting`` (refused, not given back everywhere yet); ``broken``: some of its parts
+    #: are over or missing and others are not, or their amounts do not agree.
     state: str
     #: The time of creation.
     created: Optional[datetime]

@@ -98,7 +98,7 @@ class Reservation(d.State):
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.refresh().state in ("held", "booked", "active", "suspended", "broken"):
+        if self.refresh().state in ("held", "preparing", "committing", "booked", "active", "suspended", "broken"):
             self.cancel()
 
 

@@ -6,21 +6,20 @@
 //! connection of a past conversation is kept for the next ([`crate::kept`]), if it is to another machine and
 //! no answer is pending.
 
-use crate::broker::own_voice;
 use crate::config::{AgentAt, At};
 use crate::conversation_limits::{Room, Rooms};
 use crate::hub::{Hub, Live};
 use crate::kept::{ConnectionPool, KeptConnection};
 use crate::problem::{Answer, Problem};
 use crate::wire::{AgentConnection, Outward};
-use documents::agent::{Answer as Ok_, Call, EventDoc, MAX_LINE, ReplyLine, Request};
+use documents::agent::{Answer as Ok_, Call, EventDoc, MAX_LINE, Problem as Said, ReplyLine, Request};
 use documents::book::pages::Pages;
 use documents::book::{BookAnswer, BookEvent};
 use documents::links::CallerDoc;
 use rpc::client::MAX_ANSWER;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::sync::broadcast;
@@ -37,9 +36,38 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The name that stands for the broker's own conversations; no caller has an empty name.
 const OWN_ROOM: &str = "";
 /// The broker's name in the audits of agents of its own domain.
-pub const OWN_NAME: &str = "broker";
+const OWN_NAME: &str = "broker";
 /// The most events that wait in a conversation until they are read.
 const MAX_WAITING: usize = 4096;
+
+/// The caller in the broker's own name, for work without a request. No requester has an empty name. The name
+/// that an agent gets depends on its domain: [`AgentClient::speak`].
+pub fn own_voice() -> CallerDoc {
+    CallerDoc { name: String::new(), groups: Vec::new(), role: "operator".to_owned() }
+}
+
+/// The result of a call that may have been carried out although no answer came.
+#[derive(Debug)]
+pub enum Exchange {
+    /// The agent's answer.
+    Answered(Box<BookAnswer>),
+    /// The agent's refusal: nothing has changed there.
+    Refused(Said),
+    /// The call was not made.
+    NotAsked(Box<Problem>),
+    /// The call was made, and no answer came.
+    Lost(Box<Problem>),
+}
+
+/// The reason why a call has no answer.
+enum CallFailure {
+    /// The agent refused.
+    Said(Said),
+    /// The line is longer than an agent takes: it was not sent.
+    TooLong(Box<Problem>),
+    /// No answer came, or none that makes sense.
+    Lost(Box<Problem>),
+}
 
 /// An agent.
 #[derive(Clone, Debug)]
@@ -53,6 +81,8 @@ pub struct AgentClient {
     hub: Option<Arc<Hub>>,
     /// Our identity at an agent on another machine.
     own: Option<Arc<Identity>>,
+    /// Domain and name of the agent's certificate, once there was a connection.
+    seen: Arc<OnceLock<(Option<String>, String)>>,
 }
 
 /// A connection that speaks for one caller.
@@ -76,7 +106,15 @@ impl AgentClient {
         let way = Arc::new(AgentConnection::new(at.at, outward));
         let most = if here { CONVERSATIONS } else { CONVERSATIONS_AFAR };
         let room = Arc::new(Rooms::new(most, most / SHARE));
-        AgentClient { name: at.name.as_str().into(), way, room, kept, hub: (!partner).then(Arc::default), own }
+        AgentClient {
+            name: at.name.as_str().into(),
+            way,
+            room,
+            kept,
+            hub: (!partner).then(Arc::default),
+            own,
+            seen: Arc::default(),
+        }
     }
 
     /// A receiver of the agent's events from now on, shared with all listeners. `None`: it reports no others'
@@ -157,7 +195,24 @@ impl AgentClient {
         Ok(conversation)
     }
 
+    /// True if this is the certificate that the agent showed us. One on this machine shows us none: its certificate
+    /// has the agent's name.
+    pub fn is(&self, identity: &Identity) -> bool {
+        match self.seen.get() {
+            Some((domain, name)) => *domain == identity.domain && *name == identity.name,
+            None => self.own.is_none() && identity.domain.is_none() && *identity.name == *self.name,
+        }
+    }
+
+    /// True if the agent's certificate is known, or it has none: it is on this machine.
+    pub fn is_known(&self) -> bool {
+        self.own.is_none() || self.seen.get().is_some()
+    }
+
     fn conversation(&self, talk: KeptConnection, room: Option<Room>) -> Conversation {
+        if let Some(identity) = talk.identity() {
+            self.seen.get_or_init(|| (identity.domain.clone(), identity.name.clone()));
+        }
         Conversation { agent: self.clone(), talk, events: VecDeque::new(), room }
     }
 
@@ -172,6 +227,36 @@ impl AgentClient {
         answer
     }
 
+    /// Makes one call about bookings, for a caller or (`None`) as the broker itself, and tells apart whether it
+    /// was made.
+    pub async fn exchange(&self, caller: Option<&CallerDoc>, request: Request) -> Exchange {
+        let conversation = match caller {
+            Some(caller) => self.speak(caller).await,
+            None => self.speak_as_itself().await,
+        };
+        let mut conversation = match conversation {
+            Ok(conversation) => conversation,
+            Err(problem) => return Exchange::NotAsked(problem),
+        };
+        let mut pages = Pages::of(&request);
+        let result = match conversation.attempt(request).await {
+            Ok(Ok_::Book(mut answer)) => {
+                // What was asked is done: a page that does not come is missing from what people see, no more.
+                while let Some(next) = pages.as_mut().and_then(|pages| pages.next(&answer)) {
+                    let Ok(page) = conversation.page(next).await else { return Exchange::Answered(Box::new(answer)) };
+                    pages.as_mut().into_iter().for_each(|pages| pages.add(&mut answer, page.clone()));
+                }
+                Exchange::Answered(Box::new(answer))
+            }
+            Ok(_) => return Exchange::Lost(conversation.nonsense("no answer of the book")),
+            Err(CallFailure::Said(refusal)) => Exchange::Refused(refusal),
+            Err(CallFailure::TooLong(problem)) => Exchange::NotAsked(problem),
+            Err(CallFailure::Lost(problem)) => return Exchange::Lost(problem),
+        };
+        conversation.end();
+        result
+    }
+
     /// The problem that the agent cannot be reached.
     fn away(&self, error: &io::Error) -> Box<Problem> {
         Problem::unavailable(format!("the agent {} does not answer ({error})", self.name))
@@ -184,21 +269,30 @@ impl Conversation {
     /// # Errors
     /// The agent's error, or that it is away.
     pub async fn call(&mut self, request: Request) -> Answer<Ok_> {
+        self.attempt(request).await.map_err(|failure| match failure {
+            CallFailure::Said(refusal) => Problem::said(&self.agent.name, refusal),
+            CallFailure::TooLong(problem) | CallFailure::Lost(problem) => problem,
+        })
+    }
+
+    async fn attempt(&mut self, request: Request) -> Result<Ok_, CallFailure> {
         let id = self.talk.next_id;
         self.talk.next_id += 1;
         // Events come at any time from then on.
         self.talk.follows |= matches!(request, Request::BookFollow { .. });
-        let mut line = serde_json::to_vec(&Call { id, request }).map_err(|error| Problem::misuse(error.to_string()))?;
+        let line = serde_json::to_vec(&Call { id, request });
+        let mut line = line.map_err(|error| CallFailure::TooLong(Problem::misuse(error.to_string())))?;
         line.push(b'\n');
         if line.len() > MAX_LINE {
-            return Err(Problem::limit("the request is longer than an agent takes"));
+            return Err(CallFailure::TooLong(Problem::limit("the request is longer than an agent takes")));
         }
         self.talk.pending = true;
         let answer = timeout(PATIENCE, async {
-            self.talk.writer.write_all(&line).await.map_err(|error| self.agent.away(&error))?;
+            let written = self.talk.writer.write_all(&line).await;
+            written.map_err(|error| CallFailure::Lost(self.agent.away(&error)))?;
             self.answer(id).await
         });
-        answer.await.unwrap_or_else(|_| Err(self.agent.away(&io::ErrorKind::TimedOut.into())))
+        answer.await.unwrap_or_else(|_| Err(CallFailure::Lost(self.agent.away(&io::ErrorKind::TimedOut.into()))))
     }
 
     /// Makes a call about bookings, and gets all pages of its answer.
@@ -268,18 +362,18 @@ impl Conversation {
         Ok(())
     }
 
-    async fn answer(&mut self, id: u64) -> Answer<Ok_> {
+    async fn answer(&mut self, id: u64) -> Result<Ok_, CallFailure> {
         loop {
-            match self.next_line().await? {
+            match self.next_line().await.map_err(CallFailure::Lost)? {
                 ReplyLine::Ok { id: of, ok } if of == id => {
                     self.talk.pending = false;
                     return Ok(*ok);
                 }
                 ReplyLine::Error { id: of, error } if of == id || of == 0 => {
                     self.talk.pending = of != id;
-                    return Err(Problem::said(&self.agent.name, error));
+                    return Err(CallFailure::Said(error));
                 }
-                ReplyLine::Event { event, .. } => self.keep(event)?,
+                ReplyLine::Event { event, .. } => self.keep(event).map_err(CallFailure::Lost)?,
                 _ => {}
             }
         }

@@ -2,13 +2,14 @@
 //! amounts that all agents accept, and adds alternatives to a refusal.
 
 use crate::broker::{Broker, KEY_BYTES};
-use crate::gather::{GroupMembers, document, each, find};
+use crate::gather::each;
 use crate::group;
 use crate::id::{GroupId, MemberRole, ReservationId};
 use crate::paths::LinkMap;
 use crate::plan::{self, AgentRequest};
 use crate::problem::{Answer, Problem};
-use crate::recover::{self, RecoveryAction};
+use crate::retry::{Before, before};
+use crate::shown::shown;
 use documents::agent::Request;
 use documents::book::{AlternativeDoc, BookAnswer, EnquiredDoc, Instant, RefusalDoc, StepDoc, WhenDoc};
 use documents::links::CallerDoc;
@@ -74,7 +75,7 @@ pub async fn create(broker: &Broker, caller: &CallerDoc, wish: &Wish, key: &str)
     let _lock = broker.lock(&id).await;
     let before = if key.is_empty() { Before::default() } else { before(broker, caller, &group, wish).await? };
     if let Some(found) = &before.whole {
-        return Ok(document(&broker.agents, &id, found));
+        return Ok(shown(broker, &id, found));
     }
     let mut choices = choices(broker, wish, false).await?;
     let mut pieces = choices.swap_remove(0);
@@ -100,64 +101,6 @@ pub async fn create(broker: &Broker, caller: &CallerDoc, wish: &Wish, key: &str)
         }
         made => made,
     }
-}
-
-/// The earlier results of a key.
-#[derive(Default)]
-struct Before {
-    /// The whole group, if it is there: this is the answer.
-    whole: Option<GroupMembers>,
-    /// The time of an earlier attempt that came to nothing; the next attempt has another name.
-    attempt: u64,
-}
-
-/// Repairs the remains of a request with this key: afterwards they are whole, only held, or gone.
-///
-/// # Errors
-/// 409: it was whole once, and is over; 503: an agent that may have a part of it does not answer.
-async fn before(broker: &Broker, caller: &CallerDoc, group: &GroupId, wish: &Wish) -> Answer<Before> {
-    let id = ReservationId::Group(*group);
-    let mut found = match find(&broker.agents, caller, &id).await {
-        Err(problem) if problem.status == 404 => return Ok(Before::default()),
-        found => found?,
-    };
-    if recover::settle(broker, caller, group).await? {
-        found = find(&broker.agents, caller, &id).await?;
-    }
-    if recover::judge(broker, &found).await? == RecoveryAction::Broken {
-        // A retry of a broken reservation yields a whole one or none.
-        group::give_back(broker, caller, group, &found).await?;
-        found = find(&broker.agents, caller, &id).await?;
-    }
-    let held = found.live().filter(|member| member.doc.state == "held").count();
-    match (found.live().count(), held) {
-        (0, _) => {}
-        (live, held)
-            if live == found.members.len() && found.missing.is_empty() && (held == 0 || wish.hold_s.is_some()) =>
-        {
-            return Ok(Before { whole: Some(found), ..Before::default() });
-        }
-        (live, held) if live == held && live == found.members.len() && found.missing.is_empty() => {
-            // All held, and no broker came to decide.
-            group::commit_all(broker, caller, &id, &mut found.members, true).await?;
-            return Ok(Before { whole: Some(found), ..Before::default() });
-        }
-        // A part of what was asked, which cannot become the whole.
-        _ => {
-            group::give_back(broker, caller, group, &found).await?;
-            found = find(&broker.agents, caller, &id).await?;
-        }
-    }
-    let mut in_vain = false;
-    for member in &found.members {
-        in_vain |= recover::never_booked(broker, member).await?;
-    }
-    let state = document(&broker.agents, &id, &found).state;
-    if !in_vain {
-        return Err(Problem::key_over(&id.to_string(), &state));
-    }
-    let attempt = found.members.iter().map(|member| member.doc.created.0.as_nanos()).max().unwrap_or(0);
-    Ok(Before { attempt, ..Before::default() })
 }
 
 /// The group of a key and a request: its name is made of both, so every broker finds it again.

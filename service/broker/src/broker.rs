@@ -1,23 +1,21 @@
 //! The broker: its agents, the map of their links, and the idempotency keys in use.
 
 use crate::agents::AgentClient;
-use crate::config::{BrokerConfig, Limits};
+use crate::config::Limits;
 use crate::conversation_limits::Rooms;
 use crate::gather::each;
 use crate::id::{GroupId, ReservationId};
-use crate::intent::Intents;
 use crate::paths::LinkMap;
 use crate::plan::Names;
 use crate::problem::{Answer, Problem};
+use crate::transactions::Transactions;
 use crate::webhook::WebhookRegistry;
-use crate::wire::Outward;
 use documents::agent::{Answer as Said, Request};
-use documents::links::CallerDoc;
 use linux::clock::Clock;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::{Mutex as Turns, Notify, OwnedMutexGuard};
+use tokio::sync::{Mutex as Turns, OwnedMutexGuard};
 use tokio::time::Instant;
 
 /// The time for which a map of links is valid after it was read.
@@ -42,10 +40,8 @@ pub struct Broker {
     pub streams: Rooms,
     /// Webhooks.
     pub hooks: WebhookRegistry,
-    /// Changes that are still to be made at agents.
-    pub intents: Intents,
-    /// Notified when a change stays open.
-    pub nudge: Notify,
+    /// Changes over several members.
+    pub transactions: Arc<Transactions>,
     locks: Mutex<BTreeMap<ReservationId, Weak<Turns<()>>>>,
     map: Mutex<Option<(Instant, Arc<LinkMap>)>>,
     keys: Mutex<Keys>,
@@ -58,24 +54,21 @@ struct Keys {
     order: VecDeque<[u8; KEY_BYTES]>,
 }
 
-/// The caller in the broker's own name, for work without a request: it finishes changes that were begun. No
-/// requester has an empty name. The name that an agent gets depends on its domain: [`AgentClient::speak`].
-pub fn own_voice() -> CallerDoc {
-    CallerDoc { name: String::new(), groups: Vec::new(), role: "operator".to_owned() }
-}
-
 impl Broker {
-    /// A broker with these webhooks and the changes that an earlier broker left open; `outward`: its TLS
-    /// identity.
-    pub fn new(config: &BrokerConfig, hooks: WebhookRegistry, intents: Intents, outward: Option<Outward>) -> Broker {
+    /// A broker over these agents, with these webhooks and transactions.
+    pub fn new(
+        limits: Limits,
+        agents: Vec<AgentClient>,
+        hooks: WebhookRegistry,
+        transactions: Arc<Transactions>,
+    ) -> Broker {
         Broker {
-            agents: config.agents.iter().map(|at| AgentClient::new(at.clone(), outward.clone())).collect(),
-            limits: config.limits,
+            agents,
+            limits,
             clock: Clock::start(),
-            streams: Rooms::new(config.limits.streams, config.limits.streams_of_one),
+            streams: Rooms::new(limits.streams, limits.streams_of_one),
             hooks,
-            intents,
-            nudge: Notify::new(),
+            transactions,
             locks: Mutex::default(),
             map: Mutex::default(),
             keys: Mutex::default(),

@@ -3,7 +3,9 @@
 //!
 //! ```toml
 //! socket = "/run/sluice/broker.sock"   # the default; mode 0660, group `sluice`
-//! state = "/var/lib/sluice/broker"     # the default: webhooks, and changes under way over several agents
+//! state = "/var/lib/sluice/broker"     # the default: webhooks, and the journal of transactions
+//! name = "main"                        # the name by which agents know this broker; over TLS: that of the certificate
+//! most_skew = "1s"                     # the largest difference between the clocks of two agents of one reservation
 //! operators = "sluice-operators"       # the group (name or number) whose members are operators beside root; the default
 //! listen = ["0.0.0.0:8443"]            # mutual TLS, with what `tls` says
 //! plain = ["127.0.0.1:8080"]           # without TLS: loopback only, and everybody there is `plain_as`
@@ -46,6 +48,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use terms::Span;
 use toml::Spanned;
 use trust::Files;
 
@@ -53,6 +56,10 @@ use trust::Files;
 pub const SOCKET: &str = "/run/sluice/broker.sock";
 /// The default state folder of this machine's broker.
 pub const STATE: &str = "/var/lib/sluice/broker";
+/// The name of a broker without a certificate.
+const NAME: &str = "broker";
+/// The largest difference between agents' clocks that a file may allow.
+const MAX_SKEW: Span = Span::from_secs(60);
 /// The most agents of one broker.
 const MAX_AGENTS: usize = 256;
 
@@ -63,8 +70,14 @@ pub struct BrokerConfig {
     pub socket: PathBuf,
     /// The group whose members are operators, by name or number; it need not exist.
     pub operators: String,
-    /// The folder of webhooks, and of changes under way over several agents.
+    /// The folder of webhooks, and of the journal of transactions.
     pub state: PathBuf,
+    /// The name by which agents know this broker, unless its certificate says another.
+    pub name: String,
+    /// The largest difference between the clocks of two agents of one reservation.
+    pub most_skew: Span,
+    /// True: a journal that was restored from an older copy is used all the same. Only the command line says so.
+    pub accept_older_journal: bool,
     /// The addresses to listen on with mutual TLS.
     pub listen: Vec<SocketAddr>,
     /// The files for TLS.
@@ -152,6 +165,9 @@ impl Default for BrokerConfig {
             socket: SOCKET.into(),
             operators: rpc::places::OPERATORS.to_owned(),
             state: STATE.into(),
+            name: NAME.to_owned(),
+            most_skew: Span::from_secs(1),
+            accept_older_journal: false,
             listen: Vec::new(),
             tls: None,
             plain: Vec::new(),
@@ -171,6 +187,8 @@ struct File {
     socket: Option<PathBuf>,
     operators: Option<String>,
     state: Option<PathBuf>,
+    name: Option<Spanned<String>>,
+    most_skew: Option<Spanned<String>>,
     #[serde(default)]
     listen: Vec<Spanned<SocketAddr>>,
     tls: Option<TlsFile>,
@@ -255,6 +273,10 @@ impl BrokerConfig {
         if let Some(name) = found.plain_as.as_ref().filter(|name| !is_name(name.get_ref())) {
             return Err(document.at(name.span(), "a name has 1 to 64 letters, digits, - _ . @"));
         }
+        if let Some(name) = found.name.as_ref().filter(|name| !is_name(name.get_ref())) {
+            return Err(document.at(name.span(), "a broker's name has 1 to 64 letters, digits, - _ . @"));
+        }
+        let most_skew = found.most_skew.map(|said| skew(&document, &said)).transpose()?;
         let tls = found.tls.map(|tls| files(&document, &tls)).transpose()?;
         let own_agent = found.agent.is_empty();
         let agents = if own_agent { usual.agents } else { agents(&document, found.agent, tls.as_ref())? };
@@ -266,6 +288,9 @@ impl BrokerConfig {
             socket: found.socket.unwrap_or(usual.socket),
             operators: found.operators.unwrap_or(usual.operators),
             state: found.state.unwrap_or(usual.state),
+            name: found.name.map_or(usual.name, Spanned::into_inner),
+            most_skew: most_skew.unwrap_or(usual.most_skew),
+            accept_older_journal: false,
             listen: found.listen.into_iter().map(Spanned::into_inner).collect(),
             tls,
             plain: found.plain.into_iter().map(Spanned::into_inner).collect(),
@@ -283,6 +308,14 @@ impl BrokerConfig {
 pub fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     !name.is_empty() && name.len() <= 64 && name.chars().all(plain)
+}
+
+fn skew(document: &Document<'_>, said: &Spanned<String>) -> Result<Span, Mistake> {
+    let skew = units::parse_span(said.get_ref()).map_err(|wrong| document.at(said.span(), wrong))?;
+    match skew >= Span::from_millis(1) && skew <= MAX_SKEW {
+        true => Ok(skew),
+        false => Err(document.at(said.span(), "most_skew is 1ms to 1m")),
+    }
 }
 
 fn files(document: &Document<'_>, found: &TlsFile) -> Result<Files, Mistake> {
@@ -442,6 +475,8 @@ mod tests {
             ("[webhooks]\nallow = [\"https://example.org/a\"]", 2, "ends with /"),
             ("[limits]\nbody = \"1gb\"", 2, "1kb to 1mb"),
             ("[limits]\nconnections = 0", 2, "1 to 65536"),
+            ("name = \"a b\"", 1, "a broker's name"),
+            ("\nmost_skew = \"0s\"", 2, "1ms to 1m"),
             ("nonsense = 1", 1, "nonsense"),
         ] {
             let mistake = parse(text).unwrap_err();

@@ -1,7 +1,6 @@
 //! The members of a reservation at its agents, found and put together.
 
-use crate::agents::{AgentClient, Conversation};
-use crate::broker::own_voice;
+use crate::agents::{AgentClient, Conversation, own_voice};
 use crate::id::{GroupId, MemberRole, ReservationId};
 use crate::problem::{Answer, Problem};
 use documents::agent::Request;
@@ -13,7 +12,7 @@ use std::collections::BTreeMap;
 use tokio::task::JoinSet;
 
 /// Every state, so that reservations that are over are found as well.
-const STATES: [&str; 7] = ["held", "booked", "active", "suspended", "ended", "cancelled", "expired"];
+const STATES: [&str; 8] = ["held", "promised", "booked", "active", "suspended", "ended", "cancelled", "expired"];
 
 /// One agent's reservation for one direction.
 #[derive(Clone, PartialEq, Debug)]
@@ -206,6 +205,28 @@ pub async fn history(agent: &AgentClient, caller: &CallerDoc, handle: &str) -> A
     }
 }
 
+/// True if a member that is over was only ever held or promised.
+///
+/// # Errors
+/// Its agent does not answer.
+pub async fn never_booked(agent: &AgentClient, member: &Member) -> Answer<bool> {
+    if member.doc.state != "cancelled" {
+        return Ok(member.doc.state == "expired");
+    }
+    match history(agent, &own_voice(), &member.doc.handle).await {
+        // Old events may be forgotten; then it counts as booked.
+        Ok(BookEvents { events, lost: false, .. }) => {
+            let created = events.iter().find(|event| event.event == "created");
+            let state = created.and_then(|event| event.text.as_deref());
+            let waited = matches!(state, Some("held" | "promised"));
+            Ok(waited && events.iter().all(|event| event.event != "committed"))
+        }
+        Ok(_) => Ok(false),
+        Err(problem) if problem.status == 404 => Ok(false),
+        Err(problem) => Err(problem),
+    }
+}
+
 /// The name and role of an agent's reservation with this handle and group.
 pub fn id_of(agent: &str, group: &str, handle: &str) -> (ReservationId, MemberRole) {
     match GroupId::of_member(group) {
@@ -282,6 +303,10 @@ fn state(found: &GroupMembers) -> &'static str {
     let members = &found.members;
     let any = |state: &str| members.iter().any(|member| member.doc.state == state);
     let over = members.iter().filter(|member| member.is_over()).count();
+    // Its broker has not decided, or has not said so here.
+    if any("promised") {
+        return "preparing";
+    }
     let halved = over > 0 || !found.missing.is_empty() || !of_one_amount(found);
     if halved && over < members.len() {
         return "broken";

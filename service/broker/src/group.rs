@@ -1,33 +1,26 @@
-//! One reservation over several agents: held at every agent and then committed at every one, or cancelled.
+//! One reservation over several agents: created, booked and cancelled at all of them or at none.
 //!
-//! Agents are asked in their order, so that two brokers with the same aim do not wait for each other. A hold
-//! has its own deadline, and each agent keeps the names of all members. So a reader of the members knows the
-//! decision: none while all only hold; to commit once one is committed; to cancel once one is not committed
-//! and never will be ([`crate::recover`]).
+//! One member is one call. Several are a transaction ([`crate::transactions`]). A hold over several agents is
+//! no promise: each member has its own deadline, and ends by itself.
 
 use crate::agents::AgentClient;
 use crate::broker::Broker;
-use crate::gather::{GroupMembers, Member, document, find};
-use crate::id::{GroupId, ReservationId};
-use crate::intent::{self, Carried, Intent, MemberAction, MemberStep};
+use crate::gather::{GroupMembers, Member, document, each, find};
+use crate::id::{GroupId, MemberRole, ReservationId};
 use crate::plan::AgentRequest;
 use crate::problem::{Answer, Problem};
+use crate::shown::shown;
+use crate::transactions::{AttemptProgress, ChangeKind, MemberAction, MemberOrder, MemberPart};
 use axum::http::StatusCode;
 use documents::agent::Request;
-use documents::book::{BookAnswer, ReservationDoc};
+use documents::book::{BookAnswer, PrepareAskDoc, ReservationDoc};
 use documents::links::CallerDoc;
 use documents::rest::Reservation;
-use terms::{Span, Time};
-
-/// The holding time while the other agents are asked, seconds.
-const HOLD_S: f64 = 30.0;
-/// The largest difference between the clocks of two agents: beyond it their windows would not meet.
-const MOST_SKEW: Span = Span::from_secs(1);
 
 /// Reserves these pieces under a group's name. The caller must have the lock of the group.
 ///
 /// # Errors
-/// The first refusal of an agent; all other agents have then released their holds.
+/// The first refusal of an agent: nothing is reserved.
 pub async fn create(
     broker: &Broker,
     caller: &CallerDoc,
@@ -35,70 +28,61 @@ pub async fn create(
     pieces: Vec<AgentRequest>,
     hold: Option<f64>,
 ) -> Answer<Reservation> {
-    let one = pieces.len() == 1;
-    let mut members: Vec<Member> = Vec::new();
-    let mut clocks = Clocks::default();
-    for piece in pieces {
-        let mut ask = piece.ask;
-        ask.hold_s = hold.or((!one).then_some(HOLD_S));
-        let agent = &broker.agents[piece.agent];
-        let before = broker.clock.now();
-        let held = reservation(agent, caller, Request::BookCreate(ask)).await.and_then(|doc| {
-            if !one {
-                clocks.note(&agent.name, doc.created.0, before, broker.clock.now())?;
-            }
-            Ok(doc)
-        });
-        match held {
-            Ok(doc) => members.push(Member { agent: piece.agent, way: piece.way, doc }),
-            Err(problem) => {
-                let_go(broker, caller, &members).await;
-                return Err(problem);
-            }
-        }
-    }
     let id = ReservationId::Group(*group);
-    if hold.is_none() && !one {
-        commit_all(broker, caller, &id, &mut members, true).await?;
-    }
-    members.sort_by_key(|member| (member.way, member.agent));
-    Ok(document(&broker.agents, &id, &GroupMembers { members, ..GroupMembers::default() }))
-}
-
-/// The offsets of agents' clocks from ours: only the differences between them matter.
-#[derive(Default)]
-struct Clocks {
-    /// The agent, and the least and the most that its clock is ahead of ours, nanoseconds.
-    first: Option<(String, i128, i128)>,
-}
-
-impl Clocks {
-    /// Notes that an agent made something at `made` by its clock, between these instants of ours.
-    fn note(&mut self, agent: &str, made: Time, before: Time, after: Time) -> Answer<()> {
-        let made = i128::from(made.as_nanos());
-        let (least, most) = (made - i128::from(after.as_nanos()), made - i128::from(before.as_nanos()));
-        let Some((first, first_least, first_most)) = &self.first else {
-            self.first = Some((agent.to_owned(), least, most));
-            return Ok(());
-        };
-        // The least difference, for any travel time of the answers.
-        let apart = (least - first_most).max(first_least - most);
-        if apart <= i128::from(MOST_SKEW.as_nanos()) {
-            return Ok(());
+    let mut members = match (pieces.len(), hold) {
+        (1, _) | (_, Some(_)) => held(broker, caller, pieces, hold).await?,
+        (_, None) => {
+            let ways: Vec<(usize, MemberRole)> = pieces.iter().map(|piece| (piece.agent, piece.way)).collect();
+            let part = |piece: AgentRequest| {
+                let change = PrepareAskDoc::Create(piece.ask);
+                MemberPart { agent: piece.agent, change }
+            };
+            let parts = pieces.into_iter().map(part).collect();
+            let made = broker.transactions.vote(&id.to_string(), ChangeKind::Create, caller, parts).await?;
+            let member = |((agent, way), doc): ((usize, MemberRole), Option<ReservationDoc>)| {
+                Some(Member { agent, way, doc: doc? })
+            };
+            ways.into_iter().zip(made.docs).filter_map(member).collect()
         }
-        Err(Problem::unavailable(format!(
-            "the clocks of the agents {first} and {agent} are {:.1} s apart, so their windows would not meet: set them (at most {} s)",
-            apart as f64 / 1e9,
-            MOST_SKEW.as_nanos() / Span::NANOS_PER_SEC,
-        )))
-    }
+    };
+    members.sort_by_key(|member| (member.way, member.agent));
+    Ok(shown(broker, &id, &GroupMembers { members, ..GroupMembers::default() }))
 }
 
-/// Commits what is held.
+/// Makes these reservations by plain calls, all at once. If one is refused, the others are released: they are
+/// only held, or there is none.
+async fn held(
+    broker: &Broker,
+    caller: &CallerDoc,
+    pieces: Vec<AgentRequest>,
+    hold: Option<f64>,
+) -> Answer<Vec<Member>> {
+    let agents: Vec<AgentClient> = pieces.iter().map(|piece| broker.agents[piece.agent].clone()).collect();
+    let made = each(&agents, |number, agent| {
+        let (caller, mut ask) = (caller.clone(), pieces[number].ask.clone());
+        ask.hold_s = hold;
+        async move { reservation(&agent, &caller, Request::BookCreate(ask)).await }
+    });
+    let (mut members, mut refused) = (Vec::new(), None);
+    for (piece, made) in pieces.iter().zip(made.await) {
+        match made {
+            Ok(doc) => members.push(Member { agent: piece.agent, way: piece.way, doc }),
+            Err(problem) => refused = refused.or(Some(problem)),
+        }
+    }
+    let Some(problem) = refused else { return Ok(members) };
+    for member in members {
+        // One that is out of reach ends by itself.
+        let request = Request::BookCancel { handle: member.doc.handle };
+        let _ = reservation(&broker.agents[member.agent], caller, request).await;
+    }
+    Err(problem)
+}
+
+/// Books what is held.
 ///
 /// # Errors
-/// 404; 409: it is not whole; an agent's refusal: before any commit all stay held, afterwards all are
-/// cancelled.
+/// 404; 409: it is not whole, or a change of it is under way; an agent's refusal: all stay held.
 pub async fn commit(broker: &Broker, caller: &CallerDoc, id: &ReservationId) -> Answer<Reservation> {
     let _lock = broker.lock(id).await;
     let mut found = complete(broker, caller, id).await?;
@@ -107,90 +91,43 @@ pub async fn commit(broker: &Broker, caller: &CallerDoc, id: &ReservationId) -> 
         let what = "it is not whole any more: some of its parts are over or missing; give it back and reserve again";
         return Err(Problem::new(StatusCode::CONFLICT, "wrong_state", "Not in this state", what));
     }
-    commit_all(broker, caller, id, &mut found.members, false).await?;
-    Ok(document(&broker.agents, id, &found))
+    book(broker, caller, id, &mut found.members).await?;
+    Ok(shown(broker, id, &found))
 }
 
-/// Commits at all agents that have not done so. `decided`: the agents' holds count as consent; otherwise they
-/// ask their policy again.
-pub(crate) async fn commit_all(
+/// Books all members that are only held.
+///
+/// # Errors
+/// An agent's refusal: all stay held.
+pub(crate) async fn book(
     broker: &Broker,
     caller: &CallerDoc,
     id: &ReservationId,
     members: &mut [Member],
-    decided: bool,
 ) -> Answer<()> {
-    let several = members.len() > 1;
-    let mut booked = members.iter().any(|member| !member.is_over() && member.doc.state != "held");
-    let mut open = false;
-    for number in 0..members.len() {
-        let Member { agent, doc, .. } = &members[number];
-        // An agent that has not answered may have committed: from then on all must.
-        if doc.state != "held" {
-            continue;
-        }
-        let request = Request::BookCommit { handle: doc.handle.clone(), decided: several && (decided || booked) };
-        match reservation(&broker.agents[*agent], caller, request).await {
-            Ok(doc) => (members[number].doc, booked) = (doc, true),
-            Err(problem) if several && matches!(problem.status, 429 | 503) => open = true,
-            Err(problem) if several && (booked || open) => return give_up(broker, id, members, problem).await,
-            Err(problem) => {
-                if decided {
-                    let_go(broker, caller, members).await;
-                }
-                return Err(problem);
-            }
-        }
-    }
-    if !open {
+    if let [member] = members {
+        let request = Request::BookCommit { handle: member.doc.handle.clone(), decided: false };
+        member.doc = reservation(&broker.agents[member.agent], caller, request).await?;
         return Ok(());
     }
-    let step = |member: &Member| MemberStep {
-        agent: broker.agents[member.agent].name.to_string(),
-        forward: MemberAction::Ask(Box::new(Request::BookCommit { handle: member.doc.handle.clone(), decided: true })),
-        back: Some(MemberAction::GiveBack(member.doc.group.clone())),
+    let held: Vec<usize> = (0..members.len()).filter(|number| members[*number].doc.state == "held").collect();
+    if held.is_empty() {
+        return Ok(());
+    }
+    let part = |number: &usize| {
+        let change = PrepareAskDoc::Hold { handle: members[*number].doc.handle.clone() };
+        MemberPart { agent: members[*number].agent, change }
     };
-    let steps = members.iter().map(step).collect();
-    let (id, what, caller) = (id.to_string(), "commit".to_owned(), crate::broker::own_voice());
-    let intent = Intent { id: id.clone(), what, caller, back: false, steps };
-    match intent::undertake(broker, intent).await? {
-        Carried::Done(docs) => {
-            renew(broker, members, docs);
-            Ok(())
-        }
-        Carried::Refused(problem) | Carried::Stuck(problem) => Err(problem),
-        Carried::Open(mut problem) => {
-            problem.detail += &format!(
-                "; it is booked everywhere or nowhere as soon as it does: ask for {id}, or again with the same key, or give it back"
-            );
-            Err(problem)
-        }
-    }
-}
-
-/// Cancels all members, written down first: one will never be committed, others are.
-async fn give_up(broker: &Broker, id: &ReservationId, members: &[Member], mut problem: Box<Problem>) -> Answer<()> {
-    let all = members.iter().map(|member| (broker.agents[member.agent].name.to_string(), member.doc.group.clone()));
-    let intent = intent::giving_back(id, &crate::broker::own_voice(), all.collect());
-    if let Carried::Open(open) = intent::undertake(broker, intent).await? {
-        problem.detail += &format!("; all is given back, also there, as soon as it answers: {}", open.detail);
-    }
-    Err(problem)
-}
-
-/// Releases members that are only held. One that is out of reach ends by itself: no broker decides for it.
-async fn let_go(broker: &Broker, caller: &CallerDoc, members: &[Member]) {
-    for member in members.iter().filter(|member| member.doc.state == "held") {
-        let handle = member.doc.handle.clone();
-        let _ = reservation(&broker.agents[member.agent], caller, Request::BookCancel { handle }).await;
-    }
+    let parts = held.iter().map(part).collect();
+    let made = broker.transactions.vote(&id.to_string(), ChangeKind::Book, caller, parts).await?;
+    renew(members, &held, made);
+    Ok(())
 }
 
 /// Cancels a reservation.
 ///
 /// # Errors
-/// 404; 409: it is over; 503: an agent that may have a part of it is away: it is cancelled there once it
-/// answers.
+/// 404; 409: it is over; 503: no agent that has a part of it answers, or it could not be written down.
 pub async fn cancel(broker: &Broker, caller: &CallerDoc, id: &ReservationId) -> Answer<Reservation> {
     let _lock = broker.lock(id).await;
     let found = find(&broker.agents, caller, id).await?;
@@ -209,60 +146,62 @@ pub async fn cancel(broker: &Broker, caller: &CallerDoc, id: &ReservationId) -> 
     }
     give_back(broker, caller, group, &found).await?;
     let found = find(&broker.agents, caller, id).await?;
-    Ok(document(&broker.agents, id, &found))
+    Ok(shown(broker, id, &found))
 }
 
-/// Cancels all live members of a group, and those at agents that are away. The caller must have its lock.
+/// Orders the end of all live members of a group, and of those at agents that are away. The caller must have
+/// its lock.
 ///
 /// # Errors
-/// 503: an agent has not answered yet; it cancels as soon as it does.
+/// 503: it could not be written down; nothing has changed.
 pub(crate) async fn give_back(
     broker: &Broker,
     caller: &CallerDoc,
     group: &GroupId,
     found: &GroupMembers,
-) -> Answer<()> {
+) -> Answer<AttemptProgress> {
     let name = |agent: usize| broker.agents[agent].name.to_string();
     let mut all: Vec<(String, String)> =
         found.live().map(|member| (name(member.agent), member.doc.group.clone())).collect();
     all.extend(found.unknown.iter().map(|(agent, way)| (agent.clone(), group.member(*way))));
     // If no member has the list of members, each agent that is away may have some.
     if found.members.iter().all(|member| member.doc.members.is_empty()) {
-        let away =
-            found.away.iter().flat_map(|&agent| crate::id::MemberRole::ALL.map(|way| (name(agent), group.member(way))));
+        let away = found.away.iter().flat_map(|&agent| MemberRole::ALL.map(|way| (name(agent), group.member(way))));
         all.extend(away);
     }
-    let id = ReservationId::Group(*group);
-    match intent::undertake(broker, intent::giving_back(&id, caller, all)).await? {
-        Carried::Open(problem) => {
-            let what =
-                format!("given back, except where nobody answers; there as soon as somebody does: {}", problem.detail);
-            Err(Problem::unavailable(what))
-        }
-        _ => Ok(()),
-    }
+    let order = |(agent, group)| {
+        let action = MemberAction::GiveBack(group);
+        (agent, MemberOrder { caller: caller.clone(), action })
+    };
+    let orders = all.into_iter().map(order).collect();
+    broker.transactions.order(&ReservationId::Group(*group).to_string(), ChangeKind::Cancel, orders).await
 }
 
-/// Updates the members from the agents' latest answers.
-pub(crate) fn renew(broker: &Broker, members: &mut [Member], docs: Vec<(String, ReservationDoc)>) {
-    for (agent, doc) in docs {
-        let same =
-            |member: &&mut Member| *broker.agents[member.agent].name == *agent && member.doc.handle == doc.handle;
-        if let Some(member) = members.iter_mut().find(same) {
-            member.doc = doc;
+/// Updates these members from the agents' latest answers.
+pub(crate) fn renew(members: &mut [Member], changed: &[usize], progress: AttemptProgress) {
+    for (number, doc) in changed.iter().zip(progress.docs) {
+        if let Some(doc) = doc {
+            members[*number].doc = doc;
         }
     }
 }
 
-/// All members, provided that no agent that may have one is away.
+/// All members, provided that no agent that may have one is away and no other change is under way.
+///
+/// # Errors
+/// 404; 409: a change is under way; 503: an agent does not answer.
 pub(crate) async fn complete(broker: &Broker, caller: &CallerDoc, id: &ReservationId) -> Answer<GroupMembers> {
     let found = find(&broker.agents, caller, id).await?;
     let nobody_says = found.members.iter().all(|member| member.doc.members.is_empty());
     let away = found.away.first().filter(|_| nobody_says).map(|&away| broker.agents[away].name.to_string());
-    match away.or_else(|| found.unknown.first().map(|(agent, _)| agent.clone())) {
-        Some(away) => Err(Problem::unavailable(format!("the agent {away} does not answer"))),
-        None => Ok(found),
+    if let Some(away) = away.or_else(|| found.unknown.first().map(|(agent, _)| agent.clone())) {
+        return Err(Problem::unavailable(format!("the agent {away} does not answer")));
     }
+    if !broker.transactions.of(&id.to_string()).is_empty() {
+        let what = "an earlier change of it has not come to its end at all agents: ask again in a moment";
+        return Err(Problem::new(StatusCode::CONFLICT, "wrong_state", "Not in this state", what));
+    }
+    Ok(found)
 }
 
 /// Makes one call about one reservation.

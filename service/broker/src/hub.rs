@@ -5,8 +5,7 @@
 //! may see. It runs while there are listeners. A listener reads events that it missed (early ones, or because
 //! it was slow) from the agent itself.
 
-use crate::agents::{AgentClient, Conversation};
-use crate::broker::own_voice;
+use crate::agents::{AgentClient, Conversation, own_voice};
 use crate::problem::Answer;
 use documents::agent::Request;
 use documents::book::{BookAnswer, BookEvent, BookEvents};

@@ -41,6 +41,11 @@ impl KeptConnection {
         KeptConnection { reader, writer, line: Vec::new(), next_id: 1, pending: false, follows: false, identity }
     }
 
+    /// The agent's identity; `None`: it is on this machine.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
     /// True if nothing can come that the next user did not ask for.
     fn is_quiet(&self) -> bool {
         !self.pending && !self.follows && self.line.is_empty() && self.reader.buffer().is_empty()

@@ -1,11 +1,12 @@
 //! `sluice broker`: reservations over one or more agents, for all who speak HTTP.
 //!
-//! It owns no slot and decides nothing: capacity, policy and the journal are the agents'. It adds reach: REST
-//! and server-sent events over mutual TLS or a Unix socket, webhooks, paths between hosts, and one
-//! reservation over several agents, held at every agent and then committed (GARA, Foster, Roy,
-//! Sander, Winkler, section 3.1: the end-to-end API).
+//! It owns no slot: capacity, policy and what is booked are the agents'. It adds reach: REST and server-sent
+//! events over mutual TLS or a Unix socket, webhooks, paths between hosts, and one reservation over several
+//! agents, at all or at none (GARA, Foster, Roy, Sander, Winkler, section 3.1: the end-to-end API). For that it
+//! is the coordinator of transactions, whose decisions are in its journal.
 //!
-//! Reading order: [`config`], [`routes`] (the calls), [`ask`] and [`group`] (their execution), [`agents`].
+//! Reading order: [`config`], [`routes`] (the calls), [`ask`] and [`group`] (their execution), [`transactions`],
+//! [`agents`].
 #![forbid(unsafe_code)]
 
 pub mod agents;
@@ -21,23 +22,24 @@ pub mod gather;
 pub mod group;
 mod hub;
 pub mod id;
-pub mod intent;
 mod kept;
 pub mod listen;
 mod may;
 pub mod openapi;
 mod origin;
+mod outcome;
 pub mod paths;
 pub mod plan;
 pub mod problem;
 mod query;
-pub mod recover;
+mod retry;
 pub mod routes;
 mod run;
 mod seats;
 mod shown;
 pub mod stream;
 pub mod strict;
+pub mod transactions;
 mod unread;
 pub mod webhook;
 mod wire;

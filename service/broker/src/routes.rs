@@ -69,6 +69,7 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         Call::PostCommit => post(commit),
         Call::GetHistory => get(history),
         Call::GetEvents => get(events),
+        Call::GetTransaction => get(crate::outcome::outcome),
         Call::GetWebhooks => get(webhooks),
         Call::PostWebhook => post(add_webhook),
         Call::DeleteWebhook => delete(remove_webhook),

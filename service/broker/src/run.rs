@@ -1,11 +1,11 @@
 //! Starting and stopping a broker.
 
+use crate::agents::AgentClient;
 use crate::broker::Broker;
 use crate::config::BrokerConfig;
-use crate::intent::Intents;
 use crate::listen::House;
-use crate::recover::{self, Recovery};
 use crate::routes;
+use crate::transactions::{CoordinatorSettings, Learn, Transactions, Visits, take_over};
 use crate::webhook::WebhookRegistry;
 use crate::wire::Outward;
 use linux::clock::Clock;
@@ -15,11 +15,15 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use trust::{Speaks, TrustGate};
+
+/// The longest wait at the start for the journal, and for agents that have something to do.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The reason why a broker does not start: a sentence for the operator.
 pub type Broken = String;
@@ -33,7 +37,7 @@ pub struct RunningBroker {
     pub finished: usize,
     broker: Arc<Broker>,
     stop: watch::Sender<bool>,
-    tasks: JoinSet<()>,
+    tasks: JoinSet<Option<Broken>>,
     socket: PathBuf,
 }
 
@@ -46,7 +50,7 @@ impl Pulse {
     /// lock is held for ever. False if that failed.
     pub async fn beat(&self) -> bool {
         let broker = self.0.clone();
-        let look = move || broker.intents.count() + broker.hooks.count();
+        let look = move || broker.transactions.count() + broker.hooks.count();
         let turn = tokio::spawn(async move { tokio::task::spawn_blocking(look).await.is_ok() });
         turn.await.is_ok_and(|looked| looked)
     }
@@ -90,8 +94,17 @@ pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
     let hooks = WebhookRegistry::open(config, tls.as_ref().map(|(_, gate)| gate.clone()))?;
     let gate = tls.as_ref().map(|(_, gate)| gate.clone());
     let outward = client.zip(gate).map(|(config, gate)| Outward { config, gate });
-    let intents = Intents::open(&config.state)?;
-    let broker = Arc::new(Broker::new(config, hooks, intents, outward));
+    let agents: Vec<AgentClient> =
+        config.agents.iter().map(|at| AgentClient::new(at.clone(), outward.clone())).collect();
+    let own = outward.as_ref().and_then(|outward| outward.gate.own()).map(|own| own.name.clone());
+    let settings = CoordinatorSettings {
+        // Over TLS agents know us by our certificate.
+        name: own.unwrap_or_else(|| config.name.clone()),
+        most_skew: config.most_skew,
+        accept_older: config.accept_older_journal,
+    };
+    let transactions = Transactions::open(&config.state, settings, agents.clone())?;
+    let broker = Arc::new(Broker::new(config.limits, agents, hooks, transactions));
     let (mut listens, mut with_tls, mut without) = (Vec::new(), Vec::new(), Vec::new());
     let unix =
         unix_socket(&config.socket).map_err(|error| format!("listen on {}: {error}", config.socket.display()))?;
@@ -118,23 +131,63 @@ impl Opened {
         let mut tasks = JoinSet::new();
         let wrong = |error: io::Error| format!("wait for callers: {error}");
         let unix = UnixListener::from_std(unix).map_err(wrong)?;
-        let mut recovery = Recovery::default();
-        let done = recovery.pass(&broker).await;
-        let finished = recovery.finished;
-        tasks.spawn(recover::run(broker.clone(), recovery, done, stopped));
+        let finished = coordinate(&broker, &config.state, &mut tasks, &stopped).await?;
         broker.hooks.start(&broker);
         let seats = house.seats();
         for (listener, tls, gate) in with_tls {
             let listener = TcpListener::from_std(listener).map_err(wrong)?;
-            tasks.spawn(house.clone().tls(listener, TlsAcceptor::from(tls), gate, seats.clone()));
+            let serving = house.clone().tls(listener, TlsAcceptor::from(tls), gate, seats.clone());
+            tasks.spawn(ends(serving));
         }
         for listener in without {
             let listener = TcpListener::from_std(listener).map_err(wrong)?;
-            tasks.spawn(house.clone().plain(listener, config.plain_as.as_str().into()));
+            tasks.spawn(ends(house.clone().plain(listener, config.plain_as.as_str().into())));
         }
-        tasks.spawn(house.unix(unix, operators));
+        tasks.spawn(ends(house.unix(unix, operators)));
         Ok(RunningBroker { listens, finished, broker, stop, tasks, socket: config.socket })
     }
+}
+
+/// A part whose end is no fault that it can name.
+async fn ends(part: impl Future<Output = ()>) -> Option<Broken> {
+    part.await;
+    None
+}
+
+/// Starts the coordinator: reads its journal, says what was decided, takes over what an earlier broker left
+/// open, and visits every agent. Returns the number of changes that an earlier broker had not finished.
+async fn coordinate(
+    broker: &Arc<Broker>,
+    state: &Path,
+    tasks: &mut JoinSet<Option<Broken>>,
+    stopped: &watch::Receiver<bool>,
+) -> Result<usize, Broken> {
+    let transactions = &broker.transactions;
+    let before = transactions.count();
+    let answers = transactions.start()?;
+    tasks.spawn(transactions.clone().run(answers, stopped.clone()));
+    transactions.settled(PATIENCE).await?;
+    let earlier = take_over(transactions, state).await?;
+    let all = Arc::downgrade(broker);
+    let learn: Learn = Arc::new(move |group| {
+        // A key that stands for two groups was used at another broker: this one refuses neither.
+        let _ = all.upgrade().map(|broker| broker.use_key(group));
+    });
+    let visits = (0..broker.agents.len()).map(|agent| Visits::new(transactions.clone(), agent, learn.clone()));
+    let mut first = JoinSet::new();
+    for mut visits in visits {
+        first.spawn(async move {
+            visits.visit().await;
+            visits
+        });
+    }
+    while let Some(visited) = first.join_next().await {
+        let visits = visited.map_err(|error| format!("a visit to an agent failed: {error}"))?;
+        let stopped = stopped.clone();
+        tasks.spawn(ends(visits.run(stopped)));
+    }
+    transactions.settled(PATIENCE).await?;
+    Ok(before.saturating_sub(transactions.count()) + earlier)
 }
 
 impl RunningBroker {
@@ -143,6 +196,7 @@ impl RunningBroker {
     pub async fn broke(&mut self) -> Broken {
         match self.tasks.join_next().await {
             Some(Err(error)) => format!("a part of the broker has ended: {error}"),
+            Some(Ok(Some(broken))) => broken,
             _ => "a part of the broker has ended".to_owned(),
         }
     }
@@ -156,12 +210,14 @@ impl RunningBroker {
     pub async fn stop(mut self) {
         let _ = self.stop.send(true);
         while self.tasks.join_next().await.is_some() {}
+        self.broker.transactions.close().await;
     }
 }
 
 impl Drop for RunningBroker {
-    /// The socket's name goes with the broker.
+    /// The socket's name goes with the broker, and its journal is closed.
     fn drop(&mut self) {
+        drop(self.broker.transactions.take_journal());
         let _ = fs::remove_file(&self.socket);
     }
 }

@@ -4,6 +4,8 @@ use crate::broker::Broker;
 use crate::gather::{self, GroupMembers, Member, document};
 use crate::id::{GroupId, ReservationId};
 use crate::problem::Answer;
+use crate::transactions::{ChangeKind, Open};
+use commit::coordinator::Phase;
 use documents::links::CallerDoc;
 use documents::rest::Reservation;
 
@@ -32,12 +34,21 @@ pub(crate) async fn whole(
     }
 }
 
-/// The members as one document. It is `broken` while several agents have a change open.
+/// The members as one document. While a change of several members has not come to its end, its state is that of
+/// the change: `preparing` until it is decided, `committing` until all have done it.
 pub(crate) fn shown(broker: &Broker, id: &ReservationId, found: &GroupMembers) -> Reservation {
     let mut doc = document(&broker.agents, id, found);
-    let open = broker.intents.of(&doc.id).is_some_and(|intent| intent.what != "commit");
-    if open && (found.live().next().is_some() || !found.unknown.is_empty()) {
-        "broken".clone_into(&mut doc.state);
+    let open = broker.transactions.of(&doc.id);
+    let state = |open: &Open| match (open.phase, open.kind) {
+        (Phase::Preparing | Phase::Deciding, _) => Some("preparing"),
+        (Phase::Committing, _) => Some("committing"),
+        // What was there before is as it was.
+        (Phase::Aborting, ChangeKind::Create) => Some("aborting"),
+        (Phase::Aborting, _) => None,
+    };
+    let over = found.live().next().is_none() && found.unknown.is_empty();
+    if let Some(state) = open.iter().filter_map(state).max().filter(|_| !over) {
+        state.clone_into(&mut doc.state);
     }
     doc
 }

@@ -213,6 +213,7 @@ calls! {
     PostCommit "POST /v1/reservations/{id}/commit"
     GetHistory "GET /v1/reservations/{id}/history"
     GetEvents "GET /v1/events"
+    GetTransaction "GET /v1/transactions/{id}"
     GetWebhooks "GET /v1/webhooks"
     PostWebhook "POST /v1/webhooks"
     DeleteWebhook "DELETE /v1/webhooks/{id}"
@@ -315,6 +316,8 @@ impl Call {
             | Call::BoomerangTrace
             | Call::ReloadKeys
             | Call::Stop => SYSTEM,
+            // An agent: of transactions that it is a member of.
+            Call::GetTransaction => const { &any("yy- --yy-") },
             Call::GetWebhooks => const { &own("yyy yyy--") },
             // An auditor reads, and has nothing sent anywhere.
             Call::PostWebhook => const { &own("yyy y-y--") },

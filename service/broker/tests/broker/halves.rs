@@ -58,90 +58,199 @@ fn wait(what: &str, mut there: impl FnMut() -> bool) {
     panic!("{what}: not within 10 s");
 }
 
+fn leave(bed: &Bed, agent: usize, call: &'static str, after: bool) {
+    bed.agents[agent].book.lock().unwrap().leave_at = Some((call, after));
+}
+
+/// Before it promises, or after: in no case does anything stay, also not with the next broker.
 #[test]
-fn a_broker_that_ends_between_any_two_bookings_is_finished_by_the_next() {
-    let mut bed = Bed::five("between");
-    let made = bed.alice("POST", "/v1/reservations", wish(6_000_000, 1_000_000)).ok(201);
-    let members: Vec<(usize, usize)> = ON_THE_WAY.iter().flat_map(|&agent| [(agent, 0), (agent, 1)]).collect();
-    for booked in 1..members.len() {
-        bed.stop();
-        for (number, (agent, row)) in members.iter().enumerate() {
-            edit(&bed, *agent, *row, |doc| doc.state = if number < booked { "active" } else { "held" }.into());
+fn an_agent_that_is_cut_off_before_the_decision() {
+    for (after, restart) in [(false, false), (true, false), (true, true)] {
+        let mut bed = Bed::five("cut");
+        leave(&bed, 4, "book_prepare", after);
+        let no = keyed(&bed, "k", &wish(6_000_000, 1_000_000)).problem(503);
+        assert!(no["detail"].as_str().unwrap().contains("agent e does not answer"), "{no}");
+        assert!(kept(&bed).iter().all(|row| row.starts_with("e ") || row.ends_with("cancelled")), "{:?}", kept(&bed));
+        if restart {
+            bed.stop();
+            bed.start();
         }
-        bed.start();
-        assert_eq!(bed.running.as_ref().unwrap().finished, 1, "{booked} of 6 were booked");
-        assert!(all_are(&bed, "active"), "{booked}: {:?}", kept(&bed));
-    }
-    assert_eq!(listed(&bed), [("active".to_owned(), Value::Null)]);
-    // What nobody decided is left alone, however often a broker starts.
-    bed.stop();
-    members.iter().for_each(|(agent, row)| edit(&bed, *agent, *row, |doc| doc.state = "held".into()));
-    bed.start();
-    assert!(all_are(&bed, "held"), "{:?}", kept(&bed));
-    let _ = made;
-}
-
-#[test]
-fn a_hold_that_ended_at_one_while_the_broker_was_dead() {
-    let mut bed = Bed::five("expired");
-    bed.alice("POST", "/v1/reservations", wish(6_000_000, 1_000_000)).ok(201);
-    edit(&bed, 4, 1, |doc| doc.state = "expired".into());
-    // A broker that runs says what it sees, in the list as well.
-    assert_eq!(listed(&bed)[0].0, "broken");
-    bed.stop();
-    bed.start();
-    assert!(kept(&bed).iter().all(|row| row.ends_with("cancelled") || row.ends_with("expired")), "{:?}", kept(&bed));
-    assert_eq!(listed(&bed), []);
-}
-
-#[test]
-fn an_agent_that_is_away_while_the_broker_recovers_is_asked_when_it_is_back() {
-    for state in ["held", "expired"] {
-        let mut bed = Bed::five("late");
-        bed.alice("POST", "/v1/reservations", wish(6_000_000, 1_000_000)).ok(201);
-        bed.stop();
-        edit(&bed, 4, 0, |doc| doc.state = state.into());
-        bed.agents[4].go();
-        bed.start();
-        assert_eq!(bed.running.as_ref().unwrap().finished, 0, "nobody knows yet");
-        let rows = bed.alice("GET", "/v1/reservations", Value::Null).ok(200);
-        assert_eq!(rows["reservations"][0]["away"], json!(["e"]), "{rows}");
         bed.agents[4].listen();
-        match state {
-            "held" => wait("booked everywhere", || all_are(&bed, "active")),
-            _ => wait("given back everywhere", || !kept(&bed).iter().any(|row| row.ends_with("active"))),
+        wait("nothing stays", || kept(&bed).iter().all(|row| row.ends_with("cancelled")));
+        wait("the key can be used again", || keyed(&bed, "k", &wish(6_000_000, 1_000_000)).status == 201);
+        let live = kept(&bed).iter().filter(|row| row.ends_with("active")).count();
+        assert_eq!((live, listed(&bed).len()), (6, 1), "one reservation: {:?}", kept(&bed));
+    }
+}
+
+/// What is decided is done, by this broker or by the next one, and shown as under way until then.
+#[test]
+fn an_agent_that_is_cut_off_after_the_decision() {
+    for (after, restart) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut bed = Bed::five("decided");
+        leave(&bed, 1, "book_decide", after);
+        let made = keyed(&bed, "k", &wish(6_000_000, 1_000_000)).ok(201);
+        assert_eq!(made["state"], "committing");
+        assert_eq!(listed(&bed)[0].0, "committing");
+        // Who asks again gets the same, and nobody changes it meanwhile.
+        let at = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
+        bed.alice("PATCH", &at, json!({"forward": 1_000_000})).problem(503);
+        if restart {
+            bed.stop();
+            bed.start();
         }
+        bed.agents[1].listen();
+        wait("booked everywhere", || all_are(&bed, "active"));
+        wait("and so it is shown", || listed(&bed) == [("active".to_owned(), Value::Null)]);
+        assert_eq!(keyed(&bed, "k", &wish(6_000_000, 1_000_000)).ok(201)["id"], made["id"]);
+        assert_eq!(kept(&bed).len(), 6);
     }
 }
 
 #[test]
-fn an_agent_that_is_cut_off_while_it_books() {
-    // Before it books, after it booked; and the hold that ends while it is away.
-    for (after, expires) in [(false, false), (true, false), (false, true)] {
-        let bed = Bed::five("cut");
-        bed.agents[1].book.lock().unwrap().leave_at = Some(("book_commit", after));
-        let said = bed.alice("POST", "/v1/reservations", wish(6_000_000, 1_000_000)).problem(503);
-        let detail = said["detail"].as_str().unwrap();
-        assert!(detail.contains("agent b") && detail.contains("everywhere or nowhere"), "{detail}");
-        // The others were told: nothing that may be booked there is taken back behind its back.
-        if expires {
-            edit(&bed, 1, 0, |doc| doc.state = "expired".into());
+fn changes_of_which_an_agent_does_not_hear_are_finished_when_it_does() {
+    for (kind, restart) in [("modify", false), ("modify", true), ("bind", false), ("cancel", true)] {
+        let mut bed = Bed::five("finish");
+        let made = bed.alice("POST", "/v1/reservations", wish(4_000_000, 0)).ok(201);
+        let at = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
+        leave(&bed, 1, if kind == "cancel" { "book_cancel" } else { "book_decide" }, false);
+        let flow = json!({"flow": {"protocol": 17, "from_port": 4000, "to_port": 5004}});
+        let said = match kind {
+            "modify" => bed.alice("PATCH", &at, json!({"forward": 6_000_000})).ok(200),
+            "bind" => bed.alice("POST", &format!("{at}/bind"), flow).ok(200),
+            _ => bed.alice("DELETE", &at, Value::Null).ok(200),
+        };
+        assert_eq!(said["state"], "committing", "{kind}");
+        let shown = bed.alice("GET", &at, Value::Null).ok(200);
+        assert_eq!((&shown["state"], &shown["away"]), (&json!("committing"), &json!(["b"])), "{kind}");
+        if restart {
+            bed.stop();
+            bed.start();
         }
-        // A second broker of the same agents starts meanwhile.
-        let mut second = bed.config.clone();
-        second.socket = bed.dir.join("second.sock");
-        second.state = bed.dir.join("second");
-        let second = bed.runtime.block_on(broker_service::start(&second)).unwrap();
         bed.agents[1].listen();
-        match expires {
-            false => wait("booked everywhere", || all_are(&bed, "active")),
-            true => wait("given back everywhere", || {
-                !kept(&bed).iter().any(|row| row.ends_with("active") || row.ends_with("held"))
-            }),
-        }
-        std::thread::sleep(Duration::from_millis(300));
-        assert_eq!(all_are(&bed, "active"), !expires, "and so it stays: {:?}", kept(&bed));
-        bed.runtime.block_on(second.stop());
+        let done = |doc: &Value| match kind {
+            "modify" => doc["state"] == "active" && doc["path"]["forward"] == 6_000_000,
+            "bind" => {
+                let parts = doc["parts"].as_array().unwrap();
+                doc["state"] == "active" && parts.iter().all(|part| part["binding"]["flow"]["dst_port"] == 5004)
+            }
+            _ => doc["state"] == "cancelled",
+        };
+        wait(kind, || done(&bed.alice("GET", &at, Value::Null).ok(200)));
+    }
+}
+
+#[test]
+fn a_change_of_which_an_agent_did_not_hear_before_the_decision_is_made_nowhere() {
+    for after in [false, true] {
+        let bed = Bed::five("undo");
+        let made = bed.alice("POST", "/v1/reservations", wish(4_000_000, 0)).ok(201);
+        let at = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
+        leave(&bed, 4, "book_prepare", after);
+        bed.alice("PATCH", &at, json!({"forward": 6_000_000})).problem(503);
+        bed.agents[4].listen();
+        wait("as it was", || kept(&bed).iter().all(|row| row.contains(" 4000000 active")));
+        wait("and so it is shown", || listed(&bed) == [("active".to_owned(), Value::Null)]);
+    }
+}
+
+/// A window of several amounts can be changed at several agents: nothing has to be brought back.
+#[test]
+fn windows_of_different_amounts_are_changed_at_several_agents() {
+    let bed = Bed::five("steps");
+    let made = bed.alice("POST", "/v1/reservations", wish(4_000_000, 0)).ok(201);
+    let at = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
+    for agent in ON_THE_WAY {
+        let end = Some(Instant(Time::from_nanos(9_000_000_000)));
+        let more = StepDoc { start: Instant(Time::from_nanos(8_000_000_000)), end, amount: 1e6 };
+        edit(&bed, agent, 0, |doc| doc.parts[0].steps.push(more));
+    }
+    assert_eq!(bed.alice("PATCH", &at, json!({"forward": 2_000_000})).ok(200)["path"]["forward"], 2_000_000);
+}
+
+/// Files of a broker before transactions: a cancellation is finished, everything else is undone, each once.
+#[test]
+fn what_a_broker_before_transactions_left_open_is_taken_over() {
+    let mut bed = Bed::five("earlier");
+    let names = ["a", "b", "e"];
+    let made: Vec<Value> = (0..2).map(|_| bed.alice("POST", "/v1/reservations", wish(2_000_000, 0)).ok(201)).collect();
+    bed.stop();
+    let folder = bed.dir.join("state/intents");
+    std::fs::create_dir_all(&folder).unwrap();
+    let group = |agent: usize, row: usize| bed.agents[agent].book.lock().unwrap().rows[row].group.clone();
+    let handle = |agent: usize, row: usize| bed.agents[agent].book.lock().unwrap().rows[row].handle.clone();
+    let alice = json!({"name": "alice", "groups": [], "role": "owner"});
+    let steps = |step: &dyn Fn(usize) -> Value| -> Vec<Value> { ON_THE_WAY.iter().map(|agent| step(*agent)).collect() };
+    let name = |agent: usize| names[ON_THE_WAY.iter().position(|on| *on == agent).unwrap()];
+    let cancel = steps(&|agent| json!({"agent": name(agent), "forward": {"give_back": group(agent, 0)}}));
+    let modify = steps(&|agent| {
+        let ask = |rate: u64| json!({"ask": {"call": "book_modify", "handle": handle(agent, 1), "change": {"amounts": [{"part": 0, "rate": rate}]}}});
+        json!({"agent": name(agent), "forward": ask(3_000_000), "back": ask(2_000_000)})
+    });
+    for (what, id, steps) in [("cancel", &made[0]["id"], cancel), ("modify", &made[1]["id"], modify)] {
+        let text = json!({"id": id, "what": what, "caller": alice, "steps": steps}).to_string();
+        std::fs::write(folder.join(format!("{}.json", id.as_str().unwrap())), text).unwrap();
+    }
+    // The first agent had been given back already, and had made the change.
+    edit(&bed, 0, 0, |doc| doc.state = "cancelled".into());
+    edit(&bed, 0, 1, |doc| doc.parts[0].steps[0].amount = 3e6);
+    bed.start();
+    assert_eq!(bed.running.as_ref().unwrap().finished, 2);
+    for agent in ON_THE_WAY {
+        let book = bed.agents[agent].book.lock().unwrap();
+        let rows: Vec<(&str, f64)> = book.rows.iter().map(|row| (&*row.state, row.parts[0].steps[0].amount)).collect();
+        assert_eq!(rows, [("cancelled", 2e6), ("active", 2e6)]);
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "the files are gone");
+    bed.stop();
+    bed.start();
+    assert_eq!(bed.running.as_ref().unwrap().finished, 0);
+}
+
+/// A journal that was restored from a copy, and a stranger by the same name: agents know, and nothing is reserved over several of
+/// them until an operator says that the copy counts.
+#[test]
+fn a_journal_from_a_copy() {
+    let mut bed = Bed::five("copy");
+    bed.alice("POST", "/v1/reservations", wish(1_000_000, 0)).ok(201);
+    bed.stop();
+    let (journal, copy) = (bed.dir.join("state/transactions"), bed.dir.join("copy"));
+    copy_folder(&journal, &copy);
+    bed.start();
+    bed.alice("POST", "/v1/reservations", wish(1_000_000, 0)).ok(201);
+    bed.stop();
+    std::fs::remove_dir_all(&journal).unwrap();
+    copy_folder(&copy, &journal);
+    bed.start();
+    let no = bed.alice("POST", "/v1/reservations", wish(1_000_000, 0)).problem(503);
+    assert!(no["detail"].as_str().unwrap().contains("newer start of this coordinator"), "{no}");
+    assert_eq!(kept(&bed).len(), 6, "{:?}", kept(&bed));
+    bed.stop();
+    bed.config.accept_older_journal = true;
+    bed.start();
+    bed.alice("POST", "/v1/reservations", wish(1_000_000, 0)).ok(201);
+    // Another broker of this name with a journal of its own.
+    let mut second = bed.config.clone();
+    (second.socket, second.state) = (bed.dir.join("second.sock"), bed.dir.join("second"));
+    second.accept_older_journal = false;
+    let running = bed.runtime.block_on(broker_service::start(&second)).unwrap();
+    let address = *running.listens.last().unwrap();
+    let request = crate::bed::request("POST", "/v1/reservations", &[], &wish(1_000_000, 0));
+    crate::bed::talk(std::net::TcpStream::connect(address).unwrap(), &request).problem(503);
+    bed.runtime.block_on(running.stop());
+    second.name = "second".into();
+    let running = bed.runtime.block_on(broker_service::start(&second)).unwrap();
+    let address = *running.listens.last().unwrap();
+    crate::bed::talk(std::net::TcpStream::connect(address).unwrap(), &request).ok(201);
+    bed.runtime.block_on(running.stop());
+    bed.alice("POST", "/v1/reservations", wish(1_000_000, 0)).ok(201);
+}
+
+fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
     }
 }
 
@@ -157,7 +266,7 @@ fn what_was_whole_once_is_called_broken_and_left_alone() {
         let mut found = book.events.iter().filter(|found| found.handle == book.rows[0].handle);
         found.any(|found| found.event == event && found.text.as_deref() == text)
     };
-    assert!(event("created", Some("held")) && event("committed", None));
+    assert!(event("created", Some("promised")) && event("committed", None));
     assert_eq!(listed(&bed)[0].0, "broken");
     let before = kept(&bed);
     bed.stop();
@@ -199,7 +308,7 @@ fn a_key_whose_request_came_to_nothing_can_be_used_again() {
     let made = keyed(&bed, "k1", &asked).ok(201);
     assert_eq!((&made["state"], made["parts"].as_array().unwrap().len()), (&json!("active"), 3));
     assert_eq!(keyed(&bed, "k1", &asked).ok(201), made);
-    // A broker that ended when all held: the retry books.
+    // A broker before transactions ended when all held: the retry books.
     for agent in ON_THE_WAY {
         let last = bed.agents[agent].states().len() - 1;
         edit(&bed, agent, last, |doc| doc.state = "held".into());
@@ -210,76 +319,11 @@ fn a_key_whose_request_came_to_nothing_can_be_used_again() {
 }
 
 #[test]
-fn changes_that_an_agent_does_not_answer_are_finished_when_it_does() {
-    for (call, restart) in [("book_modify", false), ("book_modify", true), ("book_bind", false), ("book_cancel", true)]
-    {
-        let mut bed = Bed::five("finish");
-        let made = bed.alice("POST", "/v1/reservations", wish(4_000_000, 0)).ok(201);
-        let at = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
-        bed.agents[1].book.lock().unwrap().leave_at = Some((call, false));
-        let flow = json!({"flow": {"protocol": 17, "from_port": 4000, "to_port": 5004}});
-        match call {
-            "book_modify" => bed.alice("PATCH", &at, json!({"forward": 6_000_000})).problem(503),
-            "book_bind" => bed.alice("POST", &format!("{at}/bind"), flow).problem(503),
-            _ => bed.alice("DELETE", &at, Value::Null).problem(503),
-        };
-        let shown = bed.alice("GET", &at, Value::Null).ok(200);
-        assert_eq!((&shown["state"], &shown["away"]), (&json!("broken"), &json!(["b"])), "{call}");
-        if restart {
-            bed.stop();
-            bed.start();
-        }
-        bed.agents[1].listen();
-        let done = |doc: &Value| match call {
-            "book_modify" => doc["state"] == "active" && doc["path"]["forward"] == 6_000_000,
-            "book_bind" => {
-                let parts = doc["parts"].as_array().unwrap();
-                doc["state"] == "active" && parts.iter().all(|part| part["binding"]["flow"]["dst_port"] == 5004)
-            }
-            _ => doc["state"] == "cancelled",
-        };
-        wait(call, || done(&bed.alice("GET", &at, Value::Null).ok(200)));
-        // The intent goes after the last answer has come, and with it the state that a reader sees.
-        wait(call, || std::fs::read_dir(bed.dir.join("state/intents")).unwrap().next().is_none());
-    }
-}
-
-#[test]
-fn a_change_that_is_refused_where_an_agent_was_away_is_undone_everywhere() {
-    let bed = Bed::five("undo");
-    let made = bed.alice("POST", "/v1/reservations", wish(4_000_000, 0)).ok(201);
-    let at = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
-    bed.agents[4].book.lock().unwrap().leave_at = Some(("book_modify", false));
-    bed.alice("PATCH", &at, json!({"forward": 6_000_000})).problem(503);
-    bed.agents[4].book.lock().unwrap().room.insert("net/out".into(), 5e6);
-    bed.agents[4].listen();
-    wait("as it was", || kept(&bed).iter().all(|row| row.contains(" 4000000 active")));
-    assert_eq!(listed(&bed)[0].0, "active");
-}
-
-#[test]
-fn windows_of_different_amounts_are_not_changed_at_several_agents() {
-    let bed = Bed::five("steps");
-    let made = bed.alice("POST", "/v1/reservations", wish(4_000_000, 0)).ok(201);
-    let at = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
-    for agent in ON_THE_WAY {
-        let end = Some(Instant(Time::from_nanos(9_000_000_000)));
-        let more = StepDoc { start: Instant(Time::from_nanos(8_000_000_000)), end, amount: 1e6 };
-        edit(&bed, agent, 0, |doc| doc.parts[0].steps.push(more));
-    }
-    let before = kept(&bed);
-    let no = bed.alice("PATCH", &at, json!({"forward": 2_000_000})).problem(422);
-    assert!(no["detail"].as_str().unwrap().contains("different amounts"), "{no}");
-    assert_eq!(kept(&bed), before);
-    bed.alice("PATCH", &at, json!({"label": "film"})).ok(200);
-}
-
-#[test]
 fn agents_whose_clocks_are_apart() {
     let bed = Bed::five("clocks");
     bed.agents[1].book.lock().unwrap().ahead = 5;
     let no = bed.alice("POST", "/v1/reservations", wish(4_000_000, 0)).problem(503);
     let detail = no["detail"].as_str().unwrap();
-    assert!(detail.contains("the clocks of the agents a and b are") && detail.contains("s apart"), "{detail}");
+    assert!(detail.contains("the clocks of the agents ") && detail.contains(" and b are 5.0 s apart"), "{detail}");
     wait("nothing is held", || !kept(&bed).iter().any(|row| row.ends_with("active")));
 }

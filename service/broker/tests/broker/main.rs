@@ -8,6 +8,7 @@ mod hooks;
 mod hooks_tls;
 mod life;
 mod path;
+mod promised;
 mod python;
 mod stub;
 mod tls;

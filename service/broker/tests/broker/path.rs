@@ -16,7 +16,10 @@ fn held(bed: &Bed, agent: usize) -> Vec<String> {
             .map(|part| format!("{} {} {}", part.resource, part.steps[0].amount, row.state))
             .collect::<Vec<_>>()
     };
-    book.rows.iter().flat_map(text).collect()
+    let mut all: Vec<String> = book.rows.iter().flat_map(text).collect();
+    // Both directions are asked for at once.
+    all.sort_unstable();
+    all
 }
 
 #[test]
@@ -32,8 +35,8 @@ fn figure_2_enquire_create_bind_modify_cancel() {
     assert_eq!(made["state"], "active");
     assert_eq!(made["path"], json!({"from": "10.0.1.9", "to": "10.0.2.9", "forward": 6_000_000, "reverse": 1_000_000}));
     assert_eq!(held(&bed, 0), ["net/b 6000000 active", "net/in 1000000 active"]);
-    assert_eq!(held(&bed, 1), ["net/e 6000000 active", "net/a 1000000 active"]);
-    assert_eq!(held(&bed, 4), ["net/out 6000000 active", "net/b 1000000 active"]);
+    assert_eq!(held(&bed, 1), ["net/a 1000000 active", "net/e 6000000 active"]);
+    assert_eq!(held(&bed, 4), ["net/b 1000000 active", "net/out 6000000 active"]);
     assert_eq!((held(&bed, 2).len(), held(&bed, 3).len()), (0, 0), "the longer way is not used");
 
     let at = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
@@ -101,13 +104,13 @@ fn a_refusal_in_the_middle_gives_all_back_and_names_another_way() {
 #[test]
 fn an_agent_that_fails_while_the_others_hold_or_commit() {
     let bed = Bed::five("fails");
-    bed.agents[4].book.lock().unwrap().fail_once = Some("book_create");
+    bed.agents[4].book.lock().unwrap().fail_once = Some("book_prepare");
     bed.alice("POST", "/v1/reservations", wish(6_000_000, 1_000_000)).problem(503);
     for agent in [0, 1, 4] {
         assert!(held(&bed, agent).iter().all(|row| row.ends_with("cancelled")), "{:?}", held(&bed, agent));
     }
-    // Once the others have booked there is no way back: it is asked again.
-    bed.agents[4].book.lock().unwrap().fail_once = Some("book_commit");
+    // Once it is decided there is no way back: it is told again.
+    bed.agents[4].book.lock().unwrap().fail_once = Some("book_decide");
     assert_eq!(bed.alice("POST", "/v1/reservations", wish(6_000_000, 1_000_000)).ok(201)["state"], "active");
 }
 
@@ -120,7 +123,7 @@ fn a_change_that_does_not_fit_somewhere_changes_nothing_anywhere() {
     bed.alice("PATCH", &at, json!({"forward": 6_000_000, "reverse": 500_000})).problem(409);
     for agent in [0, 1, 4] {
         let rows = held(&bed, agent);
-        assert!(rows[0].contains(" 4000000 ") && rows[1].contains(" 1000000 "), "{rows:?}");
+        assert!([" 4000000 ", " 1000000 "].iter().all(|kept| rows.iter().any(|row| row.contains(kept))), "{rows:?}");
     }
     let both = bed.alice("PATCH", &at, json!({"forward": 5_000_000, "reverse": 500_000})).ok(200);
     assert_eq!((&both["path"]["forward"], &both["path"]["reverse"]), (&json!(5_000_000), &json!(500_000)));
@@ -146,17 +149,8 @@ fn a_range_is_what_the_narrowest_agent_gives() {
 }
 
 #[test]
-fn what_a_broker_left_half_committed_the_next_one_finishes() {
+fn what_its_owner_only_holds_is_left_alone_by_a_broker_that_starts() {
     let mut bed = Bed::five("recover");
-    let made = bed.alice("POST", "/v1/reservations", wish(6_000_000, 0)).ok(201);
-    bed.stop();
-    bed.agents[4].book.lock().unwrap().rows[0].state = "held".into();
-    bed.start();
-    assert_eq!(bed.running.as_ref().unwrap().finished, 1);
-    assert_eq!(held(&bed, 4), ["net/out 6000000 active"]);
-    let at = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
-    assert_eq!(bed.alice("GET", &at, Value::Null).ok(200)["state"], "active");
-    // What its owner only holds is left alone.
     let mut hold = wish(1_000_000, 0);
     hold["hold_s"] = json!(60);
     let made = bed.alice("POST", "/v1/reservations", hold).ok(201);

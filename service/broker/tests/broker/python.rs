@@ -82,6 +82,7 @@ fn every_call_over_mutual_tls() {
     let agents = Bed::five("python-tls");
     let mut config = agents.config.clone();
     config.socket = agents.dir.join("tls.sock");
+    config.state = agents.dir.join("second");
     config.plain = Vec::new();
     config.listen = vec!["127.0.0.1:0".parse().unwrap()];
     let (certificate, key) = (made[0].certificate.clone(), made[0].key.clone());

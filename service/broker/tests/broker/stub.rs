@@ -3,6 +3,7 @@
 //! It has no time: a reservation counts from when it is made until it is given back. Everything that it is told is kept, so that
 //! a test can say what must not have happened.
 
+use crate::promised::{Branch, Promise};
 use documents::agent::{Answer, Call, EventDoc, Problem, ReplyLine, Request};
 use documents::book::*;
 use documents::links::{CallerDoc, LinkRow};
@@ -38,6 +39,10 @@ pub struct Book {
     pub leave_at: Option<(&'static str, bool)>,
     /// How far its clock is ahead, seconds.
     pub ahead: u64,
+    /// What it has promised and is not decided.
+    pub promises: BTreeMap<Branch, Promise>,
+    /// The newest start of each broker that it has heard of.
+    pub known: BTreeMap<String, EpochDoc>,
     keys: BTreeMap<(String, String), (AskDoc, String)>,
     followers: Vec<(UnixStream, CallerDoc, usize)>,
     connections: usize,
@@ -160,7 +165,7 @@ fn serve(book: &Mutex<Book>, stream: UnixStream, number: usize) {
     }
 }
 
-fn refusal(reason: &str, message: &str) -> Problem {
+pub fn refusal(reason: &str, message: &str) -> Problem {
     let doc = RefusalDoc {
         reason: reason.into(),
         message: message.into(),
@@ -181,8 +186,12 @@ fn refusal(reason: &str, message: &str) -> Problem {
 /// What its clock says: it stands still.
 const NOW: u64 = 1_000_000_000_000;
 
-fn over(row: &ReservationDoc) -> bool {
+pub fn over(row: &ReservationDoc) -> bool {
     matches!(row.state.as_str(), "cancelled" | "ended" | "expired")
+}
+
+pub fn amount_of(amount: &AmountDoc) -> f64 {
+    amount.rate.map(|n| n as f64).or(amount.cores).unwrap_or(0.0)
 }
 
 fn amount(part: &PartDoc) -> f64 {
@@ -205,7 +214,7 @@ impl Book {
         self.room.get(resource).map(|room| room - held)
     }
 
-    fn event(&mut self, handle: &str, event: &str) {
+    pub fn event(&mut self, handle: &str, event: &str) {
         let row = self.rows.iter().find(|row| row.handle == handle).unwrap();
         let event = BookEvent {
             seq: self.events.len() as u64 + 1,
@@ -227,7 +236,7 @@ impl Book {
         self.events.push(event);
     }
 
-    fn mine(&mut self, caller: &CallerDoc, handle: &str) -> Result<usize, Problem> {
+    pub fn mine(&mut self, caller: &CallerDoc, handle: &str) -> Result<usize, Problem> {
         let at = self.rows.iter().position(|row| row.handle == handle && sees(caller, &row.owner));
         at.ok_or_else(|| refusal("unknown_handle", "no such reservation"))
     }
@@ -252,7 +261,7 @@ impl Book {
         doc
     }
 
-    fn create(&mut self, caller: &CallerDoc, ask: AskDoc) -> Result<ReservationDoc, Problem> {
+    pub fn create(&mut self, caller: &CallerDoc, ask: AskDoc, state: &str) -> Result<ReservationDoc, Problem> {
         let key = (caller.name.clone(), ask.key.clone());
         if let Some((before, handle)) = self.keys.get(&key).filter(|_| !ask.key.is_empty()) {
             let row = self.rows.iter().find(|row| row.handle == *handle).unwrap();
@@ -296,7 +305,7 @@ impl Book {
             label: ask.label.clone(),
             group: ask.group.clone(),
             members: ask.members.clone(),
-            state: if ask.hold_s.is_some() { "held" } else { "active" }.into(),
+            state: state.into(),
             hold_until: None,
             created: Instant(Time::from_nanos(NOW + self.ahead * 1_000_000_000 + self.rows.len() as u64)),
             version: 1,
@@ -310,25 +319,27 @@ impl Book {
         Ok(row)
     }
 
-    fn modify(&mut self, at: usize, change: &ChangeDoc) -> Result<(), Problem> {
-        let handle = self.rows[at].handle.clone();
+    /// Checks that there is room for a change.
+    pub fn fits(&self, at: usize, change: &ChangeDoc) -> Result<(), Problem> {
+        let row = &self.rows[at];
         for amount in &change.amounts {
-            let wanted = amount.rate.map(|n| n as f64).or(amount.cores).unwrap_or(0.0);
-            let free = self.free(&self.rows[at].parts[amount.part].resource, Some(&handle)).unwrap();
-            if wanted > free {
+            let free = self.free(&row.parts[amount.part].resource, Some(&row.handle)).unwrap();
+            if amount_of(amount) > free {
                 return Err(refusal("no_room", "no room"));
             }
         }
+        Ok(())
+    }
+
+    pub fn change(&mut self, at: usize, change: &ChangeDoc) {
         for amount in &change.amounts {
             let part = &mut self.rows[at].parts[amount.part];
-            part.steps[0].amount = amount.rate.map(|n| n as f64).or(amount.cores).unwrap_or(0.0);
+            part.steps[0].amount = amount_of(amount);
             part.now = part.steps[0].amount;
         }
         if let Some(label) = &change.label {
             self.rows[at].label = label.clone();
         }
-        self.event(&handle, "modified");
-        Ok(())
     }
 
     fn about_one(&mut self, caller: &CallerDoc, request: Request) -> Result<ReservationDoc, Problem> {
@@ -351,8 +362,8 @@ impl Book {
             }
             Request::BookCancel { handle } => {
                 let at = self.mine(caller, &handle)?;
-                if over(&self.rows[at]) {
-                    return Err(refusal("wrong_state", "it is over"));
+                if over(&self.rows[at]) || self.rows[at].promise.is_some() {
+                    return Err(refusal("wrong_state", "it is over, or promised"));
                 }
                 self.rows[at].state = "cancelled".into();
                 self.event(&handle, "cancelled");
@@ -360,7 +371,9 @@ impl Book {
             }
             Request::BookModify { handle, change } => {
                 let at = self.mine(caller, &handle)?;
-                self.modify(at, &change)?;
+                self.fits(at, &change)?;
+                self.change(at, &change);
+                self.event(&handle, "modified");
                 Ok(self.rows[at].clone())
             }
             Request::BookBind { handle, part, binding } => {
@@ -377,7 +390,13 @@ impl Book {
         let book = match request {
             Request::Links => return Ok(Answer::Links(self.links.clone())),
             Request::BookEnquire(ask) => BookAnswer::Enquired(self.enquire(&ask)),
-            Request::BookCreate(ask) => BookAnswer::Reservation(self.create(caller, ask)?),
+            Request::BookCreate(ask) => {
+                let state = if ask.hold_s.is_some() { "held" } else { "active" };
+                BookAnswer::Reservation(self.create(caller, ask, state)?)
+            }
+            Request::BookPrepare(doc) => BookAnswer::Reservation(self.prepare(caller, *doc)?),
+            Request::BookDecide(doc) => self.decide(doc)?,
+            Request::BookPromises(doc) => BookAnswer::Promises(self.promised(doc)?),
             Request::BookCommit { .. }
             | Request::BookCancel { .. }
             | Request::BookModify { .. }

@@ -1,10 +1,10 @@
 //! A broker that dies in the middle of a reservation over its own agent and a partner's: real agents of two domains, the real broker,
 //! killed, and a line to the partner that is slow so that the middle lasts, and can be cut.
 //!
-//! Agents are asked in their order: `b` (ours) books first, `c` (the partner's) last.
+//! Both are asked at once, and told the decision at once: `b` (ours) hears it first, because the line to `c` (the partner's) is slow.
 
+use super::PORT;
 use super::partners::{B, C, OURS, THEIRS, Two, ca, speak_for};
-use super::{PORT, Running};
 use crate::bed::wait_for;
 use broker_service::id::{GroupId, MemberRole};
 use documents::agent::{Answer, Request};
@@ -106,7 +106,7 @@ fn reserve(two: &Two) -> (u16, Value) {
     two.ask("requester-alice", "POST", "/v1/reservations", &json!({"path": path, "duration_s": 600}))
 }
 
-const MIDDLE: [&str; 3] = ["b active", "b active", "c held"];
+const MIDDLE: [&str; 3] = ["b active", "b active", "c promised"];
 const WHOLE: [&str; 3] = ["b active", "b active", "c active"];
 
 /// Reserves until the middle, and calls `then` there.
@@ -137,20 +137,18 @@ fn a_broker_that_is_killed_before_a_partners_agent_has_booked() {
         wait_for("the rules are read", || two.bed.log(node).contains("policy.toml read again").then_some(()));
     }
     let _broker = two.broker_over(LINE);
-    assert_eq!(live(&two), WHOLE, "as soon as the next broker answers");
+    wait_for("the next broker says what was decided", || (live(&two) == WHOLE).then_some(()));
     assert!(kept(&two, "c", &BookFilter::default()).iter().all(|row| row.owner == "gw/alice"), "it is hers");
 }
 
-/// The line is cut in the middle, so what is left to do is written down; then the broker is killed, or goes on.
+/// The line is cut in the middle; then the broker is killed, or goes on.
 #[test]
-fn a_commit_that_waits_for_a_partners_agent() {
+fn a_decision_that_waits_for_a_partners_agent() {
     let Some(two) = Two::up("10mbit", &[], &[("gw", "ours", "[\"broker\"]")], OURS, THEIRS) else { return };
     let line = Line::lay(&two);
     let mut broker = Some(two.broker_over(LINE));
     for killed in [false, true] {
         in_the_middle(&two, &line, || {
-            let written = || std::fs::read_dir(two.bed.place.join("broker/intents")).ok()?.next()?.ok();
-            wait_for("it is written down", written);
             if killed {
                 broker.take().unwrap().kill();
             }
@@ -181,30 +179,6 @@ fn hold(two: &Two, at: &str, by: (&str, &str), group: Option<&GroupId>, hold_s: 
     match client.call(Request::BookCreate(ask)).unwrap() {
         Answer::Book(BookAnswer::Reservation(doc)) => doc.handle,
         other => panic!("{other:?}"),
-    }
-}
-
-/// One that was never booked, and never will be: at whichever agent that was, the other gives back.
-#[test]
-fn what_one_of_two_domains_never_booked() {
-    let Some(two) = Two::up("10mbit", &[], &[("gw", "ours", "[\"broker\"]")], OURS, THEIRS) else { return };
-    let alice = ("ours/broker-main", "alice");
-    for (booked, left) in [(B, ["b cancelled", "c expired"]), (C, ["b expired", "c cancelled"])] {
-        let group = GroupId::draw(None).unwrap();
-        for at in [B, C] {
-            let handle = hold(&two, at, alice, Some(&group), if at == booked { 60.0 } else { 0.5 });
-            if at == booked {
-                let mut client = two.reach(at, alice.0).unwrap();
-                speak_for(&mut client, alice.1).unwrap();
-                client.call(Request::BookCommit { handle, decided: true }).unwrap();
-            }
-        }
-        let its = BookFilter { group: Some(group.member(MemberRole::Alone)), ..broker_service::gather::all() };
-        wait_for("the other's hold ends", || {
-            states(&two, &its).iter().any(|row| row.ends_with("expired")).then_some(())
-        });
-        let _broker: Running = two.broker_over(&format!("{C}:{PORT}"));
-        assert_eq!(states(&two, &its), left, "as soon as the next broker answers");
     }
 }
 

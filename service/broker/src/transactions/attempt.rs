@@ -1,0 +1,184 @@
+//! The caller's side of a transaction that this process began: the changes that its members are asked for, and
+//! their answers.
+
+use crate::problem::{Answer, Problem};
+use documents::agent::Request;
+use documents::book::{PrepareAskDoc, ReservationDoc};
+use documents::links::CallerDoc;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+/// The plain call that makes a change at one agent.
+pub fn plain(change: PrepareAskDoc) -> Request {
+    match change {
+        PrepareAskDoc::Create(ask) => Request::BookCreate(ask),
+        PrepareAskDoc::Hold { handle } => Request::BookCommit { handle, decided: false },
+        PrepareAskDoc::Modify { handle, change } => Request::BookModify { handle, change },
+        PrepareAskDoc::Bind { handle, part, binding } => Request::BookBind { handle, part, binding },
+    }
+}
+
+/// A member's part of a transaction.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MemberPart {
+    /// The agent's index.
+    pub agent: usize,
+    /// The change.
+    pub change: PrepareAskDoc,
+}
+
+/// An order that an agent carries out sooner or later; the journal keeps it with its member.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MemberOrder {
+    /// The caller.
+    pub caller: CallerDoc,
+    /// The action.
+    pub action: MemberAction,
+}
+
+/// The action of an order.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemberAction {
+    /// Cancel all reservations with this group name.
+    GiveBack(String),
+    /// Make this call, which undoes a change that a broker before transactions had begun.
+    Undo(Box<Request>),
+}
+
+/// The kinds of change, for those who look at a transaction that has not ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKind {
+    /// A new reservation.
+    Create,
+    /// The booking of what was held.
+    Book,
+    /// Other amounts, another window or label.
+    Modify,
+    /// Other bindings.
+    Bind,
+    /// The end of a reservation.
+    Cancel,
+    /// The end of a change that a broker before transactions had begun.
+    Undo,
+}
+
+/// The broker's words about a transaction, in the journal.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Note {
+    /// The reservation.
+    pub id: String,
+    /// The kind of change.
+    pub kind: ChangeKind,
+}
+
+/// The decision about an attempt.
+#[derive(Clone, PartialEq, Debug)]
+pub enum AttemptVerdict {
+    /// It will be done at all members, whatever happens.
+    Committed,
+    /// It is done at none: the member that refused, if one did, and words for people.
+    Aborted(Option<usize>, String),
+    /// It was not begun.
+    NotBegun(String),
+}
+
+/// The state of an attempt. All lists are in the order of members.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct AttemptProgress {
+    /// The reservations as the agents showed them last.
+    pub docs: Vec<Option<ReservationDoc>>,
+    /// The refusals.
+    pub refused: Vec<Option<Box<Problem>>>,
+    /// True: the member has done what was decided.
+    pub done: Vec<bool>,
+    /// The number of times that the member did not answer the decision.
+    pub failures: Vec<u32>,
+    /// The reason why this process gave it up, if it did.
+    pub given_up: Option<Box<Problem>>,
+    /// The decision.
+    pub verdict: Option<AttemptVerdict>,
+    /// True: all members have done what was decided.
+    pub ended: bool,
+}
+
+/// The number of decisions without an answer after which callers do not wait for a member.
+const FAILURES: u32 = 2;
+
+impl AttemptProgress {
+    fn of(members: usize) -> AttemptProgress {
+        AttemptProgress {
+            docs: vec![None; members],
+            refused: vec![None; members],
+            done: vec![false; members],
+            failures: vec![0; members],
+            ..AttemptProgress::default()
+        }
+    }
+
+    /// True if there is nothing to wait for: every member has done what was decided, or does not answer.
+    pub fn is_settled(&self) -> bool {
+        let told = |member: usize| self.done[member] || self.failures[member] >= FAILURES;
+        let settled = |member: usize| match self.verdict {
+            // One that refused has nothing to be told; one that was not heard is told later.
+            Some(AttemptVerdict::Aborted(..)) => {
+                self.refused[member].is_some() || (self.docs[member].is_some() && told(member))
+            }
+            _ => told(member),
+        };
+        self.ended && self.verdict == Some(AttemptVerdict::Committed) || (0..self.done.len()).all(settled)
+    }
+
+    /// The problem that an abort is for the caller.
+    pub fn problem(&self) -> Box<Problem> {
+        match &self.verdict {
+            Some(AttemptVerdict::Aborted(member, why)) => {
+                // The first that refused, in the order of members: the same each time.
+                let of_room = || self.refused.iter().flatten().find(|problem| problem.refusal.is_some()).cloned();
+                let refused = self.given_up.clone().or_else(of_room);
+                let refused = refused.or_else(|| member.and_then(|member| self.refused.get(member)?.clone()));
+                refused.unwrap_or_else(|| Problem::unavailable(format!("{why}: nothing has changed")))
+            }
+            Some(AttemptVerdict::NotBegun(why)) => Problem::unavailable(format!("{why}: nothing has changed")),
+            _ => Problem::unavailable("it is not decided yet"),
+        }
+    }
+}
+
+/// A transaction that a caller of this process waits for.
+#[derive(Debug)]
+pub struct Attempt {
+    /// The caller.
+    pub caller: CallerDoc,
+    /// The parts; none of an order.
+    pub parts: Vec<MemberPart>,
+    progress: watch::Sender<AttemptProgress>,
+}
+
+impl Attempt {
+    /// An attempt with so many members.
+    pub fn new(caller: CallerDoc, parts: Vec<MemberPart>, members: usize) -> Attempt {
+        Attempt { caller, parts, progress: watch::Sender::new(AttemptProgress::of(members)) }
+    }
+
+    /// Notes something.
+    pub fn note(&self, change: impl FnOnce(&mut AttemptProgress)) {
+        self.progress.send_modify(change);
+    }
+
+    /// Waits until this is true of it.
+    ///
+    /// # Errors
+    /// Never while the attempt is there.
+    pub async fn until(&self, is: impl FnMut(&AttemptProgress) -> bool) -> Answer<AttemptProgress> {
+        let mut seen = self.progress.subscribe();
+        let found = seen.wait_for(is).await.map(|progress| progress.clone());
+        found.map_err(|_| Problem::unavailable("the transaction is gone"))
+    }
+
+    /// The progress now.
+    pub fn progress(&self) -> AttemptProgress {
+        self.progress.borrow().clone()
+    }
+}

@@ -1,0 +1,380 @@
+//! Changes over several members, at all or at none: the broker as the coordinator of two-phase commit.
+//!
+//! [`Transactions`] owns the engine (`commit::Coordinator`) and its journal. Creating, booking what was held,
+//! modifying and binding ask all members at once, and are decided when all have promised. A cancellation is
+//! an order: written down, then driven to its end. What is decided is said to every member until it has done
+//! it, by this process or by the next one with the same state folder.
+
+mod attempt;
+mod clocks;
+mod desk;
+mod earlier;
+mod journal;
+mod tell;
+mod visit;
+
+pub use attempt::{AttemptProgress, AttemptVerdict, ChangeKind, MemberAction, MemberOrder, MemberPart, plain};
+pub use desk::Open;
+pub use earlier::take_over;
+pub(crate) use tell::said;
+pub use visit::{Learn, Visits};
+
+use crate::agents::AgentClient;
+use crate::problem::{Answer, Problem};
+use attempt::{Attempt, Note};
+use clocks::Clocks;
+use commit::coordinator::{Input, Outcome, TransactionKind};
+use commit::record::{CoordinatorRecord, MemberRecord};
+use commit::{Epoch, TransactionId};
+use desk::{Desk, DeskEffect};
+use documents::links::CallerDoc;
+use journal::{CommitLog, CommitStore};
+use linux::clock::Clock;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use store::{Completion, Journal};
+use terms::Span;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// The longest wait for a decision: longer than members have for their votes.
+const UNDECIDED: Duration = Duration::from_secs(30);
+/// The longest wait for all members to do what is decided; they do it later all the same.
+const TOLD: Duration = Duration::from_secs(10);
+/// The longest time for which a broker that ends waits for decisions.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+/// The pause between two looks while the broker starts.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// The broker's transactions.
+#[derive(Debug)]
+pub struct Transactions {
+    /// The coordinator's name: that of the broker, not of a process.
+    name: String,
+    agents: Vec<AgentClient>,
+    clock: Clock,
+    most_skew: Span,
+    clocks: Clocks,
+    desk: Mutex<Desk>,
+    store: Mutex<Option<CommitStore>>,
+    /// Notified when something may be due earlier than before.
+    earlier: Notify,
+    /// Of each agent: notified when it did not answer.
+    silent: Vec<Notify>,
+}
+
+/// The settings of the coordinator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CoordinatorSettings {
+    /// The coordinator's name.
+    pub name: String,
+    /// The largest difference of two agents' clocks.
+    pub most_skew: Span,
+    /// True: a journal that was restored from an older copy is used all the same.
+    pub accept_older: bool,
+}
+
+impl Transactions {
+    /// Opens the journal in the broker's state folder.
+    ///
+    /// # Errors
+    /// A sentence for the operator.
+    pub fn open(
+        state: &Path,
+        settings: CoordinatorSettings,
+        agents: Vec<AgentClient>,
+    ) -> Result<Arc<Transactions>, String> {
+        let (store, records): (CommitStore, Vec<CoordinatorRecord>) = journal::open(state)?;
+        Ok(Arc::new(Transactions {
+            name: settings.name,
+            clock: Clock::start(),
+            most_skew: settings.most_skew,
+            clocks: Clocks::new(agents.len()),
+            silent: agents.iter().map(|_| Notify::new()).collect(),
+            agents,
+            desk: Mutex::new(Desk::new(records, settings.accept_older)),
+            store: Mutex::new(Some(store)),
+            earlier: Notify::new(),
+        }))
+    }
+
+    /// Starts the journal's thread and a new epoch. The answers of the journal are for [`Transactions::run`].
+    ///
+    /// # Errors
+    /// A sentence for the operator.
+    pub fn start(self: &Arc<Self>) -> Result<UnboundedReceiver<Vec<Completion>>, String> {
+        let store = self.store.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let store = store.ok_or("the journal of transactions is in use already")?;
+        let nonce = draw::<8>().map_err(|error| format!("no randomness: {error}"))?;
+        let (tell, answers) = unbounded_channel();
+        let log = CommitLog::start(store, tell)?;
+        let now = self.clock.now();
+        let effects = self.locked().start(now, log, u64::from_le_bytes(nonce));
+        self.perform(effects);
+        Ok(answers)
+    }
+
+    /// Waits for the journal and for time, until `stopped` changes. Returns the reason if the journal failed:
+    /// nothing can be decided any more, and the broker must start again.
+    pub async fn run(
+        self: Arc<Self>,
+        mut answers: UnboundedReceiver<Vec<Completion>>,
+        mut stopped: watch::Receiver<bool>,
+    ) -> Option<String> {
+        let mut ends: Option<Instant> = None;
+        loop {
+            if ends.is_some() && self.locked().is_idle() {
+                return None;
+            }
+            let at = self.locked().wake_at();
+            let due = async {
+                match at {
+                    Some(at) => sleep(Duration::from_nanos(at.since(self.clock.now()).as_nanos())).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let effects = tokio::select! {
+                answered = answers.recv() => {
+                    let answered = answered?;
+                    let now = self.clock.now();
+                    let effects = self.locked().answered(now, answered);
+                    match effects {
+                        Ok(effects) => effects,
+                        Err(why) => return Some(why),
+                    }
+                }
+                () = due => {
+                    let now = self.clock.now();
+                    self.locked().wake(now)
+                }
+                () = self.earlier.notified() => continue,
+                () = sleep_until(ends.unwrap_or_else(Instant::now)), if ends.is_some() => return None,
+                // Who waits for a decision hears it.
+                _ = stopped.changed(), if ends.is_none() => {
+                    ends = Some(Instant::now() + LAST_ANSWERS);
+                    continue;
+                }
+            };
+            self.perform(effects);
+        }
+    }
+
+    /// Waits until the epoch is on the disk, or agents refuse it, and nothing is being said to any agent.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub async fn settled(&self, patience: Duration) -> Result<(), String> {
+        let settled = async {
+            while !self.locked().is_settled() {
+                sleep(LOOK).await;
+            }
+        };
+        let _ = timeout(patience, settled).await;
+        match self.locked().is_reading() {
+            false => Ok(()),
+            true => Err("the journal of transactions cannot be written".to_owned()),
+        }
+    }
+
+    /// Closes the journal: nothing is begun or decided any more.
+    pub async fn close(&self) {
+        let journal = self.take_journal();
+        let _ = tokio::task::spawn_blocking(move || drop(journal)).await;
+    }
+
+    /// The journal, after which nothing is begun or decided any more; dropping it waits for what was handed in.
+    pub fn take_journal(&self) -> Option<Journal> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.locked().close()
+    }
+
+    /// Asks all members to promise their parts, and has them done at all or at none.
+    ///
+    /// # Errors
+    /// A member's refusal, or what kept it from being decided: nothing has changed.
+    pub async fn vote(
+        self: &Arc<Self>,
+        reservation: &str,
+        kind: ChangeKind,
+        caller: &CallerDoc,
+        parts: Vec<MemberPart>,
+    ) -> Answer<AttemptProgress> {
+        self.agree_on_time(&parts).await?;
+        let member =
+            |part: &MemberPart| MemberRecord { name: self.agents[part.agent].name.to_string(), order: Vec::new() };
+        let members: Vec<MemberRecord> = parts.iter().map(member).collect();
+        let attempt = Attempt::new(caller.clone(), parts, members.len());
+        self.attempt(reservation, TransactionKind::Vote, kind, members, attempt).await
+    }
+
+    /// Writes orders down, and has each agent carry out its own.
+    ///
+    /// # Errors
+    /// They could not be written down: nothing has changed.
+    pub async fn order(
+        self: &Arc<Self>,
+        reservation: &str,
+        kind: ChangeKind,
+        orders: Vec<(String, MemberOrder)>,
+    ) -> Answer<AttemptProgress> {
+        let member = |(name, order): (String, MemberOrder)| {
+            let order = serde_json::to_vec(&order).map_err(|error| Problem::misuse(error.to_string()))?;
+            Ok(MemberRecord { name, order })
+        };
+        let members = orders.into_iter().map(member).collect::<Answer<Vec<MemberRecord>>>()?;
+        let caller = CallerDoc { name: String::new(), groups: Vec::new(), role: String::new() };
+        let attempt = Attempt::new(caller, Vec::new(), members.len());
+        self.attempt(reservation, TransactionKind::Order, kind, members, attempt).await
+    }
+
+    async fn attempt(
+        self: &Arc<Self>,
+        reservation: &str,
+        kind: TransactionKind,
+        change: ChangeKind,
+        members: Vec<MemberRecord>,
+        attempt: Attempt,
+    ) -> Answer<AttemptProgress> {
+        let id = draw::<16>().map_err(|error| Problem::unavailable(format!("no randomness: {error}")))?;
+        let (id, attempt) = (TransactionId(id), Arc::new(attempt));
+        let note = Note { id: reservation.to_owned(), kind: change };
+        let now = self.clock.now();
+        let effects = self.locked().begin(now, id, kind, members, &note, attempt.clone());
+        self.perform(effects);
+        if timeout(UNDECIDED, attempt.until(|progress| progress.verdict.is_some())).await.is_err() {
+            let what = format!("it is not decided yet: ask for {reservation} again, or with the same key");
+            return Err(Problem::unavailable(what));
+        }
+        // Those who do not answer are told later.
+        let _ = timeout(TOLD, attempt.until(AttemptProgress::is_settled)).await;
+        let progress = attempt.progress();
+        match progress.verdict {
+            Some(AttemptVerdict::Committed) => Ok(progress),
+            _ => Err(progress.problem()),
+        }
+    }
+
+    /// The open transactions of a reservation.
+    pub fn of(&self, reservation: &str) -> Vec<Open> {
+        self.locked().of(reservation)
+    }
+
+    /// Waits until a reservation has no open transaction but such as wait for agents that do not answer, which
+    /// are returned.
+    pub async fn quiet(&self, reservation: &str) -> Vec<Open> {
+        let quiet = async {
+            while !self.locked().waits_for_silent(reservation) {
+                sleep(LOOK).await;
+            }
+        };
+        let _ = timeout(UNDECIDED, quiet).await;
+        self.of(reservation)
+    }
+
+    /// Asks these agents for their promises, and has them told what was decided.
+    pub async fn resolve(self: &Arc<Self>, agents: &[usize]) {
+        for agent in agents {
+            let _ = visit::promises(self.clone(), *agent).await;
+        }
+        let _ = self.settled(TOLD).await;
+    }
+
+    /// The number of transactions that have not ended.
+    pub fn count(&self) -> usize {
+        self.locked().coordinator().transactions().count()
+    }
+
+    /// The present epoch, the outcome of a transaction for a participant that promised in the epoch of this
+    /// number, and the names of its members while it has not ended.
+    pub fn outcome(&self, id: TransactionId, epoch: u64) -> (Epoch, Outcome, Vec<String>) {
+        let desk = self.locked();
+        (desk.coordinator().epoch(), desk.coordinator().outcome(id, epoch), desk.members(id))
+    }
+
+    /// The coordinator's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.locked().coordinator().epoch()
+    }
+
+    /// Compares the clocks of a change's agents.
+    ///
+    /// # Errors
+    /// 503: two of them are too far apart.
+    async fn agree_on_time(self: &Arc<Self>, parts: &[MemberPart]) -> Answer<()> {
+        let mut agents: Vec<usize> = parts.iter().map(|part| part.agent).collect();
+        agents.sort_unstable();
+        agents.dedup();
+        if agents.len() < 2 {
+            return Ok(());
+        }
+        let now = self.clock.now();
+        let old = agents.iter().filter(|agent| self.clocks.is_old(**agent, now));
+        let looks: Vec<_> = old.map(|agent| tokio::spawn(visit::promises(self.clone(), *agent))).collect();
+        for look in looks {
+            // One that does not answer says so when it is asked for its promise.
+            let _ = look.await;
+        }
+        self.same_time(&agents)
+    }
+
+    /// Checks that the clocks of these agents are near enough to each other, as far as they are known.
+    ///
+    /// # Errors
+    /// 503: two of them are too far apart.
+    fn same_time(&self, agents: &[usize]) -> Answer<()> {
+        match self.clocks.apart(agents, self.most_skew) {
+            None => Ok(()),
+            Some((slow, fast, apart)) => Err(Problem::unavailable(format!(
+                "the clocks of the agents {} and {} are {:.1} s apart, so their windows would not meet: set them (at most {} s, \
+                 `most_skew`)",
+                self.agents[slow].name,
+                self.agents[fast].name,
+                apart.as_nanos() as f64 / 1e9,
+                self.most_skew.as_nanos() as f64 / 1e9,
+            ))),
+        }
+    }
+
+    /// Tells the coordinator something.
+    fn take(self: &Arc<Self>, input: Input) {
+        let now = self.clock.now();
+        let effects = self.locked().take(now, input);
+        self.perform(effects);
+    }
+
+    fn perform(self: &Arc<Self>, effects: Vec<DeskEffect>) {
+        for effect in effects {
+            match effect {
+                DeskEffect::Prepare { attempt, branch, epoch, serial } => {
+                    tokio::spawn(tell::prepare(self.clone(), attempt, branch, epoch, serial));
+                }
+                DeskEffect::Decide { branch, agent, epoch, decision, order } => {
+                    tokio::spawn(tell::decide(self.clone(), branch, agent, epoch, decision, order));
+                }
+                DeskEffect::Say(what) => eprintln!("sluice: {what}"),
+            }
+        }
+        self.earlier.notify_one();
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Random bytes.
+///
+/// # Errors
+/// The kernel has none.
+fn draw<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
