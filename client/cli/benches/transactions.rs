@@ -79,8 +79,12 @@ struct Place {
 impl Place {
     fn over(bed: &Bed, folder: &Path, slow: bool) -> Place {
         let socket = folder.join(if slow { "slow.sock" } else { "broker.sock" });
+        // Connections that end still count for a moment.
+        let file = folder.join("broker.toml");
+        std::fs::write(&file, "[limits]\nconnections_of_one = 256\n").unwrap();
         let mut command = Command::new(SLUICE);
-        command.args(["broker", "--no-agent", "--socket"]).arg(&socket).arg("--state").arg(folder.join("state"));
+        command.args(["broker", "--no-agent", "--config"]).arg(&file).arg("--socket").arg(&socket);
+        command.arg("--state").arg(folder.join("state"));
         for node in [NEAR, FAR] {
             command.arg("--agent").arg(format!("{node}={}", bed.node(node).unwrap().socket.display()));
         }
