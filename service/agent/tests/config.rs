@@ -244,6 +244,30 @@ fn mistakes_name_file_line_and_reason() {
 }
 
 #[test]
+fn brokers_that_are_asked() {
+    let listen = "[listen]\naddress = \"10.0.0.2:4711\"\nca = \"ca.pem\"\ncertificate = \"b.pem\"\nkey = \"b.key\"\n";
+    let broker = |name: &str, address: &str| format!("[[broker]]\nname = \"{name}\"\naddress = \"{address}\"\n");
+    let file = |brokers: &str, listen: &str| parse(&format!("auth = \"none\"\n[cpu]\n{listen}{brokers}"));
+    let two = broker("main", "tls://10.0.0.9:8443") + &broker("spare", "tls://[fd00::1]:443");
+    let config = file(&two, listen).unwrap();
+    let known: Vec<_> = config.brokers.iter().map(|one| (one.name.as_str(), one.host.as_str(), one.port)).collect();
+    assert_eq!(known, [("main", "10.0.0.9", 8443), ("spare", "fd00::1", 443)]);
+    assert!(file("", "").unwrap().brokers.is_empty());
+    let one = broker("main", "tls://b:1");
+    for (brokers, listen, said) in [
+        (one.clone(), "", "agent.toml:4: a broker is asked under the certificate of [listen]"),
+        (one.clone() + &one, listen, "each broker once"),
+        (broker("anl/main", "tls://b:1"), listen, "no name of a broker of our own domain"),
+        (broker("", "tls://b:1"), listen, "no name of a broker"),
+        (broker("main", "https://b:1"), listen, "tls://HOST:PORT"),
+        (broker("main", "tls://b"), listen, "tls://HOST:PORT"),
+    ] {
+        let mistake = file(&brokers, listen).unwrap_err();
+        assert!(mistake.contains(said), "{brokers}: {mistake}");
+    }
+}
+
+#[test]
 fn keys_of_the_file_hold_where_an_interface_says_nothing() {
     let text = "keys = \"all.keys\"\n[[interface]]\nname = \"a\"\n[[interface]]\nname = \"b\"\nkeys = \"/etc/b.keys\"\n\
                 handshake = \"willing\"\nreordering = 8\n[[interface]]\nname = \"c\"\nauth = \"none\"\n";
