@@ -6,11 +6,12 @@ BENCH ?=
 SLUICE = target/release/sluice
 TRIAL = target/trial/sluice
 
-.PHONY: help build demo demo-quick test nightly fuzz bench install uninstall clean wheel
+.PHONY: help build demo demo-quick gara test nightly fuzz bench install uninstall clean wheel
 
 help:
 	@echo "make demo        a real video against a flood, without and with a reservation (root, about 5 minutes)"
 	@echo "make demo-quick  the same at one point (root, about a minute)"
+	@echo "make gara        the experiments of GARA in full length; a bound that is missed is a failure (root, about 25 minutes)"
 	@echo "make test        every test (root for the parts that send real packets)"
 	@echo "make nightly     longer forms of the tests: more cases and seeds, the default refresh period, fuzzing (about an hour)"
 	@echo "make fuzz        each decoder for FUZZ_SECONDS ($(FUZZ_SECONDS)), with a nightly compiler and cargo-fuzz"
@@ -36,6 +37,12 @@ demo-quick:
 	$(CARGO) build --profile trial --locked -p sluice
 	$(TRIAL) demo --quick
 
+# The seed's experiments in full length. All run whatever fails before them; a bound that is missed ends this with an error.
+GARA = gara-fig4 gara-fig4-greedy gara-fig6 gara-fig6-greedy deadline
+gara: build
+	@missed=; for name in $(GARA); do $(SLUICE) lab run $$name --json || missed="$$missed $$name"; done; \
+	[ -z "$$missed" ] || { echo "not shown:$$missed" >&2; exit 1; }
+
 # All tests run whatever fails, and the last line counts. Property tests have a fixed seed; SLUICE_SEED=NUMBER sets another.
 test:
 	@dist/setup.sh test
@@ -60,6 +67,7 @@ nightly: test fuzz
 	$(CARGO) build --release --locked -p sluice
 	$(SLUICE) lab run rfc2963
 	$(SLUICE) lab run mace-table2
+	$(MAKE) gara
 	$(SLUICE) torture soft-state --days 56
 	$(SLUICE) torture crash --cycles 2000
 	$(SLUICE) torture anomalies --jobs 4 --json

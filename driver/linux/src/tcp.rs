@@ -1,5 +1,5 @@
-//! TCP socket options for bulk transfers: the sending rate, a short send queue, and the detection of a dead
-//! peer (tcp(7), socket(7)).
+//! TCP socket options for bulk transfers: the sending rate, a short send queue, the congestion control, and the
+//! detection of a dead peer (tcp(7), socket(7)).
 
 use crate::error::SystemError;
 use std::net::TcpStream;
@@ -24,6 +24,18 @@ pub fn pace(stream: &TcpStream, bytes_per_s: u64) -> Result<(), SystemError> {
 /// The kernel does not support it.
 pub fn hold_back(stream: &TcpStream, bytes: u32) -> Result<(), SystemError> {
     set(stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes, "hold a TCP connection's queue short")
+}
+
+/// Sets the congestion control of a connection by its name, such as `cubic` (`TCP_CONGESTION`).
+///
+/// # Errors
+/// The kernel does not have it.
+pub fn congestion_control(stream: &TcpStream, name: &str) -> Result<(), SystemError> {
+    let what = "set the congestion control of a TCP connection";
+    let (fd, len) = (stream.as_raw_fd(), name.len() as libc::socklen_t);
+    // SAFETY: `name` is valid for reads of `len` bytes and outlives the call; the kernel takes a name without a final zero.
+    let rc = unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_ptr().cast(), len) };
+    if rc == 0 { Ok(()) } else { Err(SystemError::last(what)) }
 }
 
 /// Makes the kernel probe the peer after `idle` of silence, and give up after four probes, 5 s apart.
@@ -61,6 +73,8 @@ mod tests {
         pace(&sender, 4_000_000).expect("paced");
         hold_back(&sender, 16 << 10).expect("held back");
         keep_alive(&sender, Duration::from_secs(10)).expect("kept alive");
+        congestion_control(&sender, "reno").expect("every kernel has it");
+        assert!(congestion_control(&sender, "no such name").is_err());
         let begin = Instant::now();
         let writer = std::thread::spawn(move || sender.write_all(&vec![7; 2_000_000]));
         let mut all = Vec::new();

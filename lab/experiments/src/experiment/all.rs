@@ -9,7 +9,9 @@ pub const ALL: &[Experiment] = &[
     super::mace_table2::EXPERIMENT,
     super::video::EXPERIMENT,
     crate::gara::fig4::EXPERIMENT,
+    crate::gara::fig4::GREEDY_EXPERIMENT,
     crate::gara::fig6::EXPERIMENT,
+    crate::gara::fig6::GREEDY_EXPERIMENT,
     crate::gara::deadline::EXPERIMENT,
 ];
 

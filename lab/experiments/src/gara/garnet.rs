@@ -2,6 +2,7 @@
 
 use super::booking::Book;
 use super::meter::ClassMeter;
+use super::tcp_flow::{TcpFlow, TcpOffer};
 use bed::Bed;
 use bed::cbr::Cbr;
 use bed::error::Error;
@@ -88,6 +89,15 @@ impl Garnet {
     pub fn flow(&self, port: u16, packet: u32) -> Result<Cbr, Error> {
         let [from, to] = PREMIUM.map(|name| self.bed.host(name));
         Ok(Cbr::start_of(packet, &from?, &to?, port, self.clock)?)
+    }
+
+    /// Connects a premium flow of greedy TCP. It sends nothing yet.
+    ///
+    /// # Errors
+    /// The connection cannot be made.
+    pub fn greedy(&self, port: u16) -> Result<TcpFlow, Error> {
+        let [from, to] = PREMIUM.map(|name| self.bed.host(name));
+        Ok(TcpFlow::connect(&from?, &to?, port, TcpOffer::Greedy, None)?)
     }
 
     /// Returns the addresses of the premium source and sink.

@@ -8,8 +8,11 @@
 
 pub mod booking;
 pub mod deadline;
+mod digest;
 pub mod fig4;
 pub mod fig6;
+mod foreground;
 pub mod garnet;
 pub mod meter;
+mod tcp_flow;
 pub mod timeline;

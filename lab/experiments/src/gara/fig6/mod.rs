@@ -5,23 +5,21 @@
 //! flood takes most of the link. Both reservations are made and cancelled through the agents: the network at
 //! the router before the bottleneck, the processor at the receiving host, for the receiving thread.
 
-mod digest;
-mod flow;
 mod hogs;
 mod judge;
 
 use super::booking::Book;
+use super::digest::Digest;
 use super::garnet::{CORE, EDGE, OTHERS, PREMIUM};
 use super::meter::ClassMeter;
+use super::tcp_flow::{TcpFlow, TcpOffer};
 use crate::experiment::{Experiment, Finding, RunOptions};
 use bed::Bed;
 use bed::cbr::Cbr;
 use bed::error::Error;
 use bed::scratch::{self, Scratch};
 use bed::testbed::UpOptions;
-use digest::Digest;
-use documents::book::{BindingDoc, FlowDoc, PartDoc};
-use flow::TcpFlow;
+use documents::book::{BindingDoc, PartDoc};
 use hogs::Hogs;
 use linux::clock::Clock;
 use std::time::{Duration, Instant};
@@ -33,7 +31,15 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "Network and processor of one receiver reserved together: a TCP flow through a flood and a load, in seven phases",
     source: "Foster, Roy, Sander, Winkler: End-to-End Quality of Service for High-End Applications (2000), Figure 6",
     takes: "root, 3 minutes",
-    run,
+    run: |options| run(options, &PACED),
+};
+
+/// The same with a sender that is greedy, as the seed's.
+pub const GREEDY_EXPERIMENT: Experiment = Experiment {
+    name: "gara-fig6-greedy",
+    about: "The same with a greedy TCP sender, as ttcp is: it offers whatever the socket accepts",
+    run: |options| run(options, &GREEDY),
+    ..EXPERIMENT
 };
 
 /// The testbed of Figure 4 with two changes: up to 95 Mb/s of premium (section 5.4), and a receiver whose
@@ -48,14 +54,43 @@ fn topology() -> String {
     TOPOLOGY.replace(PREMIUM_THERE, PREMIUM_HERE).replace(RECEIVER, &format!("{RECEIVER}{RESERVABLE}"))
 }
 
-/// The rate that the application offers, and gets without load.
-const OFFERED: Rate = Rate::from_mbps(60);
-/// The reserved rate. It is a little higher, so that the sender can catch up after a short delay.
-const RESERVED: Rate = Rate::from_mbps(72);
+/// A form of the experiment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Form {
+    pub offer: TcpOffer,
+    /// The rate that the flow has without load.
+    pub unloaded: Rate,
+    pub reserved: Rate,
+    /// The receiver's processor time for a byte: half of a core at the unloaded rate.
+    pub cost: Duration,
+    /// The least share of min(unloaded rate, reservation) while every contended resource is reserved.
+    pub share: f64,
+    /// True if each counted second must have the share, false if the mean of a phase.
+    pub each_second: bool,
+}
+
+/// An application with a rate. The reserved rate is a little higher, so that the sender can catch up after a short
+/// delay.
+const PACED: Form = Form {
+    offer: TcpOffer::Rate(Rate::from_mbps(60)),
+    unloaded: Rate::from_mbps(60),
+    reserved: Rate::from_mbps(72),
+    cost: Duration::from_nanos(72),
+    share: 0.99,
+    each_second: true,
+};
+/// A greedy sender. TCP goes below what the edge lets pass whenever the edge drops a packet, so the mean of a phase
+/// counts, and the share is what the seed's flows sent of their reservations: 32 of 36, 16 of 18, 8 of 9 Mb/s.
+const GREEDY: Form = Form {
+    offer: TcpOffer::Greedy,
+    unloaded: Rate::from_mbps(95),
+    reserved: Rate::from_mbps(90),
+    cost: Duration::from_nanos(46),
+    share: 8.0 / 9.0,
+    each_second: false,
+};
 /// The rate of the seed's generator.
 const FLOOD: Rate = Rate::from_mbps(80);
-/// The receiver's processor time for a byte: half of a core at the offered rate.
-const COST: Duration = Duration::from_nanos(72);
 /// The reserved share of a processor, in cores.
 const CORES: f64 = 0.85;
 /// The number of hogs for each core: without a reservation the receiver gets about a quarter of a core.
@@ -122,30 +157,34 @@ pub(crate) struct Second {
     pub flood_mbps: f64,
 }
 
-fn run(options: &RunOptions) -> Result<Finding, Error> {
+fn run(options: &RunOptions, form: &Form) -> Result<Finding, Error> {
     Bed::possible()?;
     let up = UpOptions::usual()?;
     let mut finding = Finding::default();
-    let seconds = play(options, &up, &mut finding)?;
-    judge::fill(&mut finding, &seconds, OFFERED, RESERVED, options.quick);
+    let seconds = play(options, &up, form, &mut finding)?;
+    judge::fill(&mut finding, &seconds, form, options.quick);
     Ok(finding)
 }
 
 /// Plays all phases with agents of the program that `up` names.
-fn play(options: &RunOptions, up: &UpOptions, finding: &mut Finding) -> Result<Vec<Second>, Error> {
+fn play(options: &RunOptions, up: &UpOptions, form: &Form, finding: &mut Finding) -> Result<Vec<Second>, Error> {
     linux::process::go_first()?;
-    let digest = Digest::costing(COST);
+    let digest = Digest::costing(form.cost);
     scratch::sweep(&up.testbeds);
     let scratch = Scratch::create()?;
     let bed = Bed::of("examples/garnet.toml", &topology(), scratch.name(), None, up)?;
     let clock = Clock::start();
-    let flow = TcpFlow::start(&bed.host(PREMIUM[0])?, &bed.host(PREMIUM[1])?, PORT, OFFERED, digest)?;
+    let flow = TcpFlow::connect(&bed.host(PREMIUM[0])?, &bed.host(PREMIUM[1])?, PORT, form.offer, Some(digest))?;
+    flow.begin();
     let flood = Cbr::start(&bed.host(OTHERS[0])?, &bed.host(OTHERS[1])?, FLOOD_PORT, clock)?;
     let cores = linux::cpu::capacity::cores() as usize;
     finding.notes.push(format!(
-        "{} offered, {} reserved at {EDGE}; the receiver needs about half of a core, {CORES} are reserved; {} hogs",
-        OFFERED,
-        RESERVED,
+        "{}, {} reserved at {EDGE}; the receiver needs about half of a core, {CORES} are reserved; {} hogs",
+        match form.offer {
+            TcpOffer::Rate(rate) => format!("{rate} offered"),
+            TcpOffer::Greedy => "a greedy sender".to_owned(),
+        },
+        form.reserved,
         HOGS_PER_CORE * cores
     ));
     let edge = linux::netns::Namespace::open(&bed.node(EDGE)?.namespace)?;
@@ -160,7 +199,7 @@ fn play(options: &RunOptions, up: &UpOptions, finding: &mut Finding) -> Result<V
         if phase.hogs && held.hogs.is_none() {
             held.hogs = Some(Hogs::start(HOGS_PER_CORE * cores)?);
         }
-        held.network(&bed, &flow, phase.network)?;
+        held.network(&bed, &flow, form.reserved, phase.network)?;
         held.processor(&bed, &flow, phase.processor)?;
         if options.progress {
             eprintln!("{:>4} s  {}. {}", begin.elapsed().as_secs(), phase.number, phase.what);
@@ -192,20 +231,12 @@ struct Held {
 }
 
 impl Held {
-    fn network(&mut self, bed: &Bed, flow: &TcpFlow, wanted: bool) -> Result<(), Error> {
-        let (from, to) = flow.ends();
-        let binding = FlowDoc {
-            src: Some(from.ip()),
-            dst: Some(to.ip()),
-            protocol: Some(6),
-            src_port: Some(from.port()),
-            dst_port: Some(to.port()),
-        };
+    fn network(&mut self, bed: &Bed, flow: &TcpFlow, rate: Rate, wanted: bool) -> Result<(), Error> {
         let part = PartDoc {
             resource: format!("net/{}", bed.interface(EDGE, CORE)?),
-            rate: Some(RESERVED.as_bps()),
+            rate: Some(rate.as_bps()),
             packet_bytes: Some(1_500),
-            binding: Some(BindingDoc::Flow(binding)),
+            binding: Some(BindingDoc::Flow(flow.binding())),
             ..PartDoc::default()
         };
         hold(&mut self.network, Book::open(&bed.node(EDGE)?.socket)?, part, wanted)

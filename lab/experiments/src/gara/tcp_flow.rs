@@ -1,8 +1,9 @@
-//! The TCP flow of the co-reservation: a sender that offers a constant rate while the socket accepts it, and
-//! a receiver that works on every byte.
+//! A TCP flow between two hosts. The sender offers a constant rate, or is greedy, as the seed's ttcp: it writes
+//! whatever the socket accepts. The receiver may work on every byte.
 
 use super::digest::Digest;
 use bed::host::Host;
+use documents::book::FlowDoc;
 use linux::error::SystemError;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,9 +21,22 @@ const CATCH_UP: Duration = Duration::from_millis(50);
 const PAYLOAD: u64 = 1_448;
 const PACKET: u64 = 1_500;
 const LOOK: Duration = Duration::from_millis(100);
+/// The congestion control of both kinds of sender. The default of the machine may be any.
+const CONGESTION: &str = "cubic";
+const TCP: u8 = 6;
+
+/// The amount that a sender offers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TcpOffer {
+    /// A constant rate of IP bytes, of which little waits in the socket.
+    Rate(Rate),
+    /// As much as the socket accepts.
+    Greedy,
+}
 
 #[derive(Debug, Default)]
 struct Shared {
+    begun: AtomicBool,
     stop: AtomicBool,
     received: AtomicU64,
     receiver: AtomicU32,
@@ -38,20 +52,29 @@ pub struct TcpFlow {
 }
 
 impl TcpFlow {
-    /// Starts a flow to `port` of another host, at `rate` of IP bytes; the receiver spends `digest` on each
-    /// byte.
+    /// Connects to `port` of another host. Nothing is sent before [`TcpFlow::begin`]. The receiver spends `digest`
+    /// on each byte.
     ///
     /// # Errors
     /// The connection cannot be made.
-    pub fn start(from: &Host, to: &Host, port: u16, rate: Rate, digest: Digest) -> Result<TcpFlow, SystemError> {
+    pub fn connect(
+        from: &Host,
+        to: &Host,
+        port: u16,
+        offer: TcpOffer,
+        digest: Option<Digest>,
+    ) -> Result<TcpFlow, SystemError> {
         let sink = SocketAddr::from((to.address, port));
         let what = || format!("connect to {sink}");
         let listener = to.namespace.run(|| TcpListener::bind(sink))?.map_err(SystemError::doing(what()))?;
         let stream = from.namespace.run(|| TcpStream::connect(sink))?.map_err(SystemError::doing(what()))?;
         let (taken, _) = listener.accept().map_err(SystemError::doing(what()))?;
         let source = stream.local_addr().map_err(SystemError::doing(what()))?;
-        // What waits in the socket would be sent at once when a reservation comes, and be in excess of it.
-        linux::tcp::hold_back(&stream, 4 * CHUNK as u32)?;
+        if matches!(offer, TcpOffer::Rate(_)) {
+            // What waits in the socket would be sent at once when a reservation comes, and be in excess of it.
+            linux::tcp::hold_back(&stream, 4 * CHUNK as u32)?;
+        }
+        linux::tcp::congestion_control(&stream, CONGESTION)?;
         stream
             .set_nodelay(true)
             .and_then(|()| stream.set_write_timeout(Some(LOOK)))
@@ -61,7 +84,7 @@ impl TcpFlow {
         let mut flow = TcpFlow { shared: shared.clone(), threads: Vec::new(), source, sink };
         let (one, two) = (shared.clone(), shared);
         flow.spawn("tcp-receive", move || receive(taken, &one, digest))?;
-        flow.spawn("tcp-send", move || send(stream, &two, rate))?;
+        flow.spawn("tcp-send", move || send(stream, &two, offer))?;
         Ok(flow)
     }
 
@@ -71,9 +94,20 @@ impl TcpFlow {
         Ok(())
     }
 
-    /// Returns both ends: source and destination.
-    pub fn ends(&self) -> (SocketAddr, SocketAddr) {
-        (self.source, self.sink)
+    /// Lets the sender send.
+    pub fn begin(&self) {
+        self.shared.begun.store(true, Relaxed);
+    }
+
+    /// Returns the connection as a binding.
+    pub fn binding(&self) -> FlowDoc {
+        FlowDoc {
+            src: Some(self.source.ip()),
+            dst: Some(self.sink.ip()),
+            protocol: Some(TCP),
+            src_port: Some(self.source.port()),
+            dst_port: Some(self.sink.port()),
+        }
     }
 
     /// Returns the receiver's thread, once it runs.
@@ -102,7 +136,7 @@ impl Drop for TcpFlow {
 
 /// Runs the receiver with the priority of every program of its host: before other work of this machine, and
 /// behind the programs of the other hosts.
-fn receive(mut stream: TcpStream, shared: &Shared, digest: Digest) {
+fn receive(mut stream: TcpStream, shared: &Shared, digest: Option<Digest>) {
     // A process with the right to go first may also go second.
     let _ = linux::process::go_second();
     shared.receiver.store(linux::cpu::deadline::this_thread(), Relaxed);
@@ -111,7 +145,7 @@ fn receive(mut stream: TcpStream, shared: &Shared, digest: Digest) {
         match stream.read(&mut buffer) {
             Ok(0) => break,
             Ok(n) => {
-                std::hint::black_box(digest.of(&buffer[..n]));
+                std::hint::black_box(digest.map(|digest| digest.of(&buffer[..n])));
                 shared.received.fetch_add(n as u64, Relaxed);
             }
             // A read that gave up for now.
@@ -120,9 +154,15 @@ fn receive(mut stream: TcpStream, shared: &Shared, digest: Digest) {
     }
 }
 
-fn send(mut stream: TcpStream, shared: &Shared, rate: Rate) {
+fn send(mut stream: TcpStream, shared: &Shared, offer: TcpOffer) {
     let chunk = vec![0x55u8; CHUNK];
-    let payload = rate.as_bps() / 8 * PAYLOAD / PACKET;
+    while !shared.begun.load(Relaxed) && !shared.stop.load(Relaxed) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let payload = match offer {
+        TcpOffer::Rate(rate) => rate.as_bps() / 8 * PAYLOAD / PACKET,
+        TcpOffer::Greedy => u64::MAX,
+    };
     let (mut begin, mut sent) = (Instant::now(), 0u64);
     let mut at = 0;
     while !shared.stop.load(Relaxed) {
