@@ -136,7 +136,11 @@ pub enum Command {
 
 /// `sluice up`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  sluice up examples/seed.toml")]
+#[command(
+    after_help = "Examples:\n  sluice up examples/seed.toml             two hosts, two routers, a bottleneck\n  \
+                  sluice up examples/three-domains.toml    ANL, ESnet, LBNL: each with its own authority and broker\n\
+Ctrl-C while it is coming up removes what was made until then."
+)]
 pub struct UpArgs {
     /// The topology: nodes, links, rates
     pub file: PathBuf,

@@ -2,24 +2,30 @@
 
 use crate::args::{DownArgs, UpArgs};
 use crate::complain::Complaint;
+use bed::domain_up::DomainUp;
 use bed::file::TestbedFile;
+use bed::patience::Patience;
 use bed::testbed::{self, NodeUp, UpError, UpOptions};
 use rpc::places::TESTBEDS;
 use rpc::table::{Align, TextTable};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Brings a testbed up and prints its nodes.
+/// Brings a testbed up and prints its nodes and domains. Ctrl-C removes what was made until then.
 pub fn up(args: &UpArgs) -> Result<ExitCode, Complaint> {
     let file = TestbedFile::load(&args.file).map_err(|mistake| Complaint::usage(mistake.to_string()))?;
     let options = UpOptions::usual().map_err(|e| Complaint::world(e.to_string()))?;
-    let nodes = testbed::up(&file, &options).map_err(|error| match error {
-        UpError::AlreadyUp(_) => Complaint::refused(error.to_string()),
-        other => Complaint::world(other.to_string()),
-    })?;
+    let patience = Patience::until_signalled()?;
+    let testbed::TestbedUp { nodes, domains } =
+        testbed::up_until(&file, &options, &patience).map_err(|error| match error {
+            UpError::AlreadyUp(_) => Complaint::refused(error.to_string()),
+            UpError::Interrupted => Complaint::interrupted(error.to_string()),
+            other => Complaint::world(other.to_string()),
+        })?;
     if args.json {
         let rows: Vec<_> = nodes.iter().map(as_json).collect();
-        println!("{}", serde_json::json!({ "testbed": file.topology.name, "nodes": rows }));
+        let domains: Vec<_> = domains.iter().map(domain_as_json).collect();
+        println!("{}", serde_json::json!({ "testbed": file.topology.name, "nodes": rows, "domains": domains }));
         return Ok(ExitCode::SUCCESS);
     }
     let head =
@@ -33,11 +39,38 @@ pub fn up(args: &UpArgs) -> Result<ExitCode, Complaint> {
         }
     }
     print!("{table}");
+    print_domains(&domains);
     if let Some(first) = nodes.first() {
         println!("\nsegmentation offloads are off on these links, as on a wire: a packet is a packet");
         println!("up: try `sluice status --node {}`; `sluice down {}` removes it", first.name, file.topology.name);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints each domain with its broker, as a command takes it.
+fn print_domains(domains: &[DomainUp]) {
+    let Some(first) = domains.first() else { return };
+    let left = Align::Left;
+    let mut table = TextTable::new(&[("domain", left), ("nodes", left), ("neighbours", left), ("its broker", left)]);
+    for domain in domains {
+        let broker = format!("unix:{} (on {}, {})", domain.socket.display(), domain.broker, domain.address);
+        table.row([domain.name.clone(), domain.nodes.join(" "), domain.neighbours.join(" "), broker]);
+    }
+    print!("\n{table}");
+    println!("\na broker's answers: `sluice list --broker unix:{}`", first.socket.display());
+    println!("certificates of its people: {}", first.trust.display());
+}
+
+fn domain_as_json(domain: &DomainUp) -> serde_json::Value {
+    serde_json::json!({
+        "name": domain.name,
+        "broker": format!("unix:{}", domain.socket.display()),
+        "node": domain.broker,
+        "address": domain.address,
+        "trust": domain.trust,
+        "nodes": domain.nodes,
+        "neighbours": domain.neighbours,
+    })
 }
 
 fn as_json(node: &NodeUp) -> serde_json::Value {
@@ -65,7 +98,7 @@ pub fn down(args: &DownArgs) -> Result<ExitCode, Complaint> {
     for name in names {
         match testbed::down(testbeds, &name).map_err(|e| Complaint::world(e.to_string()))? {
             Some(done) => println!(
-                "{name}: {} agents stopped, {} killed, {} namespaces removed",
+                "{name}: {} processes stopped, {} killed, {} namespaces removed",
                 done.stopped, done.killed, done.namespaces
             ),
             None => {

@@ -88,7 +88,8 @@ impl std::str::FromStr for ProcessId {
 }
 
 /// Starts `command` as a daemon: in a session of its own, without input, with output and errors appended to
-/// `log`. The caller remains its parent and may check whether it ended at once.
+/// `log`, and with no signal held back, whatever the caller holds back. The caller remains its parent and may check
+/// whether it ended at once.
 ///
 /// # Errors
 /// The log cannot be written, or the program cannot be started.
@@ -104,9 +105,15 @@ pub fn spawn_detached(command: &mut Command, log: &Path) -> Result<Child, System
     let errors = out.try_clone().map_err(SystemError::doing(what()))?;
     let name = what();
     command.stdin(Stdio::null()).stdout(out).stderr(errors);
-    // SAFETY: between fork and exec only `setsid` is called, which is async-signal-safe.
+    // SAFETY: between fork and exec only `setsid`, `sigemptyset` and `pthread_sigmask` are called, which are
+    // async-signal-safe; an all-zero sigset_t is a valid place for `sigemptyset` to write to.
     unsafe {
-        command.pre_exec(|| Ok(setsid().map(drop)?));
+        command.pre_exec(|| {
+            let mut none: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut none);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+            Ok(setsid().map(drop)?)
+        });
     }
     command.spawn().map_err(SystemError::doing(name))
 }

@@ -10,6 +10,8 @@
 //! [boomerang]           # if it is there, agents speak Boomerang too
 //! fast_path = false     # whether the kernel admits by itself
 //!
+//! [[domain]]            # several of them: each with its own authority and broker, see `domain`
+//!
 //! [[node]]
 //! name = "maui"
 //! kind = "router"       # or "host"
@@ -22,10 +24,11 @@
 //! rate = "10mbit"       # each way, link headers included
 //! mtu = 1500            # the default
 //! role = "peer"         # of both ends, as in the agent's configuration; default: a router's end towards a host is an edge,
-//!                       # every other is core
+//!                       # one towards another domain is a peer, every other is core
 //! premium = "45mbit"    # what bookings may have of it together; default: all that is reservable
 //! ```
 
+use crate::domain::{TestbedDomainFile, TestbedDomains};
 use crate::topology::{MAX_LINKS, MAX_NODES, TestbedLink, TestbedNode, TestbedNodeKind, Topology};
 use agent_service::config::DEFAULT_KEPT_BACK;
 use agent_service::role::InterfaceRole;
@@ -56,6 +59,8 @@ pub struct TestbedFile {
     pub roles: Vec<Option<InterfaceRole>>,
     /// More of the configuration of a node's agent, by its name.
     pub settings: BTreeMap<String, String>,
+    /// Its domains, if it has any.
+    pub domains: TestbedDomains,
     /// True if every agent speaks Boomerang: `[boomerang]` is there.
     pub boomerang: bool,
     /// True if the kernel admits Boomerang's sessions by itself.
@@ -71,6 +76,8 @@ struct File {
     kept_back: Option<Spanned<String>>,
     rsvp: Option<RsvpFile>,
     boomerang: Option<BoomerangFile>,
+    #[serde(default)]
+    domain: Vec<TestbedDomainFile>,
     #[serde(default)]
     node: Vec<NodeFile>,
     #[serde(default)]
@@ -90,6 +97,7 @@ struct BoomerangFile {
 struct NodeFile {
     name: Spanned<String>,
     kind: Spanned<String>,
+    domain: Option<Spanned<String>>,
     settings: Option<String>,
 }
 
@@ -135,6 +143,8 @@ impl TestbedFile {
         let links = links(&document, &found.link, &by_name)?;
         let topology = Topology { name, nodes, links };
         topology.check().map_err(|wrong| document.whole(wrong))?;
+        let of_nodes: Vec<Option<&Spanned<String>>> = found.node.iter().map(|node| node.domain.as_ref()).collect();
+        let domains = TestbedDomains::read(&document, &found.domain, &topology, &of_nodes)?;
         let premium = |link: &LinkFile| link.premium.as_ref().map(|text| share(&document, text)).transpose();
         let premium = found.link.iter().map(premium).collect::<Result<_, _>>()?;
         let roles = found.link.iter().map(|link| settings::role(&document, link.role.as_ref()));
@@ -143,7 +153,19 @@ impl TestbedFile {
         let settings = more.collect();
         let (rsvp, boomerang) = (rsvp_config(&document, found.rsvp.as_ref())?, found.boomerang.is_some());
         let fast_path = found.boomerang.is_some_and(|file| file.fast_path);
-        Ok(TestbedFile { topology, rsvp, kept_back, log, keys, premium, roles, settings, boomerang, fast_path })
+        Ok(TestbedFile {
+            topology,
+            rsvp,
+            kept_back,
+            log,
+            keys,
+            premium,
+            roles,
+            settings,
+            domains,
+            boomerang,
+            fast_path,
+        })
     }
 }
 

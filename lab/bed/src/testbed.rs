@@ -1,10 +1,13 @@
-//! `sluice up` and `sluice down`: a testbed with an agent on every node.
+//! `sluice up` and `sluice down`: a testbed with an agent on every node, and a broker in every domain.
 //!
 //! Everything that a testbed leaves in the file system is in one folder (`/run/sluice/testbeds/NAME`), with one folder
-//! per node: configuration, socket, log, state. The record of what was made there is what `down` removes.
+//! per node and domain: configuration, socket, log, state. The record of what was made there is what `down` removes.
 
 use crate::build::build;
+use crate::domain_files;
+use crate::domain_up::{self, DomainUp};
 use crate::file::TestbedFile;
+use crate::patience::Patience;
 use crate::record::{self, TestbedRecord, TestbedStep};
 use crate::topology::{LinkEnd, TestbedNodeKind, Topology};
 use agent_service::role::InterfaceRole;
@@ -21,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// The limit for an agent's first answer. It takes well under 0.1 s; on a loaded machine more.
 const START_PATIENCE: Duration = Duration::from_secs(60);
+/// The interval at which something that starts is looked at.
+const LOOK: Duration = Duration::from_millis(2);
 /// The limit for an agent to give its interfaces back; after that it is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -80,6 +85,15 @@ pub enum UpError {
         /// The end of its log.
         words: String,
     },
+    /// A domain's broker did not start, or does not reach its agents; with the end of its log.
+    Broker {
+        /// The domain.
+        domain: String,
+        /// The end of its log.
+        words: String,
+    },
+    /// The user stopped it.
+    Interrupted,
 }
 
 impl std::fmt::Display for UpError {
@@ -99,6 +113,8 @@ impl std::fmt::Display for UpError {
             }
             UpError::Failed(failed) => failed.fmt(f),
             UpError::Agent { node, words } => write!(f, "the agent of {node} did not start: {words}"),
+            UpError::Broker { domain, words } => write!(f, "the broker of {domain} did not start: {words}"),
+            UpError::Interrupted => f.write_str("interrupted; nothing of the testbed is left"),
         }
     }
 }
@@ -111,11 +127,29 @@ impl From<SystemError> for UpError {
     }
 }
 
-/// Builds the testbed and starts an agent on every node; returns when each of them answers.
+/// A testbed that is up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TestbedUp {
+    /// Its nodes, in the order of the file.
+    pub nodes: Vec<NodeUp>,
+    /// Its domains, in the order of the file.
+    pub domains: Vec<DomainUp>,
+}
+
+/// Builds the testbed and starts an agent on every node, and a broker in every domain; returns the nodes when each
+/// of them answers.
 ///
 /// # Errors
 /// [`UpError`]; everything made until then has been removed.
 pub fn up(file: &TestbedFile, options: &UpOptions) -> Result<Vec<NodeUp>, UpError> {
+    up_until(file, options, &Patience::endless()).map(|up| up.nodes)
+}
+
+/// As [`up`], until the user stops it; with the domains.
+///
+/// # Errors
+/// [`UpError`]; everything made until then has been removed.
+pub fn up_until(file: &TestbedFile, options: &UpOptions, patience: &Patience) -> Result<TestbedUp, UpError> {
     let missing = missing_capabilities(&NEEDED);
     if !missing.is_empty() {
         return Err(UpError::NotAllowed(missing));
@@ -130,7 +164,7 @@ pub fn up(file: &TestbedFile, options: &UpOptions) -> Result<Vec<NodeUp>, UpErro
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(UpError::AlreadyUp(name.clone())),
         Err(error) => return Err(SystemError::because(making, error).into()),
     }
-    let result = start_all(file, options, &dir);
+    let result = start_all(file, options, &dir, patience);
     if result.is_err() {
         // The first failure is the one to tell; what would not go is found again by `down`.
         let _ = down(&testbeds, name);
@@ -138,18 +172,56 @@ pub fn up(file: &TestbedFile, options: &UpOptions) -> Result<Vec<NodeUp>, UpErro
     result
 }
 
-fn start_all(file: &TestbedFile, options: &UpOptions, dir: &Path) -> Result<Vec<NodeUp>, UpError> {
+fn start_all(file: &TestbedFile, options: &UpOptions, dir: &Path, patience: &Patience) -> Result<TestbedUp, UpError> {
+    let on = || patience.check().map_err(|_| UpError::Interrupted);
     let mut record = TestbedRecord::begin(dir)?;
     let namespaces = build(&file.topology, &mut record)?;
+    on()?;
+    domain_files::write_all(file, dir, linux::clock::Clock::start().today())?;
     let mut agents = Vec::with_capacity(namespaces.len());
     let keys = if file.keys { Some(link_keys(file.topology.links.len())?) } else { None };
     for (node, namespace) in namespaces.iter().enumerate() {
+        on()?;
         furnish(file, node, keys.as_deref(), dir)?;
         agents.push(start(file, node, namespace, options, dir, &mut record)?);
     }
     let deadline = Instant::now() + START_PATIENCE;
-    let all = agents.into_iter().enumerate();
-    all.map(|(node, child)| wait_for(&file.topology, node, child, dir, deadline)).collect()
+    let mut nodes = Vec::with_capacity(agents.len());
+    for (node, mut child) in agents.into_iter().enumerate() {
+        let up = until(deadline, patience, || look(&file.topology, node, &mut child, dir))?;
+        nodes.push(up.ok_or_else(|| silent(&file.topology, node, dir))?);
+    }
+    let mut brokers = Vec::with_capacity(file.domains.all.len());
+    for domain in 0..file.domains.all.len() {
+        on()?;
+        brokers.push(domain_up::start(file, domain, &namespaces, options, dir, &mut record)?);
+    }
+    let deadline = Instant::now() + START_PATIENCE;
+    let mut domains = Vec::with_capacity(brokers.len());
+    for (domain, mut child) in brokers.into_iter().enumerate() {
+        let up = until(deadline, patience, || domain_up::look(file, domain, &mut child, dir))?;
+        domains.push(up.ok_or_else(|| domain_up::silent(file, domain, dir))?);
+    }
+    on()?;
+    Ok(TestbedUp { nodes, domains })
+}
+
+/// Looks again and again until there is something, at most until the deadline.
+fn until<T>(
+    deadline: Instant,
+    patience: &Patience,
+    mut look: impl FnMut() -> Result<Option<T>, UpError>,
+) -> Result<Option<T>, UpError> {
+    loop {
+        if let Some(found) = look()? {
+            return Ok(Some(found));
+        }
+        if Instant::now() > deadline {
+            return Ok(None);
+        }
+        patience.check().map_err(|_| UpError::Interrupted)?;
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// A secret.
@@ -194,7 +266,8 @@ fn start(
     let name = &file.topology.nodes[node].name;
     let home = dir.join(name);
     let config = home.join("agent.toml");
-    let text = agent_file(file, node, &home);
+    let text = agent_file(file, node, &home, dir);
+    domain_files::write_policy(file, node, &home)?;
     fs::write(&config, text).map_err(SystemError::doing(format!("write {}", config.display())))?;
     let mut command = Command::new(&options.program);
     command.arg("agent").arg("--config").arg(&config).current_dir("/");
@@ -213,16 +286,17 @@ fn start(
 }
 
 /// The configuration of a node's agent.
-fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
+fn agent_file(file: &TestbedFile, node: usize, home: &Path, dir: &Path) -> String {
     let topology = &file.topology;
     let mut text = format!(
-        "# made by sluice up\nname = {:?}\nsocket = {:?}\nstate = {:?}\nlog = {:?}\n\n[rsvp]\n\
+        "# made by sluice up\nname = {:?}\nsocket = {:?}\nstate = {:?}\nlog = {:?}\n{}\n[rsvp]\n\
          refresh = \"{}ns\"\nkeep = {}\nmax_sessions = {}\nmax_paths = {}\nmax_senders = {}\n\
          max_reservations = {}\nmax_unreserved = {}\n",
         topology.nodes[node].name,
         home.join("agent.sock"),
         home.join("state"),
         file.log.name(),
+        domain_files::agent_policy(file, node),
         file.rsvp.refresh.as_nanos(),
         file.rsvp.keep,
         file.rsvp.max_sessions,
@@ -258,6 +332,7 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
             false => "auth = \"none\"\n".to_owned(),
         };
     }
+    text += &domain_files::agent_listen(file, node, dir);
     if let Some(settings) = file.settings.get(&topology.nodes[node].name) {
         text += "\n";
         text += settings;
@@ -265,44 +340,48 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path) -> String {
     text
 }
 
-/// The role of one end of a link: as the file says, or else edge towards a host and core towards a router.
+/// The role of one end of a link: as the file says, or else edge towards a host, peer towards another domain, and
+/// core towards a router of the same.
 fn role(file: &TestbedFile, node: usize, end: &LinkEnd) -> InterfaceRole {
     let said = file.roles.get(end.link).copied().flatten();
     let link = &file.topology.links[end.link];
     let kind = |node: usize| file.topology.nodes[node].kind;
     let other = if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
-    said.unwrap_or(if kind(other) == TestbedNodeKind::Host { InterfaceRole::Edge } else { InterfaceRole::Core })
+    said.unwrap_or(match kind(other) {
+        TestbedNodeKind::Host => InterfaceRole::Edge,
+        TestbedNodeKind::Router if file.domains.is_border(link.ends) => InterfaceRole::Peer,
+        TestbedNodeKind::Router => InterfaceRole::Core,
+    })
 }
 
-fn wait_for(
-    topology: &Topology,
-    node: usize,
-    mut child: Child,
-    dir: &Path,
-    deadline: Instant,
-) -> Result<NodeUp, UpError> {
+/// Looks if a node's agent answers.
+fn look(topology: &Topology, node: usize, child: &mut Child, dir: &Path) -> Result<Option<NodeUp>, UpError> {
+    let socket = dir.join(&topology.nodes[node].name).join("agent.sock");
+    if let Some(agent) = hello(&socket) {
+        return Ok(Some(description(topology, node, socket, agent)));
+    }
+    match child.try_wait().map_err(SystemError::doing("wait for an agent"))? {
+        Some(_) => Err(silent(topology, node, dir)),
+        None => Ok(None),
+    }
+}
+
+/// The error of an agent that does not answer.
+fn silent(topology: &Topology, node: usize, dir: &Path) -> UpError {
     let name = topology.nodes[node].name.clone();
-    let home = dir.join(&name);
-    let socket = home.join("agent.sock");
-    let agent = loop {
-        if let Some(hello) = hello(&socket) {
-            break hello;
-        }
-        let ended = child.try_wait().map_err(SystemError::doing("wait for an agent"))?;
-        if ended.is_some() || Instant::now() > deadline {
-            let words = last_words(&home.join("agent.log"));
-            let words = words.unwrap_or_else(|| "it said nothing in time".to_owned());
-            return Err(UpError::Agent { node: name, words });
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    };
+    let words = last_words(&dir.join(&name).join("agent.log"));
+    UpError::Agent { node: name, words: words.unwrap_or_else(|| "it said nothing in time".to_owned()) }
+}
+
+fn description(topology: &Topology, node: usize, socket: PathBuf, agent: HelloDoc) -> NodeUp {
+    let name = topology.nodes[node].name.clone();
     let describe = |end: LinkEnd| format!("{} {} ({})", end.interface, end.address, topology.links[end.link].rate);
     let interfaces = topology.ends(node).into_iter().map(describe).collect();
     let kind = match topology.nodes[node].kind {
         TestbedNodeKind::Host => "host",
         TestbedNodeKind::Router => "router",
     };
-    Ok(NodeUp { name, kind, namespace: topology.namespace(node), socket, agent, interfaces })
+    NodeUp { name, kind, namespace: topology.namespace(node), socket, agent, interfaces }
 }
 
 fn hello(socket: &Path) -> Option<HelloDoc> {
@@ -312,7 +391,7 @@ fn hello(socket: &Path) -> Option<HelloDoc> {
     }
 }
 
-fn last_words(log: &Path) -> Option<String> {
+pub(crate) fn last_words(log: &Path) -> Option<String> {
     let text = fs::read_to_string(log).ok()?;
     text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
 }
@@ -320,15 +399,15 @@ fn last_words(log: &Path) -> Option<String> {
 /// The result of `down`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Down {
-    /// Agents that stopped.
+    /// Agents and brokers that stopped.
     pub stopped: usize,
-    /// Agents that had to be killed.
+    /// Agents and brokers that had to be killed.
     pub killed: usize,
     /// Namespaces that were removed.
     pub namespaces: usize,
 }
 
-/// Stops the agents of a testbed and removes all that was made for it. `None`: there is none of that name.
+/// Stops the agents and brokers of a testbed and removes all that was made for it. `None`: there is none of that name.
 ///
 /// # Errors
 /// Some part cannot be removed; calling again tries again.

@@ -25,6 +25,7 @@ pub mod id;
 mod kept;
 pub mod listen;
 mod may;
+pub mod neighbours;
 pub mod openapi;
 mod origin;
 mod outcome;

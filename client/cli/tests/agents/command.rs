@@ -54,7 +54,7 @@ fn up_status_watch_down() {
     );
     printed(&["watch", "--node", &node, "--for", "100ms", "--json"]);
     let down = printed(&["down", &name]);
-    assert!(down.contains("4 agents stopped"), "{down}");
+    assert!(down.contains("4 processes stopped"), "{down}");
     let gone = sluice(&["status", "--node", &node]);
     assert_eq!(gone.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&gone.stderr).contains("no agent listens"), "{gone:?}");

@@ -15,6 +15,7 @@ mod command;
 mod copy;
 mod crash;
 mod disk;
+mod domains;
 mod echoes;
 mod expiry;
 mod forms;

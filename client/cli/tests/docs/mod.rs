@@ -23,11 +23,12 @@ use page::{Block, Page};
 use std::path::{Path, PathBuf};
 
 /// The pages, from the root of the repository.
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "README.md",
     "docs/two-machines.md",
     "docs/reserve.md",
     "docs/broker.md",
+    "docs/domains.md",
     "docs/rsvp.md",
     "docs/premium.md",
     "docs/boomerang.md",
@@ -77,6 +78,11 @@ fn reserve() {
 #[test]
 fn broker() {
     run("docs/broker.md");
+}
+
+#[test]
+fn domains() {
+    run("docs/domains.md");
 }
 
 #[test]

@@ -1,0 +1,160 @@
+//! The domains of a testbed: each has its own authority, its broker, and some of the nodes.
+//!
+//! ```toml
+//! [[domain]]
+//! name = "anl"
+//! broker = "anl-border"      # the node on which its broker runs; one of its own
+//! requesters = ["alice"]     # people with a certificate each; default: alice
+//!
+//! [[node]]
+//! name = "anl-border"
+//! kind = "router"
+//! domain = "anl"             # with domains, every node is in one
+//! ```
+//!
+//! Two domains with a link between them are neighbours, and the ends of that link have the role `peer`.
+
+use crate::topology::Topology;
+use agent_service::settings::node_name;
+use rpc::document::{Document, Mistake};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use toml::Spanned;
+
+/// The most domains.
+pub const MAX_DOMAINS: usize = 64;
+/// The folder of all domains, among those of the nodes.
+pub const FOLDER: &str = "domains";
+/// The requester that a domain has if its file names none.
+const REQUESTER: &str = "alice";
+
+/// A domain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TestbedDomain {
+    /// Its name, by which its neighbours know it too.
+    pub name: String,
+    /// Position of the node on which its broker runs.
+    pub broker: usize,
+    /// The people with a certificate.
+    pub requesters: Vec<String>,
+}
+
+/// All domains of a testbed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TestbedDomains {
+    /// The domains; empty: the testbed has none.
+    pub all: Vec<TestbedDomain>,
+    /// The position of each node's domain.
+    pub of_node: Vec<Option<usize>>,
+}
+
+/// A link of a domain to a neighbour.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BorderLink {
+    /// Position of the neighbour among the domains.
+    pub neighbour: usize,
+    /// Position of our node.
+    pub node: usize,
+    /// Its interface towards the neighbour.
+    pub interface: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TestbedDomainFile {
+    name: Spanned<String>,
+    broker: Spanned<String>,
+    requesters: Option<Vec<Spanned<String>>>,
+}
+
+impl TestbedDomains {
+    /// Reads the domains of a file; `domains` are those that the nodes name, in the order of the nodes.
+    pub(crate) fn read(
+        document: &Document<'_>,
+        found: &[TestbedDomainFile],
+        topology: &Topology,
+        domains: &[Option<&Spanned<String>>],
+    ) -> Result<TestbedDomains, Mistake> {
+        if found.len() > MAX_DOMAINS {
+            return Err(document.whole(format!("more than {MAX_DOMAINS} domains")));
+        }
+        let mut names = BTreeSet::new();
+        for one in found {
+            let name = node_name(document, &one.name)?;
+            if name == trust::HOME || !names.insert(name.clone()) {
+                let what = format!("{name:?}: a domain is there once, and none is called {:?}", trust::HOME);
+                return Err(document.at(one.name.span(), what));
+            }
+        }
+        let position = |name: &Spanned<String>| found.iter().position(|one| one.name.get_ref() == name.get_ref());
+        let mut of_node = Vec::with_capacity(domains.len());
+        for (node, said) in topology.nodes.iter().zip(domains) {
+            let place = match said {
+                Some(name) => {
+                    let wrong = || document.at(name.span(), format!("there is no [[domain]] {:?}", name.get_ref()));
+                    Some(position(name).ok_or_else(wrong)?)
+                }
+                None if found.is_empty() => None,
+                None => return Err(document.whole(format!("the node {} is in no domain", node.name))),
+            };
+            if place.is_some() && node.name == FOLDER {
+                return Err(document.whole(format!("with domains no node is called {FOLDER:?}")));
+            }
+            of_node.push(place);
+        }
+        let all = found.iter().enumerate().map(|(number, one)| one.domain(document, topology, &of_node, number));
+        Ok(TestbedDomains { all: all.collect::<Result<_, _>>()?, of_node })
+    }
+
+    /// The domain of a node.
+    pub fn of(&self, node: usize) -> Option<&TestbedDomain> {
+        self.all.get(self.of_node.get(node).copied().flatten()?)
+    }
+
+    /// The positions of a domain's nodes.
+    pub fn nodes(&self, domain: usize) -> impl Iterator<Item = usize> {
+        self.of_node.iter().enumerate().filter(move |(_, of)| **of == Some(domain)).map(|(node, _)| node)
+    }
+
+    /// The links of a domain to its neighbours, in the order of its nodes.
+    pub fn borders(&self, topology: &Topology, domain: usize) -> Vec<BorderLink> {
+        let mut all = Vec::new();
+        for node in self.nodes(domain) {
+            for end in topology.ends(node) {
+                if let Some(neighbour) = self.of_node[end.peer].filter(|other| *other != domain) {
+                    all.push(BorderLink { neighbour, node, interface: end.interface });
+                }
+            }
+        }
+        all
+    }
+
+    /// True if the two ends of a link are in different domains.
+    pub fn is_border(&self, ends: [usize; 2]) -> bool {
+        let [a, b] = ends.map(|node| self.of_node.get(node).copied().flatten());
+        a != b
+    }
+}
+
+impl TestbedDomainFile {
+    fn domain(
+        &self,
+        document: &Document<'_>,
+        topology: &Topology,
+        of_node: &[Option<usize>],
+        number: usize,
+    ) -> Result<TestbedDomain, Mistake> {
+        let place = topology.nodes.iter().position(|node| node.name == *self.broker.get_ref());
+        let own = place.filter(|node| of_node[*node] == Some(number));
+        let wrong = |what: &str| document.at(self.broker.span(), format!("{:?} {what}", self.broker.get_ref()));
+        let broker = own.ok_or_else(|| wrong("is no node of this domain"))?;
+        if topology.address(broker).is_none() {
+            return Err(wrong("has no link, so nobody can reach a broker there"));
+        }
+        let requesters = match &self.requesters {
+            None => vec![REQUESTER.to_owned()],
+            Some(names) => names.iter().map(|name| node_name(document, name)).collect::<Result<_, _>>()?,
+        };
+        Ok(TestbedDomain { name: self.name.get_ref().clone(), broker, requesters })
+    }
+}

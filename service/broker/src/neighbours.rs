@@ -1,0 +1,183 @@
+//! The brokers of neighbouring domains, as the broker's own file names them.
+//!
+//! ```toml
+//! domain = "anl"                       # our own domain's name, by which neighbours know it too
+//! [[tls.domain]]                       # the neighbour's authority; only brokers of it are let in
+//! name = "esnet"
+//! ca = "trust/esnet.pem"
+//! roles = ["broker"]
+//! [[neighbour]]
+//! name = "esnet"                       # one of tls.domain
+//! address = "10.0.3.2:8443"            # its broker
+//! links = ["anl-border/net/to-esnet-west"]   # where our packets to it leave
+//! ```
+
+use rpc::document::{Document, Mistake};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use toml::Spanned;
+use trust::{CertificateRole, Domain, HOME};
+
+/// The most neighbours.
+const MOST: usize = 64;
+/// The most links to one neighbour.
+const MOST_LINKS: usize = 64;
+
+/// A neighbouring domain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NeighbourDomain {
+    /// Its name, which is the name of its authority here.
+    pub name: String,
+    /// The host of its broker.
+    pub host: String,
+    /// The port of its broker.
+    pub port: u16,
+    /// The resources of ours by which packets leave to it, as AGENT/RESOURCE.
+    pub links: Vec<String>,
+}
+
+/// A `[[neighbour]]` as the file has it.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct NeighbourFile {
+    name: Spanned<String>,
+    address: Spanned<String>,
+    links: Spanned<Vec<Spanned<String>>>,
+}
+
+/// Reads our own name.
+///
+/// # Errors
+/// It could not stand before a slash in the names of others.
+pub fn domain(document: &Document<'_>, found: Option<&Spanned<String>>) -> Result<Option<String>, Mistake> {
+    let Some(name) = found else { return Ok(None) };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let text = name.get_ref();
+    if text.is_empty() || text.len() > 64 || !text.chars().all(plain) || text.starts_with(['-', '.']) || text == HOME {
+        let what = format!("{text:?} is no name of a domain: 1 to 64 letters, digits, - _ . and not {HOME:?}");
+        return Err(document.at(name.span(), what));
+    }
+    Ok(Some(text.clone()))
+}
+
+/// Reads all neighbours of a file; `domain` is our own name there.
+///
+/// # Errors
+/// The first [`Mistake`] in them.
+pub fn read(
+    document: &Document<'_>,
+    found: &[NeighbourFile],
+    domain: Option<&str>,
+    partners: &[Domain],
+    agents: &[&str],
+) -> Result<Vec<NeighbourDomain>, Mistake> {
+    if found.len() > MOST {
+        return Err(document.whole(format!("more than {MOST} neighbours")));
+    }
+    let (mut seen, mut taken) = (BTreeSet::new(), BTreeSet::new());
+    let mut all = Vec::with_capacity(found.len());
+    for one in found {
+        let name = one.name.get_ref();
+        let at = |what: String| document.at(one.name.span(), what);
+        if domain.is_none() {
+            return Err(at("neighbours know us by a name: write domain = \"NAME\" at the top".to_owned()));
+        }
+        if domain == Some(name) || !seen.insert(name.clone()) {
+            return Err(at(format!("{name:?}: a neighbour is there once, and is not ourselves")));
+        }
+        let known = partners.iter().find(|partner| partner.name == *name);
+        if known.is_none_or(|partner| partner.roles != [CertificateRole::Broker]) {
+            let what = "needs a [[tls.domain]] of that name with roles = [\"broker\"]: its people do not ask us";
+            return Err(at(format!("the neighbour {name:?} {what}")));
+        }
+        let links = links(document, &one.links, agents, &mut taken)?;
+        let found = rpc::place::split(one.address.get_ref());
+        let (host, port) = found.ok_or_else(|| {
+            let what = format!("{:?} is no HOST:PORT, such as 10.0.3.2:8443", one.address.get_ref());
+            document.at(one.address.span(), what)
+        })?;
+        all.push(NeighbourDomain { name: name.clone(), host, port, links });
+    }
+    Ok(all)
+}
+
+fn links(
+    document: &Document<'_>,
+    found: &Spanned<Vec<Spanned<String>>>,
+    agents: &[&str],
+    taken: &mut BTreeSet<String>,
+) -> Result<Vec<String>, Mistake> {
+    if found.get_ref().is_empty() || found.get_ref().len() > MOST_LINKS {
+        return Err(document.at(found.span(), format!("a neighbour has 1 to {MOST_LINKS} links")));
+    }
+    let one = |link: &Spanned<String>| {
+        let text = link.get_ref();
+        let known = |agent: &str| agents.contains(&agent);
+        let good = text.split_once('/').is_some_and(|(agent, rest)| known(agent) && rest.starts_with("net/"));
+        if !good {
+            let what = format!("{text:?} is no AGENT/net/INTERFACE of an [[agent]] of this file");
+            return Err(document.at(link.span(), what));
+        }
+        if !taken.insert(text.clone()) {
+            return Err(document.at(link.span(), format!("{text:?} leads to two neighbours, or twice to one")));
+        }
+        Ok(text.clone())
+    };
+    found.get_ref().iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[derive(Deserialize)]
+    struct File {
+        domain: Option<Spanned<String>>,
+        #[serde(default)]
+        neighbour: Vec<NeighbourFile>,
+    }
+
+    fn parse(text: &str) -> Result<Vec<NeighbourDomain>, String> {
+        let partner =
+            |name: &str, role| Domain { name: name.into(), ca: "/ca".into(), revoked: None, roles: vec![role] };
+        let partners = [partner("esnet", CertificateRole::Broker), partner("mren", CertificateRole::Requester)];
+        let document = Document::new(Path::new("/etc/sluice/broker.toml"), text);
+        let file: File = document.parse().map_err(|mistake| mistake.to_string())?;
+        let own = domain(&document, file.domain.as_ref()).map_err(|mistake| mistake.to_string())?;
+        read(&document, &file.neighbour, own.as_deref(), &partners, &["a"]).map_err(|mistake| mistake.to_string())
+    }
+
+    #[test]
+    fn neighbours_are_domains_with_links() {
+        let text =
+            "domain = \"anl\"\n[[neighbour]]\nname = \"esnet\"\naddress = \"10.0.3.2:8443\"\nlinks = [\"a/net/eth1\"]";
+        let links = vec!["a/net/eth1".to_owned()];
+        let esnet = NeighbourDomain { name: "esnet".into(), host: "10.0.3.2".into(), port: 8443, links };
+        assert_eq!(parse(text), Ok(vec![esnet]));
+        assert_eq!(parse("domain = \"anl\""), Ok(vec![]));
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line() {
+        let one = |name: &str, address: &str, links: &str| {
+            format!("domain = \"anl\"\n[[neighbour]]\nname = \"{name}\"\naddress = \"{address}\"\nlinks = [{links}]\n")
+        };
+        for (text, line, why) in [
+            ("domain = \"a/b\"".to_owned(), 1, "no name of a domain"),
+            ("domain = \"home\"".to_owned(), 1, "no name of a domain"),
+            (one("esnet", "e:1", "")[15..].to_owned(), 3, "write domain ="),
+            (one("anl", "e:1", ""), 3, "not ourselves"),
+            (one("lbnl", "e:1", ""), 3, "[[tls.domain]]"),
+            (one("mren", "e:1", ""), 3, "roles = [\"broker\"]"),
+            (one("esnet", "e:1", ""), 5, "1 to 64 links"),
+            (one("esnet", "e", "\"a/net/x\""), 4, "no HOST:PORT"),
+            (one("esnet", "e:1", "\"b/net/x\""), 5, "of an [[agent]]"),
+            (one("esnet", "e:1", "\"a/cpu\""), 5, "of an [[agent]]"),
+            (one("esnet", "e:1", "\"a/net/x\", \"a/net/x\""), 5, "two neighbours"),
+        ] {
+            let said = parse(&text).unwrap_err();
+            assert!(said.contains(&format!(":{line}:")) && said.contains(why), "{text}: {said}");
+        }
+    }
+}
