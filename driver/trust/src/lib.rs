@@ -3,8 +3,8 @@
 //! A remote peer is known by its certificate only (RFC 5280). [`TrustGate`] checks the chain against our own
 //! authority or a partner's ([`Domain`]), its length, its dates and that authority's revocation list.
 //! [`Identity`] reads the role, the name and the groups. A name belongs to the authority that signed it. Each
-//! refusal states its reason. [`Authority`] makes all files of a site in one step. The caller passes in the
-//! time against which dates are checked.
+//! refusal states its reason. A broker signs what others must believe later ([`StatementSigner`]). [`Authority`]
+//! makes all files of a site in one step. The caller passes in the time against which dates are checked.
 #![forbid(unsafe_code)]
 
 mod authority;
@@ -15,6 +15,7 @@ mod gate;
 mod identity;
 mod pem;
 mod source;
+mod statement;
 mod tls;
 
 pub use authority::{Authority, CertificateRequest, Issued, IssuedCertificate};
@@ -24,6 +25,7 @@ pub use error::Error;
 pub use gate::{Domain, HOME, MAX_CHAIN, TrustGate};
 pub use identity::{CertificateRole, Identity};
 pub use source::{CertificateSource, DiskSource, Handed, MAX_FILE, Stamp, take};
+pub use statement::{MAX_STATEMENT, SignedStatement, StatementSigner};
 pub use tls::{Files, Speaks, client, client_from, server, server_from};
 
 use std::sync::Arc;

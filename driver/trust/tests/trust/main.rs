@@ -1,5 +1,6 @@
-//! The authority, handshakes, and partners' domains.
+//! The authority, handshakes, partners' domains, and signed statements.
 
 mod authority;
 mod handshake;
 mod partners;
+mod statements;

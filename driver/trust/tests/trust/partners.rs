@@ -11,7 +11,7 @@ use trust::{
 };
 
 /// 2026-11-23.
-const TODAY: Time = Time::from_nanos(1_795_392_000 * 1_000_000_000);
+pub(super) const TODAY: Time = Time::from_nanos(1_795_392_000 * 1_000_000_000);
 /// Both authorities have the same name in their certificates, as two sites that never spoke to each other may.
 const SITE: &str = "site";
 
@@ -20,10 +20,10 @@ fn now() -> Now {
 }
 
 /// A folder with two authorities, `home` and `anl`; it goes with the test.
-struct Sites(PathBuf);
+pub(super) struct Sites(pub(super) PathBuf);
 
 impl Sites {
-    fn new(name: &str) -> Sites {
+    pub(super) fn new(name: &str) -> Sites {
         let dir = std::env::temp_dir().join(format!("sluice-partners-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         let sites = Sites(dir);
@@ -41,11 +41,11 @@ impl Sites {
         sites
     }
 
-    fn authority(&self, site: &str) -> Authority {
+    pub(super) fn authority(&self, site: &str) -> Authority {
         Authority::open(&self.0.join(site)).unwrap()
     }
 
-    fn issue(&self, site: &str, role: CertificateRole, name: &str) {
+    pub(super) fn issue(&self, site: &str, role: CertificateRole, name: &str) {
         let request = CertificateRequest {
             role,
             name: name.into(),
@@ -57,7 +57,7 @@ impl Sites {
     }
 
     /// What somebody of a site shows, and whom they trust: our own authority.
-    fn files(&self, site: &str, who: &str) -> Files {
+    pub(super) fn files(&self, site: &str, who: &str) -> Files {
         let dir = self.0.join(site);
         Files {
             ca: self.0.join("home/ca.pem"),
@@ -69,7 +69,7 @@ impl Sites {
     }
 
     /// Our broker, with `anl` as a partner in these roles.
-    fn broker(&self, roles: &[CertificateRole]) -> Files {
+    pub(super) fn broker(&self, roles: &[CertificateRole]) -> Files {
         let anl = self.0.join("anl");
         let (ca, revoked) = (anl.join("ca.pem"), Some(anl.join("revoked.pem")));
         let partners = vec![Domain { name: "anl".into(), ca, revoked, roles: roles.to_vec() }];
