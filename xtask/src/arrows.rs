@@ -80,6 +80,7 @@ fn check_manifest(folder: &str, manifest: &str, row: &Row, findings: &mut Vec<St
         "rsvp",
         "boomerang",
         "commit",
+        "topology",
         "booking",
         "control",
         "node",

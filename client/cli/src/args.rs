@@ -65,6 +65,16 @@ pub enum Command {
     /// The process that puts an agent's question to a broker; only an agent starts it
     #[command(hide = true, name = agent_service::book::question::COMMAND)]
     AskBroker,
+    /// The wire of a testbed's long link; only `sluice up` starts it
+    #[command(hide = true, name = bed::wire::COMMAND)]
+    DelayLine {
+        /// The delay, each way
+        #[arg(value_parser = documents::units::parse_span)]
+        delay: Span,
+        /// The two interfaces that it joins
+        #[arg(num_args = 2, required = true)]
+        interfaces: Vec<String>,
+    },
     /// The agent of a machine without a configuration file; only a broker starts it
     #[command(hide = true, name = agent_service::own::COMMAND)]
     OwnAgent {

@@ -49,6 +49,7 @@ fn only_reads(command: &Command) -> bool {
         Command::Agent(_)
             | Command::RemoteFront
             | Command::AskBroker
+            | Command::DelayLine { .. }
             | Command::OwnAgent { .. }
             | Command::Broker(_)
             | Command::Up(_)
@@ -73,6 +74,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Agent(args) => agent::run(args),
         Command::RemoteFront => agent::front(),
         Command::AskBroker => agent::ask_broker(),
+        Command::DelayLine { delay, interfaces } => testbed::delay_line(*delay, interfaces),
         Command::OwnAgent { config } => agent::own(config.as_deref()),
         Command::Broker(args) => broker::run(args),
         Command::Reserve(args) => book::reserve(args),

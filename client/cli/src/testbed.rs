@@ -6,10 +6,13 @@ use bed::domain_up::DomainUp;
 use bed::file::TestbedFile;
 use bed::patience::Patience;
 use bed::testbed::{self, NodeUp, UpError, UpOptions};
+use linux::clock::Clock;
+use linux::delay_line::DelayLine;
 use rpc::places::TESTBEDS;
 use rpc::table::{Align, TextTable};
 use std::path::Path;
 use std::process::ExitCode;
+use terms::Span;
 
 /// Brings a testbed up and prints its nodes and domains. Ctrl-C removes what was made until then.
 pub fn up(args: &UpArgs) -> Result<ExitCode, Complaint> {
@@ -81,6 +84,17 @@ fn as_json(node: &NodeUp) -> serde_json::Value {
         "pid": node.agent.pid,
         "interfaces": node.interfaces,
     })
+}
+
+/// Carries frames between two interfaces, each held back for the delay, until a signal ends the process.
+pub fn delay_line(delay: Span, interfaces: &[String]) -> Result<ExitCode, Complaint> {
+    let [a, b] = interfaces else { return Err(Complaint::usage("a wire has two ends")) };
+    let world = |failed: linux::error::SystemError| Complaint::world(failed.to_string());
+    // Nothing of the testbed's other programs is to delay it further; without the right to that it runs as they do.
+    let _ = linux::process::go_first();
+    let mut wire = DelayLine::open([a, b], delay, Clock::start()).map_err(world)?;
+    wire.carry(|| false).map_err(world)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Takes one testbed down, or all.

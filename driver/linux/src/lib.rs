@@ -6,7 +6,7 @@
 //! traffic control; [`cgroup`] manages control groups, [`cpu`] and [`storage`] reserve processors and disks,
 //! [`gauge`] computes rates from counts; [`doctor`] reports the abilities of this kernel; [`sockets`] send
 //! and receive RSVP; [`tsc`] measures the steps of an engine; [`files`] makes files safely in places that other
-//! users may write; [`mount`] unmounts.
+//! users may write; [`mount`] unmounts; [`delay_line`] is a long wire.
 
 pub mod anomaly;
 pub mod boomerang;
@@ -17,6 +17,7 @@ pub mod cgroup;
 pub mod channel;
 pub mod clock;
 pub mod cpu;
+pub mod delay_line;
 pub mod doctor;
 pub mod error;
 pub mod ethtool;

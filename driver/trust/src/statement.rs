@@ -92,7 +92,7 @@ impl StatementSigner {
 
 impl TrustGate {
     /// Checks that a broker of a trusted domain signed a statement for this purpose, and returns who. The
-    /// certificate must be valid now: whoever keeps a statement for longer checks it when it comes.
+    /// certificate must be valid now: a statement that is kept for longer is checked when it comes.
     ///
     /// # Errors
     /// [`Error::Refused`], with the reason: a limit is exceeded, the certificate is not trusted here or is no

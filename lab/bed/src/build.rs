@@ -3,6 +3,7 @@
 
 use crate::record::{TestbedRecord, TestbedStep};
 use crate::topology::{LinkEnd, PREFIX, PREFIX_V6, StaticRoute, TestbedNodeKind, Topology};
+use crate::wire::{self, LongLinks};
 use linux::error::SystemError;
 use linux::netlink::Socket;
 use linux::netlink::addr::Address;
@@ -22,10 +23,21 @@ use terms::IfIndex;
 /// # Errors
 /// The first failure. A namespace that already existed is neither changed nor recorded.
 pub fn build(topology: &Topology, record: &mut TestbedRecord) -> Result<Vec<Namespace>, SystemError> {
+    build_with(topology, &[], record).map(|(namespaces, _)| namespaces)
+}
+
+/// As [`build`]; a link whose place in `long` is true gets a namespace in its middle, which is returned with the link's
+/// position. Nothing passes that link until a wire is put there: [`crate::wire`].
+///
+/// # Errors
+/// As [`build`].
+pub fn build_with(
+    topology: &Topology,
+    long: &[bool],
+    record: &mut TestbedRecord,
+) -> Result<(Vec<Namespace>, LongLinks), SystemError> {
     topology.check().map_err(|wrong| SystemError::because("build the testbed", io::Error::other(wrong)))?;
-    let mut namespaces = Vec::with_capacity(topology.nodes.len());
-    for node in 0..topology.nodes.len() {
-        let name = topology.namespace(node);
+    let mut make = |name: String| {
         if Namespace::exists(&name) {
             return Err(SystemError::because(
                 format!("create the network namespace {name}"),
@@ -33,11 +45,26 @@ pub fn build(topology: &Topology, record: &mut TestbedRecord) -> Result<Vec<Name
             ));
         }
         record.add(&TestbedStep::Namespace(name.clone()))?;
-        namespaces.push(Namespace::create(&name)?);
+        Namespace::create(&name)
+    };
+    let namespaces = (0..topology.nodes.len()).map(|node| make(topology.namespace(node)));
+    let namespaces: Vec<Namespace> = namespaces.collect::<Result<_, _>>()?;
+    let mut wires = LongLinks::new();
+    for (link, _) in long.iter().enumerate().filter(|(_, long)| **long) {
+        wires.push((link, make(wire::namespace(topology, link))?));
     }
     for (node, namespace) in namespaces.iter().enumerate() {
-        let ends = topology.ends(node);
-        namespace.run(|| join(topology, node, &ends, &namespaces))??;
+        let is_long = |end: &LinkEnd| wires.iter().find(|(link, _)| *link == end.link);
+        let (long, short): (Vec<LinkEnd>, Vec<LinkEnd>) =
+            topology.ends(node).into_iter().partition(|end| is_long(end).is_some());
+        namespace.run(|| join(topology, node, &short, &namespaces))??;
+        for end in &long {
+            let Some((_, middle)) = is_long(end) else { continue };
+            namespace.run(|| wire::join(topology, node, end, middle))??;
+        }
+    }
+    for (link, middle) in &wires {
+        middle.run(|| wire::configure(topology.links[*link].mtu))??;
     }
     for (node, namespace) in namespaces.iter().enumerate() {
         namespace.run(|| configure(topology, node))??;
@@ -45,7 +72,7 @@ pub fn build(topology: &Topology, record: &mut TestbedRecord) -> Result<Vec<Name
     for (node, namespace) in namespaces.iter().enumerate() {
         namespace.run(|| add_routes(topology, node))??;
     }
-    Ok(namespaces)
+    Ok((namespaces, wires))
 }
 
 /// In the namespace of `node`: makes the veth pairs to nodes after it.

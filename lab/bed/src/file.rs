@@ -23,13 +23,16 @@
 //! between = ["yosemite", "maui"]
 //! rate = "10mbit"       # each way, link headers included
 //! mtu = 1500            # the default
+//! delay = "25ms"        # each way, by a process in the middle of the link; default: none
 //! role = "peer"         # of both ends, as in the agent's configuration; default: a router's end towards a host is an edge,
 //!                       # one towards another domain is a peer, every other is core
 //! premium = "45mbit"    # what bookings may have of it together; default: all that is reservable
+//! core = { premium = "30mbit", background = "25mbit" }   # what routers set apart for marked packets without a booking there
 //! ```
 
 use crate::domain::{TestbedDomainFile, TestbedDomains};
 use crate::topology::{MAX_LINKS, MAX_NODES, TestbedLink, TestbedNode, TestbedNodeKind, Topology};
+use crate::wire::MAX_DELAY;
 use agent_service::config::DEFAULT_KEPT_BACK;
 use agent_service::role::InterfaceRole;
 use agent_service::settings::{self, RsvpFile, link_rate, node_name, rsvp_config, share};
@@ -38,6 +41,7 @@ use rpc::document::{Document, Mistake, read};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
+use terms::Span;
 use toml::Spanned;
 
 /// A testbed as its file describes it.
@@ -55,8 +59,12 @@ pub struct TestbedFile {
     pub keys: bool,
     /// The most that bookings may have of each link together; `None`: not set.
     pub premium: Vec<Option<RateShare>>,
+    /// The rates that the routers at each link set apart for premium and background packets; `None`: not set.
+    pub cores: Vec<Option<[RateShare; 2]>>,
     /// The roles of each link's ends; `None`: not set.
     pub roles: Vec<Option<InterfaceRole>>,
+    /// The delay of each link, each way; `None`: a short one.
+    pub delays: Vec<Option<Span>>,
     /// More of the configuration of a node's agent, by its name.
     pub settings: BTreeMap<String, String>,
     /// Its domains, if it has any.
@@ -107,13 +115,29 @@ struct LinkFile {
     between: Spanned<Vec<Spanned<String>>>,
     rate: Spanned<String>,
     mtu: Option<Spanned<u32>>,
+    delay: Option<Spanned<String>>,
     premium: Option<Spanned<String>>,
+    core: Option<CoreFile>,
     role: Option<Spanned<String>>,
+}
+
+/// As in the agent's configuration.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CoreFile {
+    premium: Spanned<String>,
+    background: Spanned<String>,
+}
+
+impl CoreFile {
+    fn read(&self, document: &Document<'_>) -> Result<[RateShare; 2], Mistake> {
+        Ok([share(document, &self.premium)?, share(document, &self.background)?])
+    }
 }
 
 impl TestbedFile {
     /// Another refresh period on every node, and as many senders without a reservation as go with it.
-    pub fn set_refresh(&mut self, refresh: terms::Span) {
+    pub fn set_refresh(&mut self, refresh: Span) {
         settings::set_refresh(&mut self.rsvp, refresh);
     }
 
@@ -147,8 +171,11 @@ impl TestbedFile {
         let domains = TestbedDomains::read(&document, &found.domain, &topology, &of_nodes)?;
         let premium = |link: &LinkFile| link.premium.as_ref().map(|text| share(&document, text)).transpose();
         let premium = found.link.iter().map(premium).collect::<Result<_, _>>()?;
+        let cores = found.link.iter().map(|link| link.core.as_ref().map(|core| core.read(&document)).transpose());
+        let cores = cores.collect::<Result<_, _>>()?;
         let roles = found.link.iter().map(|link| settings::role(&document, link.role.as_ref()));
         let roles = roles.collect::<Result<_, _>>()?;
+        let delays = found.link.iter().map(|link| delay(&document, link.delay.as_ref())).collect::<Result<_, _>>()?;
         let more = found.node.iter().filter_map(|node| Some((node.name.get_ref().clone(), node.settings.clone()?)));
         let settings = more.collect();
         let (rsvp, boomerang) = (rsvp_config(&document, found.rsvp.as_ref())?, found.boomerang.is_some());
@@ -160,13 +187,24 @@ impl TestbedFile {
             log,
             keys,
             premium,
+            cores,
             roles,
+            delays,
             settings,
             domains,
             boomerang,
             fast_path,
         })
     }
+}
+
+fn delay(document: &Document<'_>, found: Option<&Spanned<String>>) -> Result<Option<Span>, Mistake> {
+    let Some(text) = found else { return Ok(None) };
+    let span = documents::units::parse_span(text.get_ref()).map_err(|wrong| document.at(text.span(), wrong))?;
+    if span > MAX_DELAY {
+        return Err(document.at(text.span(), "a link's delay is at most 10s each way"));
+    }
+    Ok(Some(span))
 }
 
 fn nodes(document: &Document<'_>, found: &[NodeFile]) -> Result<(Vec<TestbedNode>, BTreeMap<String, usize>), Mistake> {

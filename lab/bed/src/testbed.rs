@@ -3,13 +3,14 @@
 //! Everything that a testbed leaves in the file system is in one folder (`/run/sluice/testbeds/NAME`), with one folder
 //! per node and domain: configuration, socket, log, state. The record of what was made there is what `down` removes.
 
-use crate::build::build;
+use crate::build::build_with;
 use crate::domain_files;
 use crate::domain_up::{self, DomainUp};
 use crate::file::TestbedFile;
 use crate::patience::Patience;
 use crate::record::{self, TestbedRecord, TestbedStep};
 use crate::topology::{LinkEnd, TestbedNodeKind, Topology};
+use crate::wire;
 use agent_service::role::InterfaceRole;
 use documents::agent::{Answer, HelloDoc, Request};
 use linux::error::SystemError;
@@ -175,7 +176,9 @@ pub fn up_until(file: &TestbedFile, options: &UpOptions, patience: &Patience) ->
 fn start_all(file: &TestbedFile, options: &UpOptions, dir: &Path, patience: &Patience) -> Result<TestbedUp, UpError> {
     let on = || patience.check().map_err(|_| UpError::Interrupted);
     let mut record = TestbedRecord::begin(dir)?;
-    let namespaces = build(&file.topology, &mut record)?;
+    let long: Vec<bool> = file.delays.iter().map(Option::is_some).collect();
+    let (namespaces, wires) = build_with(&file.topology, &long, &mut record)?;
+    wire::start(&file.delays, &wires, &options.program, dir, &mut record)?;
     on()?;
     domain_files::write_all(file, dir, linux::clock::Clock::start().today())?;
     let mut agents = Vec::with_capacity(namespaces.len());
@@ -327,6 +330,11 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path, dir: &Path) -> Strin
         if let Some(premium) = file.premium.get(end.link).copied().flatten() {
             text += &format!("premium = \"{}\"\n", premium.of(rate));
         }
+        let core = file.cores.get(end.link).copied().flatten();
+        if let Some([premium, background]) = core.filter(|_| topology.nodes[node].kind == TestbedNodeKind::Router) {
+            let [premium, background] = [premium.of(rate), background.of(rate)];
+            text += &format!("core = {{ premium = \"{premium}\", background = \"{background}\" }}\n");
+        }
         text += &match file.keys {
             true => format!("keys = {:?}\n", key_file(&end)),
             false => "auth = \"none\"\n".to_owned(),
@@ -399,9 +407,9 @@ pub(crate) fn last_words(log: &Path) -> Option<String> {
 /// The result of `down`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Down {
-    /// Agents and brokers that stopped.
+    /// Agents, brokers and wires that stopped.
     pub stopped: usize,
-    /// Agents and brokers that had to be killed.
+    /// Agents, brokers and wires that had to be killed.
     pub killed: usize,
     /// Namespaces that were removed.
     pub namespaces: usize,

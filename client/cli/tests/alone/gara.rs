@@ -72,6 +72,15 @@ fn greedy_foreground_flows_have_what_the_seeds_had() {
 }
 
 #[test]
+fn premium_flows_cross_three_domains() {
+    let _alone = alone();
+    let Some(line) = shown("gara-fig5", &["tables.txt", "figure-5.svg"]) else { return };
+    assert!(value(&line, "foreground_min_share") >= 0.99 && value(&line, "background_share") >= 0.95, "{line}");
+    assert!(value(&line, "foreground_delivered_share") >= 0.99, "{line}");
+    assert_eq!(column(&line, "grant"), [24.3, 6.3, 24.3, 15.3, 24.3], "0.9 x 27 - foreground");
+}
+
+#[test]
 fn network_and_processor_are_reserved_together() {
     let _alone = alone();
     let files = ["tables.txt", "cells.csv", "figure-6.svg", "figure-6.png"];

@@ -8,7 +8,7 @@ use super::booking::Book;
 use super::foreground::ForegroundSource;
 use super::garnet::{Garnet, interrupt};
 use super::meter::{self, MeterReading, Second, until};
-use super::timeline::{BULK_UNTIL, END, FLOOD, FLOWS, Foreground, Timeline};
+use super::timeline::{FIGURE_4, Foreground, Schedule, Timeline};
 use crate::experiment::{Experiment, Finding, RunOptions};
 use bed::cbr::Cbr;
 use bed::error::Error;
@@ -25,19 +25,32 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "A bulk transfer uses what foreground reservations leave of a premium channel, under a flood",
     source: "Foster, Roy, Sander, Winkler: End-to-End Quality of Service for High-End Applications (2000), Figure 4",
     takes: "root, 3.5 minutes",
-    run: |options| run(options, false),
+    run: |options| run(options, &LOCAL),
 };
 
 /// The same with greedy foreground flows.
 pub const GREEDY_EXPERIMENT: Experiment = Experiment {
     name: "gara-fig4-greedy",
     about: "The same with foreground flows of greedy TCP, as ttcp is: they send whatever the socket accepts",
-    run: |options| run(options, true),
+    run: |options| run(options, &LOCAL_GREEDY),
     ..EXPERIMENT
 };
 
-/// The table's number.
-const TABLE: &str = "4";
+/// A form of the experiment.
+pub(super) struct Form {
+    /// The number of its figure.
+    pub table: &'static str,
+    /// The network, for the chart.
+    pub network: &'static str,
+    /// True if the foreground flows are greedy.
+    pub greedy: bool,
+    /// Its flows and times.
+    pub of: &'static Schedule,
+}
+
+const LOCAL: Form = Form { table: "4", network: "45 Mb/s premium of 100", greedy: false, of: &FIGURE_4 };
+const LOCAL_GREEDY: Form = Form { greedy: true, ..LOCAL };
+
 /// The longest round trip that is stated, milliseconds. The bed's is below one, but a sender that the machine
 /// held up catches up, and the edge must not count that as excess.
 const RTT_MS: f64 = 250.0;
@@ -53,18 +66,19 @@ const BACKGROUND_SHARE: f64 = 0.95;
 const GREEDY_SHARE: f64 = 8.0 / 9.0;
 
 /// The measurements of a run.
-struct Run {
+pub(super) struct Run {
     timeline: Timeline,
-    greedy: bool,
+    form: &'static Form,
     seconds: Vec<Second>,
     /// The rate granted to the bulk transfer at the end of each second, Mb/s; 0: none.
     granted: Vec<f64>,
+    /// The IP bytes of foreground that were offered (of TCP: received), and those that came to the receiver.
+    bytes: (u64, u64),
 }
 
-fn run(options: &RunOptions, greedy: bool) -> Result<Finding, Error> {
-    let timeline = Timeline { by: if options.quick { 3 } else { 1 } };
+fn run(options: &RunOptions, form: &'static Form) -> Result<Finding, Error> {
     let garnet = Garnet::up()?;
-    let played = play(&garnet, timeline, greedy, options)?;
+    let played = play(&garnet, form, options)?;
     Ok(judge(&played))
 }
 
@@ -74,10 +88,13 @@ struct Active {
     flow: usize,
 }
 
-fn play(garnet: &Garnet, timeline: Timeline, greedy: bool, options: &RunOptions) -> Result<Run, Error> {
+/// Plays the schedule: the bulk transfer, the flood, and the foreground flows.
+pub(super) fn play(garnet: &Garnet, form: &'static Form, options: &RunOptions) -> Result<Run, Error> {
+    let timeline = Timeline { of: form.of, by: if options.quick { 3 } else { 1 } };
+    let (bulk_until, flood_at) = (timeline.at(form.of.bulk_until), timeline.at(form.of.flood.1));
     let mut book = garnet.book()?;
     let mut meter = garnet.meter()?;
-    let mut source = ForegroundSource::new(garnet, greedy)?;
+    let mut source = ForegroundSource::new(garnet, form.greedy)?;
     let mut flood: Option<Cbr> = None;
     let _receiver = garnet.receiver()?;
     let mut bulk = garnet.copy(&garnet.file("bulk.dat", FILE)?, &["--rtt", &format!("{RTT_MS}ms")])?;
@@ -85,22 +102,22 @@ fn play(garnet: &Garnet, timeline: Timeline, greedy: bool, options: &RunOptions)
     let begin = Instant::now();
     let (mut readings, mut granted): (Vec<MeterReading>, Vec<f64>) = (Vec::new(), Vec::new());
     let mut active: Option<Active> = None;
-    for second in 0..=timeline.at(END) {
+    for second in 0..=timeline.at(form.of.end) {
         options.patience.wait(until(begin, second))?;
         readings.push(meter.read(|| source.bytes())?);
         if second > 0 {
             let now = book.show(&handle)?.parts[0].now;
-            granted.push(if second > timeline.at(BULK_UNTIL) { 0.0 } else { now / 1e6 });
+            granted.push(if second > bulk_until { 0.0 } else { now / 1e6 });
         }
         if options.progress {
-            eprint!("\r{second} of {} s ", timeline.at(END));
+            eprint!("\r{second} of {} s ", timeline.at(form.of.end));
         }
-        if second == timeline.at(FLOOD.1) {
-            flood = Some(garnet.flood(Rate::from_mbps(FLOOD.0))?);
+        if second == flood_at {
+            flood = Some(garnet.flood(Rate::from_mbps(form.of.flood.0))?);
         }
-        if second == timeline.at(BULK_UNTIL) {
+        if second == bulk_until {
             interrupt(&mut bulk)?;
-        } else if second < timeline.at(BULK_UNTIL) && !bulk.is_running() {
+        } else if second < bulk_until && !bulk.is_running() {
             return Err(Error::Void(format!("the bulk transfer ended in second {second}: {}", last_words(&mut bulk))));
         }
         change(garnet, &mut book, &mut source, &mut active, timeline, second)?;
@@ -109,7 +126,8 @@ fn play(garnet: &Garnet, timeline: Timeline, greedy: bool, options: &RunOptions)
         eprintln!();
     }
     drop(flood);
-    Ok(Run { timeline, greedy, seconds: meter::seconds(&readings), granted })
+    let bytes = (source.bytes(), source.delivered());
+    Ok(Run { timeline, form, seconds: meter::seconds(&readings), granted, bytes })
 }
 
 /// Ends a foreground flow when its time is over, and begins the next at its start.
@@ -166,15 +184,18 @@ fn last_words(running: &mut RunningProgram) -> String {
     running.ended().errors.trim().to_owned()
 }
 
-fn judge(run: &Run) -> Finding {
+/// Compares a run with the seed.
+pub(super) fn judge(run: &Run) -> Finding {
     let mut finding = Finding::default();
     let shares = Shares::of(run);
-    finding.title(TABLE, "what leaves the premium interface, Mb/s of IP bytes, mean of the seconds that count");
+    finding
+        .title(run.form.table, "what leaves the premium interface, Mb/s of IP bytes, mean of the seconds that count");
     for (from, until) in run.timeline.phases() {
         row(run, &mut finding, from, until);
     }
     finding.value("foreground_min_share", shares.foreground);
     finding.value("foreground_mean_share", shares.foreground_mean);
+    finding.value("foreground_delivered_share", run.bytes.1 as f64 / run.bytes.0.max(1) as f64);
     finding.value("background_share", shares.background);
     finding.value("background_min_share", shares.background_least);
     let percent = |share: f64| format!("{:.2} %", share * 100.0);
@@ -182,15 +203,15 @@ fn judge(run: &Run) -> Finding {
         "foreground: at least {} of {} in each counted second, at least {} of its reservation in each phase; \
          background: at least {} of its grant in each phase, at least {} in each counted second",
         percent(shares.foreground),
-        if run.greedy { "its reservation" } else { "min(offered, reserved)" },
+        if run.form.greedy { "its reservation" } else { "min(offered, reserved)" },
         percent(shares.foreground_mean),
         percent(shares.background),
         percent(shares.background_least)
     ));
-    if !run.greedy && shares.foreground < FOREGROUND_SHARE {
+    if !run.form.greedy && shares.foreground < FOREGROUND_SHARE {
         finding.shortfalls.push(format!("a foreground flow had {} of its due in a second", percent(shares.foreground)));
     }
-    if run.greedy && shares.foreground_mean < GREEDY_SHARE {
+    if run.form.greedy && shares.foreground_mean < GREEDY_SHARE {
         let mean = percent(shares.foreground_mean);
         finding.shortfalls.push(format!("a greedy foreground flow had {mean} of its reservation in the mean"));
     }
@@ -203,7 +224,8 @@ fn judge(run: &Run) -> Finding {
         let (is, due) = (run.granted[n], run.timeline.grant(n as u32));
         finding.shortfalls.push(format!("in second {n} the bulk flow was granted {is:.2} Mb/s, not {due:.2}"));
     }
-    finding.figure("figure-4", "Foreground, background and best effort at the premium interface", chart(run));
+    let name = format!("figure-{}", run.form.table);
+    finding.figure(&name, "Foreground, background and best effort at the premium interface", chart(run));
     finding
 }
 
@@ -236,7 +258,7 @@ impl Shares {
             let at = n as u32;
             if let Some((number, flow)) = run.timeline.foreground(at).filter(|_| run.timeline.counts_foreground(at)) {
                 let reserved = flow.reserved as f64;
-                let due = if run.greedy { reserved } else { second.offered.min(reserved) };
+                let due = if run.form.greedy { reserved } else { second.offered.min(reserved) };
                 let whole = flows.entry(number).or_default();
                 whole.0 += second.foreground * second.length;
                 whole.1 += reserved * second.length;
@@ -259,7 +281,7 @@ impl Shares {
 }
 
 fn row(run: &Run, finding: &mut Finding, from: u32, until: u32) {
-    let name = format!("{from}-{until} s");
+    let (table, name) = (run.form.table, format!("{from}-{until} s"));
     let flow = run.timeline.foreground(from).map(|(_, flow)| flow);
     let grant = run.timeline.grant(from);
     let counted = |n: &u32| *n > from;
@@ -274,14 +296,14 @@ fn row(run: &Run, finding: &mut Finding, from: u32, until: u32) {
         .collect();
     // The seed prints the first grant only; the others follow from it and from the foreground's reservations.
     let printed = (grant > 0.0 && flow.is_none()).then_some(grant);
-    finding.cell(TABLE, &name, "grant", printed, &granted[..granted.len().min(1)]);
-    finding.cell(TABLE, &name, "background", None, &[mean(|second| second.background)]);
-    finding.cell(TABLE, &name, "foreground", flow.map(|flow| flow.sent as f64), &[mean(|second| second.foreground)]);
-    if run.greedy {
-        finding.cell(TABLE, &name, "received", None, &[mean(|second| second.offered)]);
+    finding.cell(table, &name, "grant", printed, &granted[..granted.len().min(1)]);
+    finding.cell(table, &name, "background", None, &[mean(|second| second.background)]);
+    finding.cell(table, &name, "foreground", flow.map(|flow| flow.sent as f64), &[mean(|second| second.foreground)]);
+    if run.form.greedy {
+        finding.cell(table, &name, "received", None, &[mean(|second| second.offered)]);
     }
-    let alone = (from >= run.timeline.at(BULK_UNTIL)).then_some(FLOOD.0 as f64);
-    finding.cell(TABLE, &name, "best effort", alone, &[mean(|second| second.best_effort)]);
+    let alone = (from >= run.timeline.at(run.form.of.bulk_until)).then_some(run.form.of.flood.0 as f64);
+    finding.cell(table, &name, "best effort", alone, &[mean(|second| second.best_effort)]);
 }
 
 fn chart(run: &Run) -> Chart {
@@ -289,16 +311,17 @@ fn chart(run: &Run) -> Chart {
         run.seconds.iter().enumerate().map(|(n, second)| (n as f64 + 0.5, of(n, second))).collect::<Vec<_>>()
     };
     let line = |name: &str, color, mark, points| ChartLine { name: name.into(), color, mark, points };
-    let flows = match run.greedy {
-        true => format!("greedy TCP (reserved, Mb/s): {}", FLOWS.map(|flow| flow.reserved.to_string()).join(", ")),
+    let Form { table, network, greedy, of } = run.form;
+    let all = |one: &dyn Fn(&Foreground) -> String| of.flows.iter().map(one).collect::<Vec<_>>().join(", ");
+    let flows = match greedy {
+        true => format!("greedy TCP (reserved, Mb/s): {}", all(&|flow| flow.reserved.to_string())),
         false => {
-            let each = FLOWS.map(|flow| format!("{}/{}", flow.reserved, flow.sent));
-            format!("foreground (reserved/sent, Mb/s): {}", each.join(", "))
+            format!("foreground (reserved/sent, Mb/s): {}", all(&|flow| format!("{}/{}", flow.reserved, flow.sent)))
         }
     };
     Chart {
-        title: "GARA, Figure 4: premium flows under a flood".into(),
-        subtitle: format!("45 Mb/s premium of 100; {flows}; flood 80; read each second"),
+        title: format!("GARA, Figure {table}: premium flows under a flood"),
+        subtitle: format!("{network}; {flows}; flood {}; read each second", of.flood.0),
         x: Axis { label: "Time (s)".into(), reach: run.seconds.len() as f64 },
         y: Axis { label: "Bandwidth (Mb/s)".into(), reach: 90.0 },
         lines: vec![

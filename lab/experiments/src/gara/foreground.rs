@@ -1,4 +1,4 @@
-//! The foreground flows of Figure 4, one after the other: UDP at a constant rate, or greedy TCP, as the seed's ttcp.
+//! The foreground flows of Figures 4 and 5, one after the other: UDP at a constant rate, or greedy TCP, as the seed's ttcp.
 
 use super::garnet::Garnet;
 use super::tcp_flow::TcpFlow;
@@ -96,6 +96,14 @@ impl<'a> ForegroundSource<'a> {
         match self {
             ForegroundSource::Paced { sender, .. } => sender.count().sent * u64::from(UDP_PACKET),
             ForegroundSource::Greedy { flow, before, .. } => before + flow.as_ref().map_or(0, TcpFlow::received),
+        }
+    }
+
+    /// Returns the IP bytes that have come to the receiver.
+    pub fn delivered(&self) -> u64 {
+        match self {
+            ForegroundSource::Paced { sender, .. } => sender.count().received_bytes,
+            ForegroundSource::Greedy { .. } => self.bytes(),
         }
     }
 }

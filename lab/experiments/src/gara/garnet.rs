@@ -17,8 +17,32 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use terms::Rate;
 
-/// The topology.
-const TOPOLOGY: &str = include_str!("../../../../examples/garnet.toml");
+/// A testbed with the hosts of the experiments.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// The file of its topology, for messages.
+    pub file: &'static str,
+    /// The topology.
+    pub text: &'static str,
+    /// The router whose agent keeps the bookings.
+    pub edge: &'static str,
+    /// The router behind the edge's premium interface.
+    pub behind: &'static str,
+    /// The router at whose interface the classes are counted, and the one behind that.
+    pub counted: [&'static str; 2],
+    /// The length of the flood's packets, bytes of IP.
+    pub flood_packet: u32,
+}
+
+/// The testbed of Figures 4 and 6. The flood has packets of 1,000 bytes each 100 microseconds (section 5.2).
+pub const LOCAL: Layout = Layout {
+    file: "examples/garnet.toml",
+    text: include_str!("../../../../examples/garnet.toml"),
+    edge: EDGE,
+    behind: CORE,
+    counted: [EDGE, CORE],
+    flood_packet: 1_000,
+};
 /// The source and the sink of the premium flows.
 pub const PREMIUM: [&str; 2] = ["alpha", "bravo"];
 /// The source and the sink of the competing flows.
@@ -27,8 +51,6 @@ pub const OTHERS: [&str; 2] = ["charlie", "delta"];
 pub const EDGE: &str = "edge";
 /// The router behind the premium interface.
 pub const CORE: &str = "core";
-/// Length of the flood's packets, IP header included (seed 002 section 5.2: 1,000 bytes each 100 microseconds).
-const FLOOD_PACKET: u32 = 1_000;
 const FLOOD_PORT: u16 = 9_000;
 const COPY_PORT: u16 = 5_300;
 const SIGINT: i32 = 2;
@@ -40,6 +62,7 @@ pub struct Garnet {
     bed: Bed,
     scratch: Scratch,
     program: PathBuf,
+    layout: Layout,
     /// The edge's premium interface.
     pub interface: String,
     clock: Clock,
@@ -51,14 +74,22 @@ impl Garnet {
     /// # Errors
     /// Missing privileges, or a node does not start.
     pub fn up() -> Result<Garnet, Error> {
+        Garnet::up_at(LOCAL, LOCAL.text)
+    }
+
+    /// As [`Garnet::up`], with another testbed; `text` is its topology.
+    ///
+    /// # Errors
+    /// As [`Garnet::up`].
+    pub fn up_at(layout: Layout, text: &str) -> Result<Garnet, Error> {
         let options = UpOptions::usual()?;
         // Without the right to it the machine's other work may hold senders up.
         let _ = linux::process::go_first();
         scratch::sweep(&options.testbeds);
         let scratch = Scratch::create()?;
-        let bed = Bed::of("examples/garnet.toml", TOPOLOGY, scratch.name(), None, &options)?;
-        let interface = bed.interface(EDGE, CORE)?;
-        Ok(Garnet { bed, scratch, program: options.program, interface, clock: Clock::start() })
+        let bed = Bed::of(layout.file, text, scratch.name(), None, &options)?;
+        let interface = bed.interface(layout.edge, layout.behind)?;
+        Ok(Garnet { bed, scratch, program: options.program, layout, interface, clock: Clock::start() })
     }
 
     /// Returns the agent's name for the premium interface.
@@ -71,15 +102,26 @@ impl Garnet {
     /// # Errors
     /// The agent does not answer.
     pub fn book(&self) -> Result<Book, Error> {
-        Book::open(&self.bed.node(EDGE)?.socket)
+        Book::open(&self.bed.node(self.layout.edge)?.socket)
     }
 
-    /// Opens the meter of the premium interface.
+    /// Opens the meter of the interface where the classes are counted.
     ///
     /// # Errors
     /// The interface does not exist.
     pub fn meter(&self) -> Result<ClassMeter, Error> {
-        ClassMeter::open(&linux::netns::Namespace::open(&self.bed.node(EDGE)?.namespace)?, &self.interface)
+        let [node, behind] = self.layout.counted;
+        let namespace = linux::netns::Namespace::open(&self.bed.node(node)?.namespace)?;
+        ClassMeter::open(&namespace, &self.bed.interface(node, behind)?)
+    }
+
+    /// Connects to the bookings of a node's agent; with the resource towards a neighbour.
+    ///
+    /// # Errors
+    /// The agent does not answer, or the two are not neighbours.
+    pub fn book_at(&self, node: &str, towards: &str) -> Result<(Book, String), Error> {
+        let resource = format!("net/{}", self.bed.interface(node, towards)?);
+        Ok((Book::open(&self.bed.node(node)?.socket)?, resource))
     }
 
     /// Prepares a premium flow with packets of this length. It sends nothing yet.
@@ -115,7 +157,7 @@ impl Garnet {
     /// A socket cannot be made.
     pub fn flood(&self, rate: Rate) -> Result<Cbr, Error> {
         let [from, to] = OTHERS.map(|name| self.bed.host(name));
-        let flood = Cbr::start_of(FLOOD_PACKET, &from?, &to?, FLOOD_PORT, self.clock)?;
+        let flood = Cbr::start_of(self.layout.flood_packet, &from?, &to?, FLOOD_PORT, self.clock)?;
         flood.set_rate(rate);
         Ok(flood)
     }
@@ -153,7 +195,7 @@ impl Garnet {
         let (from, to) = (self.bed.host(PREMIUM[0])?, self.bed.host(PREMIUM[1])?);
         let mut command = Command::new(&self.program);
         command.arg("copy").arg(file).arg(format!("{}:{COPY_PORT}", to.address));
-        command.arg("--socket").arg(&self.bed.node(EDGE)?.socket).args(["--resource", &self.resource()]);
+        command.arg("--socket").arg(&self.bed.node(self.layout.edge)?.socket).args(["--resource", &self.resource()]);
         command.args(["--silent", "--json"]).args(options);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         from.namespace.enter_at_exec(&mut command);
