@@ -41,7 +41,7 @@
 //! streams_of_one = 16                  # of one caller
 //! ```
 
-use crate::neighbours::{self, NeighbourDomain, NeighbourFile};
+use crate::neighbours::{self, NeighbourDomains, NeighbourFile};
 use documents::units;
 use rpc::document::{Document, Mistake, read};
 use rpc::domains::{self, DomainFile};
@@ -90,10 +90,8 @@ pub struct BrokerConfig {
     pub plain_as: String,
     /// The agents over which it reserves.
     pub agents: Vec<AgentAt>,
-    /// Our own domain's name for its neighbours; `None`: it has none.
-    pub domain: Option<String>,
-    /// The neighbouring domains.
-    pub neighbours: Vec<NeighbourDomain>,
+    /// Our domain and its neighbours.
+    pub neighbours: NeighbourDomains,
     /// True if the only agent is this machine's own by default, so that it may be started inside.
     pub own_agent: bool,
     /// Prefixes of the targets that webhooks may have.
@@ -179,8 +177,7 @@ impl Default for BrokerConfig {
             plain: Vec::new(),
             plain_as: String::new(),
             agents: vec![AgentAt { name: "here".to_owned(), at: At::Socket(rpc::places::AGENT_SOCKET.into()) }],
-            domain: None,
-            neighbours: Vec::new(),
+            neighbours: NeighbourDomains::default(),
             own_agent: true,
             hooks: Vec::new(),
             hooks_ca: "/etc/ssl/certs/ca-certificates.crt".into(),
@@ -291,10 +288,10 @@ impl BrokerConfig {
         let tls = found.tls.map(|tls| files(&document, &tls)).transpose()?;
         let own_agent = found.agent.is_empty();
         let agents = if own_agent { usual.agents } else { agents(&document, found.agent, tls.as_ref())? };
-        let domain = neighbours::domain(&document, found.domain.as_ref())?;
         let partners = tls.as_ref().map_or(&[][..], |files| &files.partners);
         let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
-        let neighbours = neighbours::read(&document, &found.neighbour, domain.as_deref(), partners, &names)?;
+        let own = found.domain.as_ref();
+        let neighbours = neighbours::read(&document, &found.neighbour, own, partners, &names)?;
         let (hooks, hooks_ca) = match found.webhooks {
             Some(hooks) => (allowed(&document, hooks.allow)?, hooks.ca.map_or(usual.hooks_ca, from)),
             None => (Vec::new(), usual.hooks_ca),
@@ -311,7 +308,6 @@ impl BrokerConfig {
             plain: found.plain.into_iter().map(Spanned::into_inner).collect(),
             plain_as: found.plain_as.map(Spanned::into_inner).unwrap_or_default(),
             agents,
-            domain,
             neighbours,
             own_agent,
             hooks,

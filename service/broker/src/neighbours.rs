@@ -23,6 +23,15 @@ const MOST: usize = 64;
 /// The most links to one neighbour.
 const MOST_LINKS: usize = 64;
 
+/// Our domain and its neighbours.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NeighbourDomains {
+    /// Our own name, by which the neighbours know us; `None`: we have none.
+    pub own: Option<String>,
+    /// The neighbours.
+    pub all: Vec<NeighbourDomain>,
+}
+
 /// A neighbouring domain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NeighbourDomain {
@@ -49,7 +58,7 @@ pub struct NeighbourFile {
 ///
 /// # Errors
 /// It could not stand before a slash in the names of others.
-pub fn domain(document: &Document<'_>, found: Option<&Spanned<String>>) -> Result<Option<String>, Mistake> {
+fn own_name(document: &Document<'_>, found: Option<&Spanned<String>>) -> Result<Option<String>, Mistake> {
     let Some(name) = found else { return Ok(None) };
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let text = name.get_ref();
@@ -60,17 +69,19 @@ pub fn domain(document: &Document<'_>, found: Option<&Spanned<String>>) -> Resul
     Ok(Some(text.clone()))
 }
 
-/// Reads all neighbours of a file; `domain` is our own name there.
+/// Reads all neighbours of a file; `own` is our name there.
 ///
 /// # Errors
 /// The first [`Mistake`] in them.
 pub fn read(
     document: &Document<'_>,
     found: &[NeighbourFile],
-    domain: Option<&str>,
+    own: Option<&Spanned<String>>,
     partners: &[Domain],
     agents: &[&str],
-) -> Result<Vec<NeighbourDomain>, Mistake> {
+) -> Result<NeighbourDomains, Mistake> {
+    let own = own_name(document, own)?;
+    let domain = own.as_deref();
     if found.len() > MOST {
         return Err(document.whole(format!("more than {MOST} neighbours")));
     }
@@ -98,7 +109,7 @@ pub fn read(
         })?;
         all.push(NeighbourDomain { name: name.clone(), host, port, links });
     }
-    Ok(all)
+    Ok(NeighbourDomains { own, all })
 }
 
 fn links(
@@ -144,8 +155,8 @@ mod tests {
         let partners = [partner("esnet", CertificateRole::Broker), partner("mren", CertificateRole::Requester)];
         let document = Document::new(Path::new("/etc/sluice/broker.toml"), text);
         let file: File = document.parse().map_err(|mistake| mistake.to_string())?;
-        let own = domain(&document, file.domain.as_ref()).map_err(|mistake| mistake.to_string())?;
-        read(&document, &file.neighbour, own.as_deref(), &partners, &["a"]).map_err(|mistake| mistake.to_string())
+        let found = read(&document, &file.neighbour, file.domain.as_ref(), &partners, &["a"]);
+        found.map(|found| found.all).map_err(|mistake| mistake.to_string())
     }
 
     #[test]
