@@ -15,6 +15,7 @@ mod lab;
 mod places;
 mod plane;
 mod profile;
+mod rates;
 mod rsvp;
 mod run;
 mod sim;

@@ -4,6 +4,7 @@ use crate::args::WatchArgs;
 use crate::book::booking_client::BookingError;
 use crate::book::times::Calendar;
 use crate::complain::Complaint;
+use crate::rates::rate;
 use broker_service::client as broker;
 use broker_service::client::{Listener, StreamItem};
 use documents::agent::{Answer, BookAnswer, EventDoc, FlowSpecDoc, Request, SenderId, SessionId, TspecDoc};
@@ -234,16 +235,5 @@ pub fn wanted(f: &FlowSpecDoc) -> String {
         FlowSpecDoc::Guaranteed { tspec, rate_bps, slack_us } => {
             format!("guaranteed {} R {} slack {slack_us}us", traffic(tspec), rate(*rate_bps))
         }
-    }
-}
-
-/// A rate for people: three significant places.
-pub fn rate(bps: u64) -> String {
-    match bps {
-        u64::MAX => "any rate".to_string(),
-        n if n >= 1_000_000_000 => format!("{:.2}gbit", n as f64 / 1e9),
-        n if n >= 1_000_000 => format!("{:.2}mbit", n as f64 / 1e6),
-        n if n >= 1_000 => format!("{:.1}kbit", n as f64 / 1e3),
-        n => format!("{n}bit"),
     }
 }

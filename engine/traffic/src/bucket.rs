@@ -4,7 +4,7 @@
 //! A `u64` then holds [`TokenBucket::MAX_DEPTH`], about 2.3 GB. `dt` saturates at the time that fills an
 //! empty bucket, so no product overflows at any rate and after any pause.
 
-use crate::plan::BucketSpec;
+use crate::spec::BucketSpec;
 use crate::work::PER_BYTE;
 use terms::{Bytes, Rate, Span, Time};
 

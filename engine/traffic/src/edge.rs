@@ -9,7 +9,7 @@
 
 use crate::bucket::TokenBucket;
 use crate::classifier::Classifier;
-use crate::plan::{BucketSpec, Counters};
+use crate::spec::{BucketSpec, Counters};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use terms::book::BoundFlow;

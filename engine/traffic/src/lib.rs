@@ -46,5 +46,6 @@ pub mod queue;
 pub mod scheduler;
 pub mod shaper;
 pub mod shapes;
+mod spec;
 pub mod tree;
 pub mod work;

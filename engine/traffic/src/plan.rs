@@ -16,9 +16,10 @@
 use crate::conditioner::ConditionerSpec;
 use crate::edge::{EdgeAt, EdgeRule, MultiField};
 use crate::scheduler::SchedulerKind;
+pub use crate::spec::{BucketSpec, Counters, QueueSpec};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use terms::{Bytes, Dscp, FlowKey, IfIndex, Rate, ServiceCurve};
+use terms::{Dscp, FlowKey, IfIndex, Rate, ServiceCurve};
 
 /// A class of one interface. The numbers below [`ClassId::FIRST_OWN`] are the same everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -63,26 +64,6 @@ pub struct ClassSpec {
     pub priority: u8,
     /// The limits of its queue.
     pub queue: QueueSpec,
-}
-
-/// Limits of a FIFO; a packet that would exceed either is dropped at the tail.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct QueueSpec {
-    /// The most packets.
-    pub packets: u32,
-    /// The most bytes.
-    pub bytes: Bytes,
-}
-
-/// A token bucket: conforming packets go to the flow's class, the rest to best effort.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BucketSpec {
-    /// The fill rate, in IP bytes.
-    pub rate: Rate,
-    /// Depth.
-    pub depth: Bytes,
-    /// The minimum policed unit (RFC 2210's `m`), in bytes: a shorter packet counts as this long.
-    pub min_unit: u32,
 }
 
 /// The number of a bucket that several flows of an interface share; unique on the interface.
@@ -355,18 +336,4 @@ impl Plan {
         }
         ops
     }
-}
-
-/// The counters of one class, flow or rule since its installation; flows that share a bucket have joint
-/// counters. Bytes are IP bytes for flows, wire bytes for classes (as the kernel counts them).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
-    /// Packets sent (class) or conforming (flow, rule).
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Packets dropped (class, rule) or in excess of the bucket (flow).
-    pub over_packets: u64,
-    /// Their bytes; zero if the plane cannot count them.
-    pub over_bytes: u64,
 }

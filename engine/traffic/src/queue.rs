@@ -4,7 +4,7 @@
 //! empty queues cost a thousand headers and not a thousand buffers, and no packet allocates: memory is
 //! reserved when a queue is made.
 
-use crate::plan::QueueSpec;
+use crate::spec::QueueSpec;
 use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;

@@ -84,7 +84,7 @@ impl ListedReservation {
         let text = show::reservation(&self.doc(), calendar);
         let ListedReservation::Broker(doc) = self else { return text };
         let Some(ends) = doc.path else { return text };
-        let rate = |rate: Option<u64>| rate.map_or("nothing".to_owned(), crate::watch::rate);
+        let rate = |rate: Option<u64>| rate.map_or("nothing".to_owned(), crate::rates::rate);
         let between =
             format!("  {} > {}: {} forward, {} reverse\n", ends.from, ends.to, rate(ends.forward), rate(ends.reverse));
         text.replacen('\n', &format!("\n{between}"), 1)

@@ -2,7 +2,7 @@
 
 use super::times::Calendar;
 use crate::complain::Complaint;
-use crate::watch::rate;
+use crate::rates::rate;
 use documents::agent::Problem;
 use documents::book::{
     AlternativeDoc, BindingDoc, BookEvent, EnquiredDoc, PartRow, RefusalDoc, ReservationDoc, StepDoc,

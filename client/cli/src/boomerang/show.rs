@@ -122,7 +122,7 @@ fn blocks(doc: &BoomerangDoc) -> TextTable {
             format!("{}{mask}", block.flow),
             block.oif.clone(),
             Rate::from_bps(block.asked_bps).to_string(),
-            block.admitted_wire_bps.map_or_else(none, crate::watch::rate),
+            block.admitted_wire_bps.map_or_else(none, crate::rates::rate),
             installed,
             measured.map_or_else(none, |rate| rate.to_string()),
             if block.by == "kernel" { "kernel".to_owned() } else { block.initiator.to_string() },

@@ -2,7 +2,7 @@
 
 use super::args::ShowArgs;
 use crate::complain::Complaint;
-use crate::watch::rate;
+use crate::rates::rate;
 use documents::agent::{
     Answer, CounterRow, FlowSpecDoc, Request, ReservationRow, RowFilter, Rows, SenderId, SenderRow, SessionId,
     SessionRow, StyleDoc, TableDoc, View,

@@ -3,7 +3,6 @@
 //! Fields that only user space reads are little-endian bytes with a version of our own, so that an agent of
 //! another build knows whether it can adopt them.
 
-use super::older::FirstFlow;
 use std::net::IpAddr;
 use terms::{Bytes, FlowKey, IfIndex, Rate, ServiceCurve, Span, Wild};
 use traffic::plan::{BucketId, BucketSpec, ClassId, ClassSpec, FlowSpecEntry, LinkSpec, OwnerRecord, QueueSpec};
@@ -154,6 +153,22 @@ impl RawState {
         RawState { level: flow.depth, ..RawState::default() }
     }
 }
+
+/// The length of a flow's record in the first layout, bytes.
+const FIRST_RECORD: usize = 128;
+
+/// `struct flow` of the first layout.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct FirstFlow {
+    /// The fields of today's entry, up to the record.
+    pub head: [u8; 40],
+    /// Today's record without its first nine bytes.
+    pub record: [u8; FIRST_RECORD],
+}
+
+// SAFETY: `repr(C)` of bytes alone; every bit pattern is a value.
+unsafe impl aya::Pod for FirstFlow {}
 
 impl RawFlow {
     /// An entry for a flow, with the slot of its bucket and counters.

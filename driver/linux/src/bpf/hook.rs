@@ -71,7 +71,7 @@ impl HookPoint {
     pub const MASKS: HookPoint = HookPoint {
         side: Side::Egress,
         first: false,
-        link: super::masks::LINK,
+        link: BEHIND,
         filter: "sluice_masks",
         priority: super::entry::MAJOR + 1,
     };
@@ -247,6 +247,8 @@ impl HookPaths {
 
 /// The prefix of the names of the flow program's pinned links.
 pub(super) const LINK: &str = "egress_";
+/// The prefix of the names of the links of the program for prefixes.
+pub(super) const BEHIND: &str = "behind_";
 
 /// For `map_err`: makes a [`Fault`] of the operation that failed.
 pub(crate) fn fault(what: &'static str) -> impl Fn(io::Error) -> Fault {

@@ -2,7 +2,7 @@
 //! (`bpf/masks.h`). It is attached after all others, and only to interfaces that have such flows.
 
 use super::entry::{RawKey, RawKinds};
-use super::hook::{HookPaths, HookPoint};
+use super::hook::{BEHIND, HookPaths, HookPoint};
 use super::{broken, fault, present, sys};
 use crate::netlink::Socket;
 use aya::maps::{HashMap, Map, MapData};
@@ -14,8 +14,6 @@ use traffic::shapes::{MOST_SHAPES, Shape, Shapes};
 
 /// The prefix of the name of the pinned program.
 pub(super) const PROGRAM: &str = "masks_";
-/// The prefix of the names of its links.
-pub(super) const LINK: &str = "behind_";
 
 /// `struct shapes`: the relevant bits of a packet's key, the closest shape first.
 #[repr(C)]
@@ -136,7 +134,7 @@ impl Masks {
 /// The pinned link of the program at this interface, under the bpffs at `mount`; `None` if it is not
 /// attached.
 pub fn link_at(mount: &Path, oif: IfIndex) -> Option<OwnedFd> {
-    let path: PathBuf = mount.join(super::LAYOUT).join(format!("{LINK}{}", oif.0));
+    let path: PathBuf = mount.join(super::LAYOUT).join(format!("{BEHIND}{}", oif.0));
     let link = sys::open_pinned(&path).ok()?;
     sys::link_place(link.as_fd()).is_ok_and(|place| place.ifindex == oif.0).then_some(link)
 }

@@ -7,7 +7,7 @@
 //! some milliseconds, are missing in the new counters. If the agent stops in between, the next start copies
 //! again.
 
-use super::entry::{ClassRecord, RawClassKey, RawFlow, RawKey, RawState};
+use super::entry::{ClassRecord, FirstFlow, RawClassKey, RawFlow, RawKey, RawState};
 use super::hook::{LINK, fault};
 use super::{FlowTable, broken, sys};
 use aya::maps::{Array, HashMap, Map, MapData};
@@ -15,22 +15,6 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use terms::Fault;
-
-/// The length of a flow's record in the first layout, bytes.
-const RECORD: usize = 128;
-
-/// `struct flow` of the first layout.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct FirstFlow {
-    /// The fields of today's entry, up to the record.
-    pub head: [u8; 40],
-    /// Today's record without its first nine bytes.
-    pub record: [u8; RECORD],
-}
-
-// SAFETY: `repr(C)` of bytes alone; every bit pattern is a value.
-unsafe impl aya::Pod for FirstFlow {}
 
 /// The maps of the first layout.
 pub(super) struct Older {

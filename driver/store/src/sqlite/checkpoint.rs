@@ -2,8 +2,9 @@
 //! several times is written once, and neighbours are written together.
 
 use super::Sqlite;
-use super::commit::{failed, measure, run};
 use super::log_table::LogTable;
+use super::statement::{failed, run};
+use super::wal::measure;
 use crate::chain::checksum;
 use crate::{ChainLink, Error};
 use rusqlite::Connection;

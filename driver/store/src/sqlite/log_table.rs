@@ -10,9 +10,9 @@
 //! begins anew has one. It detects a database that is older than its log, although every page by itself is
 //! whole.
 
-use super::commit::run;
 use super::damaged;
 use super::group::{self, Entry};
+use super::statement::run;
 use crate::{ChainLink, Damage, Error};
 use rusqlite::{Connection, OptionalExtension};
 use sha2::{Digest, Sha256};

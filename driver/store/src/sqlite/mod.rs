@@ -18,7 +18,9 @@ mod pragma;
 mod read;
 mod schema;
 mod seal;
+mod statement;
 mod trail;
+mod wal;
 
 pub use open::{restore, verify};
 pub use pragma::set as configure;
@@ -126,7 +128,7 @@ impl Sqlite {
         Error::Dead(why)
     }
 
-    /// Adds an upper estimate of the pages that a commit of `bytes` put into the log. [`commit::measure`] has
+    /// Adds an upper estimate of the pages that a commit of `bytes` put into the log. [`wal::measure`] has
     /// the exact number.
     fn wrote(&mut self, bytes: usize) {
         self.logged += bytes as u64 / 2048 + 4;
@@ -172,10 +174,10 @@ impl Store for Sqlite {
         }
         let due = if idle { idle_pages } else { most_pages };
         if self.logged >= due {
-            commit::measure(self)?;
+            wal::measure(self)?;
         }
         if self.logged >= due {
-            commit::write_back(self)?;
+            wal::write_back(self)?;
         }
         Ok(())
     }

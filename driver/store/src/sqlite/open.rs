@@ -1,9 +1,9 @@
 //! Opening: the files are checked before anything is written, and each kind of damage has its own error.
 
 use super::ballast::Ballast;
-use super::commit::run;
 use super::log_table::LogTable;
 use super::seal::{Found, Seal};
+use super::statement::run;
 use super::{FILE, OLDEST, SEAL, Sqlite, SqliteOptions, damaged, log, log_of, pragma, schema, trail};
 use crate::{ChainLink, Damage, Error, Store, filesystem};
 use rusqlite::{Connection, ErrorCode, OpenFlags};

@@ -4,8 +4,8 @@ use super::spec::{ConditionerSpec, DropperSpec, MeterKind, QueueUnit, ShaperSpec
 use super::{ConditionerFault, dropper, meter, shaper};
 use crate::bucket::TokenBucket;
 use crate::meter::{Color, Marker};
-use crate::plan::QueueSpec;
 use crate::shaper::Exponential;
+use crate::spec::QueueSpec;
 use terms::{Bytes, Rate, Span};
 
 /// The most packets in a queue.

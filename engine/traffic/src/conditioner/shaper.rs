@@ -3,9 +3,9 @@
 use super::meter::Ask;
 use super::spec::ShaperSpec;
 use crate::bucket::TokenBucket;
-use crate::plan::{BucketSpec, QueueSpec};
 use crate::queue::{Fifo, Pool};
 use crate::shaper::{BadShaper, Exponential, NeverGreen, Ras, RateCurve};
+use crate::spec::{BucketSpec, QueueSpec};
 use terms::{Bytes, PacketMeta, Rate, Span, Time};
 
 /// The shaping curve; a token bucket has none, and gets a line.

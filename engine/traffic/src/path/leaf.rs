@@ -5,8 +5,8 @@ use super::{Drop, PathVerdict};
 use crate::conditioner::{Conditioner, ConditionerFault, ConditionerSpec, Dropper, DropperSpec, NotHeld, QueueUnit};
 use crate::dropper;
 use crate::meter::Color;
-use crate::plan::QueueSpec;
 use crate::queue::{Fifo, Pool};
+use crate::spec::QueueSpec;
 use terms::{Bytes, Dscp, PacketMeta, Rate, Time};
 
 /// A packet in a leaf's queue.

@@ -103,7 +103,7 @@ pub struct Totals {
     pub policed: u64,
     /// Packets that were lost with their class or link, and claimed.
     pub purged: u64,
-    /// Calls with a time before the last one; the last time was used instead.
+    /// Calls with a time before the last one, in release builds; the last time was used instead.
     pub backwards: u64,
 }
 
@@ -355,6 +355,7 @@ impl Port {
     }
 
     fn clock(&mut self, now: Time) -> Time {
+        debug_assert!(now >= self.now, "time runs backwards: {now:?} after {:?}", self.now);
         if now < self.now {
             self.totals.backwards += 1;
         }

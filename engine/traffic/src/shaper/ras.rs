@@ -3,8 +3,8 @@
 use super::curve::RateCurve;
 use super::estimator::RateEstimator;
 use crate::meter::{SrTcm, TokenCounts, TrTcm};
-use crate::plan::QueueSpec;
 use crate::queue::{Fifo, Pool};
+use crate::spec::QueueSpec;
 use terms::{Bytes, PacketMeta, Rate, Time};
 
 /// The meter behind a green shaper, which tells when it would colour a packet green.

@@ -6,8 +6,8 @@
 use crate::conditioner::{ConditionerSpec, DropperSpec, MeterSpec, ShaperSpec};
 use crate::meter::Marker;
 use crate::path::{LeafParts, TreeShare};
-use crate::plan::QueueSpec;
 use crate::scheduler::SchedulerKind;
+use crate::spec::QueueSpec;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
