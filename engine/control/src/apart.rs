@@ -6,10 +6,11 @@
 
 use crate::classes::{self, ReservedLoad};
 use crate::link::Link;
+use crate::outbox::ControlOutput;
 use crate::plane::{Due, Shadow};
 use crate::record::FlowRecord;
 use crate::search::Search;
-use crate::tc::{ControlOutput, Tc};
+use crate::tc::Tc;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use terms::ports::RHandle;
@@ -103,7 +104,7 @@ impl Tc {
     fn drop_refused(&mut self, now: Time, handles: &[RHandle], fault: Fault) {
         for &handle in handles {
             if self.close(now, handle).is_some() {
-                self.say(ControlOutput::Installed(handle, Err(fault)));
+                self.out.say(ControlOutput::Installed(handle, Err(fault)));
             }
         }
     }

@@ -10,27 +10,32 @@
 //! increase is in force at the class before the rule is changed, and a reduction at the rule before the class.
 //! So no more is marked than the class can carry, whatever fails on the way.
 
+mod orders;
+mod standing;
+
 use crate::classes::{Premium, PremiumDemand};
 use crate::io::PlanId;
+use crate::link::Link;
+use crate::outbox::Outbox;
+use crate::plane::Plane;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use terms::book::{BoundFlow, Handle, PacketShape, burst};
+use terms::book::{BoundFlow, PacketShape, burst};
 use terms::ports::{Route, RouteDecision};
 use terms::{Dscp, Fault, IfIndex, Rate, Span, Time};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, EdgePlan, Plan, PlanOp};
 
-/// A part of a reservation: its handle, and its number from 0.
-pub type PartId = (Handle, usize);
+pub use crate::io::PartId;
 
 /// The interval after which edges that could not be made or removed are tried again; for those that could not
 /// be removed it doubles up to the longest.
 pub const EDGES_AGAIN: Span = Span::from_secs(1);
-pub(crate) const LONGEST: Span = Span::from_secs(64);
+const LONGEST: Span = Span::from_secs(64);
 
-pub(crate) const TAKEN: Fault =
+const TAKEN: Fault =
     Fault { what: "another reservation has the same packets: bind it to others, or give that one back", code: 0 };
-pub(crate) const RESTING: Fault = Fault { what: "the plane failed a moment ago and is tried again soon", code: 0 };
+const RESTING: Fault = Fault { what: "the plane failed a moment ago and is tried again soon", code: 0 };
 
 /// A premium flow in the plane: its rule, where the rule is, and the interface whose class carries it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,35 +72,35 @@ impl PremiumFlow {
         PremiumFlow { oif, at, fields: MultiField::from(*flow), rule: EdgeRule { bucket, mark } }
     }
 
-    pub(crate) fn key(&self) -> (EdgeAt, MultiField) {
+    fn key(&self) -> (EdgeAt, MultiField) {
         (self.at, self.fields)
     }
 
     /// True if one rule is changed into the other in place.
-    pub(crate) fn replaces(&self, other: &PremiumFlow) -> bool {
+    fn replaces(&self, other: &PremiumFlow) -> bool {
         self.key() == other.key() && self.oif == other.oif
     }
 
-    pub(crate) fn is_background(&self) -> bool {
+    fn is_background(&self) -> bool {
         self.rule.mark != Dscp::EF
     }
 }
 
 /// The load of one class of an interface by one part: interface, background, load.
-pub(crate) type Counted = (IfIndex, bool, PremiumDemand);
+type Counted = (IfIndex, bool, PremiumDemand);
 
 /// A part: what the plane has, what it is to have.
 #[derive(Debug, Default)]
-pub(crate) struct Part {
-    pub(crate) has: Option<PremiumFlow>,
-    pub(crate) wants: Option<PremiumFlow>,
+struct Part {
+    has: Option<PremiumFlow>,
+    wants: Option<PremiumFlow>,
     /// Its load in the sums.
-    pub(crate) counted: [Option<Counted>; 2],
+    counted: [Option<Counted>; 2],
 }
 
 /// The aim of a batch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Purpose {
+enum Purpose {
     /// The part has this flow afterwards.
     Part(PartId, Option<PremiumFlow>),
     /// An edge that exists whatever is booked, in this round of making them.
@@ -106,61 +111,96 @@ pub(crate) enum Purpose {
 
 /// The edges of a node: their rules, and the load of the classes behind them.
 #[derive(Debug, Default)]
-pub(crate) struct Edges {
-    pub(crate) parts: BTreeMap<PartId, Part>,
+pub struct EdgeState {
+    parts: BTreeMap<PartId, Part>,
     /// The part of each rule that is in force or on its way.
-    pub(crate) rules: BTreeMap<(EdgeAt, MultiField), PartId>,
+    rules: BTreeMap<(EdgeAt, MultiField), PartId>,
     /// Parts that wait until the classes of an interface carry them.
-    pub(crate) waiting: BTreeMap<IfIndex, BTreeSet<PartId>>,
+    waiting: BTreeMap<IfIndex, BTreeSet<PartId>>,
     /// The sums of all parts.
-    pub(crate) load: BTreeMap<IfIndex, Premium>,
+    load: BTreeMap<IfIndex, Premium>,
+    /// The last load that each interface's classes were told.
+    told: BTreeMap<IfIndex, Premium>,
     /// The load of the classes when they were found. They do not shrink below it before every earlier booking
     /// has been ordered again.
-    pub(crate) floor: BTreeMap<IfIndex, Premium>,
+    floor: BTreeMap<IfIndex, Premium>,
     /// Rules and edges of an earlier run that no booking has asked for again.
-    pub(crate) found: BTreeMap<(EdgeAt, MultiField), EdgeRule>,
-    pub(crate) found_edges: BTreeSet<EdgeAt>,
-    pub(crate) standing: Standing,
-    pub(crate) batches: BTreeMap<PlanId, (Purpose, Vec<PlanOp>)>,
-    pub(crate) leftovers: Leftovers,
+    found: BTreeMap<(EdgeAt, MultiField), EdgeRule>,
+    found_edges: BTreeSet<EdgeAt>,
+    standing: Standing,
+    batches: BTreeMap<PlanId, (Purpose, Vec<PlanOp>)>,
+    leftovers: Leftovers,
     /// The state of the plane, edges alone.
-    pub(crate) plane: Plan,
+    plane: Plan,
+}
+
+/// The edges, with the parts that change with them: an order needs room in the classes of its interface first.
+///
+/// Drain [`Tc::poll`](crate::Tc::poll) after each call.
+#[derive(Debug)]
+pub struct EdgeTurn<'a> {
+    pub(crate) edges: &'a mut EdgeState,
+    pub(crate) links: &'a mut BTreeMap<IfIndex, Link>,
+    pub(crate) plane: &'a mut Plane,
+    pub(crate) out: &'a mut Outbox,
 }
 
 /// Rules and edges that could not be removed, and the time of the next attempt.
 #[derive(Debug, Default)]
-pub(crate) struct Leftovers {
-    pub(crate) ops: Vec<PlanOp>,
-    pub(crate) again: Option<Time>,
-    pub(crate) wait: Span,
+struct Leftovers {
+    ops: Vec<PlanOp>,
+    again: Option<Time>,
+    wait: Span,
 }
 
 /// The edges that exist whatever is booked, and their progress.
 #[derive(Debug, Default)]
-pub(crate) struct Standing {
-    pub(crate) edges: BTreeSet<EdgeAt>,
-    pub(crate) trusted: BTreeSet<IfIndex>,
+struct Standing {
+    edges: BTreeSet<EdgeAt>,
+    trusted: BTreeSet<IfIndex>,
     /// The number of times that they were made; answers to an earlier round do not count.
-    pub(crate) round: u64,
+    round: u64,
     /// Batches without an answer.
-    pub(crate) open: usize,
-    pub(crate) failed: bool,
+    open: usize,
+    failed: bool,
     /// True after the first failure, so that a lasting one is told once.
-    pub(crate) told: bool,
-    pub(crate) again: Option<Time>,
+    told: bool,
+    again: Option<Time>,
     /// True if all of it is in force.
-    pub(crate) stands: bool,
+    stands: bool,
 }
 
-impl Edges {
+impl EdgeState {
+    /// The flow that the plane has for a part.
+    pub fn premium_flow(&self, id: PartId) -> Option<&PremiumFlow> {
+        self.parts.get(&id)?.has.as_ref()
+    }
+
+    /// All flows that the plane has, in the order of their parts, from after one of them on.
+    pub fn premium_flows(&self, after: Option<PartId>) -> impl Iterator<Item = (PartId, &PremiumFlow)> {
+        let from = after.map_or(core::ops::Bound::Unbounded, core::ops::Bound::Excluded);
+        let parts = self.parts.range((from, core::ops::Bound::Unbounded));
+        parts.filter_map(|(id, part)| Some((*id, part.has.as_ref()?)))
+    }
+
+    /// The time at which something at the edges is tried again.
+    pub(crate) fn wake_at(&self) -> Option<Time> {
+        [self.standing.again, self.leftovers.again].into_iter().flatten().min()
+    }
+
+    /// The load of an interface's premium classes, even if the interface is not there.
+    pub(crate) fn told(&self, oif: IfIndex) -> Premium {
+        self.told.get(&oif).copied().unwrap_or_default()
+    }
+
     /// True if a part has a rule at this edge, or will have.
-    pub(crate) fn is_used(&self, at: EdgeAt) -> bool {
+    fn is_used(&self, at: EdgeAt) -> bool {
         let mut from = self.rules.range((at, MultiField::default())..);
         from.next().is_some_and(|((of, _), _)| *of == at)
     }
 
     /// True if an edge must not go.
-    pub(crate) fn stays(&self, at: EdgeAt) -> bool {
+    fn stays(&self, at: EdgeAt) -> bool {
         let found = self.found.range((at, MultiField::default())..).next().is_some_and(|((of, _), _)| *of == at);
         found || self.standing.edges.contains(&at) || self.is_used(at)
     }
@@ -170,8 +210,8 @@ impl Edges {
         &self.plane.edges
     }
 
-    /// True if no part waits for the plane.
-    pub(crate) fn is_idle(&self) -> bool {
+    /// True if every order has been answered.
+    pub fn is_idle(&self) -> bool {
         let under_way = |(purpose, _): &(Purpose, _)| matches!(purpose, Purpose::Part(..));
         self.waiting.is_empty() && !self.batches.values().any(under_way)
     }

@@ -1,14 +1,15 @@
 //! Reservations and changes around them: an interface comes, changes or goes, an installed flow is adopted,
 //! the plane answers, time passes, the agent stops.
 
-use crate::classes::{self, Premium};
+use crate::classes;
 use crate::core::Core;
 use crate::held::{Flows, Held, place};
 use crate::io::{Event, InterfaceState, PlanId, Reservable};
 use crate::link::Link;
+use crate::outbox::ControlOutput;
 use crate::plane::Due;
 use crate::record::FlowRecord;
-use crate::tc::{ControlOutput, Tc};
+use crate::tc::Tc;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use terms::ports::RHandle;
@@ -34,10 +35,10 @@ impl Tc {
             }
             (None, Some(terms)) => {
                 let mut link = Link::new(oif, terms);
-                link.premium = self.premium.get(&oif).copied().unwrap_or_default();
+                link.premium = self.edges.told(oif);
                 link.ledger.set_premium(self.resources.terms(oif).share);
                 self.links.insert(oif, link);
-                self.count_parts_on(oif);
+                self.edge_turn().count_parts_on(oif);
                 self.adopt_found(now, oif);
                 self.sync_all(now, oif);
             }
@@ -59,8 +60,8 @@ impl Tc {
         if self.links.remove(&oif).is_some() {
             self.searches.remove(&oif);
             self.plane.put(oif, Due::default());
-            self.count_parts_on(oif);
-            self.classes_done(oif, Ok(()));
+            self.edge_turn().count_parts_on(oif);
+            self.edge_turn().classes_done(oif, Ok(()));
         }
     }
 
@@ -68,26 +69,8 @@ impl Tc {
     pub fn found_class(&mut self, oif: IfIndex, class: ClassId, spec: &ClassSpec) {
         if !self.links.contains_key(&oif) && class != ClassId::LINK {
             self.plane.found_class(oif, class, spec);
-            self.found_premium(oif, class, spec);
+            self.edge_turn().found_premium(oif, class, spec);
         }
-    }
-
-    /// Sets the load of an interface's premium classes from now on.
-    pub fn premium(&mut self, oif: IfIndex, premium: Premium) {
-        if self.set_premium(oif, premium) {
-            self.sync(oif, &[], None);
-        }
-    }
-
-    /// The same, but the plane is not updated yet. True if there is a change for it.
-    pub(crate) fn set_premium(&mut self, oif: IfIndex, premium: Premium) -> bool {
-        if premium == Premium::default() {
-            self.premium.remove(&oif);
-        } else {
-            self.premium.insert(oif, premium);
-        }
-        let Some(link) = self.links.get_mut(&oif) else { return false };
-        core::mem::replace(&mut link.premium, premium) != premium
     }
 
     /// Sets the configured guarantees of an interface's premium classes from now on; a new interface needs
@@ -114,7 +97,7 @@ impl Tc {
     /// Handles the plane's answer. On a fault, the reservation that caused it is lost; if several waited for
     /// the batch, smaller batches find it.
     pub fn plan_done(&mut self, now: Time, id: PlanId, result: Result<(), Fault>) {
-        if self.edge_done(now, id, result) {
+        if self.edge_turn().edge_done(now, id, result) {
             return;
         }
         let Some((oif, due)) = self.plane.done(id, result.is_ok(), &self.held) else { return };
@@ -124,11 +107,11 @@ impl Tc {
                 self.batch_succeeded(oif);
             }
             Err(fault) => {
-                self.say(ControlOutput::Event(Event::PlaneFault { id, fault }));
+                self.out.event(Event::PlaneFault { id, fault });
                 self.failed(now, oif, due, fault);
             }
         }
-        self.classes_done(oif, result);
+        self.edge_turn().classes_done(oif, result);
     }
 
     /// Handles expired lifetimes of adopted flows, windows of bookings and due repairs.
@@ -143,7 +126,7 @@ impl Tc {
             self.outlived(now, handle);
         }
         self.plane.rested(now);
-        self.wake_edges(now);
+        self.edge_turn().wake(now);
     }
 
     /// Ends an adopted reservation, or some of its flows, that was not requested again within its lifetime.
@@ -165,19 +148,19 @@ impl Tc {
     }
 
     fn say_expired(&mut self, oif: IfIndex, flow: FlowKey) {
-        self.say(ControlOutput::Event(Event::AdoptedExpired { oif, flow }));
+        self.out.event(Event::AdoptedExpired { oif, flow });
     }
 
     /// The time at which [`Tc::wake`] is due.
     pub fn wake_at(&self) -> Option<Time> {
         let deadline = self.deadlines.first().map(|&(until, _)| until);
         let ledgers = self.links.values().filter_map(|link| link.ledger.wake_at());
-        deadline.into_iter().chain(ledgers).chain(self.plane.rested_at()).chain(self.edges_wake_at()).min()
+        deadline.into_iter().chain(ledgers).chain(self.plane.rested_at()).chain(self.edges.wake_at()).min()
     }
 
     /// Releases every interface.
     pub fn stop(&mut self, now: Time) {
-        self.stop_edges();
+        self.edge_turn().stop();
         let all: Vec<IfIndex> = self.links.keys().copied().collect();
         all.into_iter().for_each(|oif| self.interface_gone(now, oif));
     }
@@ -204,7 +187,7 @@ impl Tc {
                     let (rate, until) = (held.admitted, now + held.lifetime);
                     let handle = self.hold(held);
                     self.deadlines.insert((until, handle));
-                    self.say(ControlOutput::Event(Event::Adopted { oif, flow, rate }));
+                    self.out.event(Event::Adopted { oif, flow, rate });
                 }
                 None => flows.as_slice().iter().for_each(|flow| self.say_expired(oif, *flow)),
             }
@@ -263,7 +246,7 @@ impl Tc {
         if let Some(link) = self.links.get_mut(&oif) {
             link.grant_again(now);
         }
-        self.count_parts_on(oif);
+        self.edge_turn().count_parts_on(oif);
         self.read_ledger(now, oif);
         for &handle in handles.iter().rev() {
             let short = self.links.get(&oif).is_some_and(|link| link.ledger.table().shortfall().is_some());
@@ -294,7 +277,7 @@ impl Tc {
         let Some(held) = self.close(now, handle) else { return };
         match held.adopted_until {
             Some(_) => held.flows.as_slice().iter().for_each(|flow| self.say_expired(held.oif, *flow)),
-            None => self.say(ControlOutput::Installed(handle, Err(LINK_SHRANK))),
+            None => self.out.say(ControlOutput::Installed(handle, Err(LINK_SHRANK))),
         }
     }
 

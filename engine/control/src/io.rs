@@ -18,6 +18,9 @@ use traffic::plan::LinkSpec;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PlanId(pub u64);
 
+/// A part of a reservation: its handle, and its number from 0.
+pub type PartId = (Handle, usize);
+
 /// An interface and its link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InterfaceState {

@@ -2,11 +2,11 @@
 
 use crate::classes::{self, Premium, ReservedLoad};
 use crate::core::SetApart;
-use crate::displace::Ranks;
-use crate::granted::Granted;
+use crate::granted::{Granted, GrantedShare};
 use crate::held::{Held, Place};
 use crate::io::Reservable;
 use crate::plane::Shadow;
+use crate::ranks::Ranks;
 use admit::{Limits, LinkTerms, SlotId};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -166,6 +166,34 @@ impl Link {
     /// The place of the reservation with this slot.
     pub(crate) fn whose(&self, slot: SlotId) -> Option<Place> {
         self.by_slot.get(slot_place(slot)).copied().filter(|&place| place != NOBODY)
+    }
+
+    /// The load of the classes: reservations, and the part of the grant that fits beside them. An adopted
+    /// grant may be larger until it is shrunk.
+    pub(crate) fn carried(&self) -> ReservedLoad {
+        self.carried_beside(self.load)
+    }
+
+    /// The same if the reservations were this load.
+    pub(crate) fn carried_beside(&self, load: ReservedLoad) -> ReservedLoad {
+        let Some(granted) = &self.granted else { return load };
+        let for_sale = self.terms.spec.rate.saturating_sub(classes::kept_back(&self.terms));
+        let left = for_sale.saturating_sub(load.shared).saturating_sub(load.own);
+        load.plus(&granted.share.flowspec(), granted.admitted.min(left), &self.terms.spec)
+    }
+
+    /// The rate of a share with link headers.
+    pub(crate) fn on_the_wire(&self, share: &GrantedShare) -> Rate {
+        share.rate.with_overhead(self.terms.spec.overhead, share.min_packet)
+    }
+
+    /// Adapts the slot to the link's changed terms, if the same share still fits.
+    pub(crate) fn grant_again(&mut self, now: Time) {
+        let Some(Granted { slot, share, .. }) = self.granted else { return };
+        let admitted = self.on_the_wire(&share);
+        if self.ledger.modify(now, slot, admitted).is_ok() {
+            self.granted = Some(Granted { slot, share, admitted });
+        }
     }
 }
 

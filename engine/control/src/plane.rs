@@ -300,7 +300,6 @@ pub struct Plane {
     /// Interfaces that pause after a failed batch without waiting reservations; the pause doubles each time. A new
     /// request does not wait for its end.
     resting: BTreeMap<IfIndex, Rest>,
-    last: u64,
     key: [u64; 2],
 }
 
@@ -419,18 +418,10 @@ impl Plane {
         self.resting.get(&oif).is_some_and(|rest| rest.until.is_some())
     }
 
-    /// The number of a new batch.
-    pub(crate) fn number(&mut self) -> PlanId {
-        self.last += 1;
-        PlanId(self.last)
-    }
-
     /// Records a batch that is sent out. Its operations are not empty, and no other is in progress on the interface.
-    pub(crate) fn tell(&mut self, oif: IfIndex, ops: &[PlanOp], due: Due) -> PlanId {
-        let id = self.number();
+    pub(crate) fn tell(&mut self, id: PlanId, oif: IfIndex, ops: &[PlanOp], due: Due) {
         self.under_way.push((id, Batch { oif, ops: ops.to_vec(), due }));
         self.busy.push(oif);
-        id
     }
 
     /// Records that the plane carried a batch out, or (`ok` false) none of it. Returns the interface and the

@@ -2,12 +2,12 @@
 //! progress there.
 
 use crate::classes::ReservedLoad;
-use crate::io::PlanId;
 use crate::link::Link;
 use crate::order;
+use crate::outbox::ControlOutput;
 use crate::plane::{Due, Shadow};
 use crate::search::Search;
-use crate::tc::{ControlOutput, Tc};
+use crate::tc::Tc;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -50,7 +50,7 @@ impl Tc {
         for oif in self.plane.due() {
             self.proceed(oif);
         }
-        self.has_said()
+        !self.out.is_empty()
     }
 
     /// Sends the next batch of an interface, if one is due and allowed.
@@ -61,8 +61,9 @@ impl Tc {
             let apart = self.next_group(oif, &mut due);
             let ops = self.steps_for(oif, &due, apart);
             if !ops.is_empty() {
-                let id: PlanId = self.plane.tell(oif, &ops, due);
-                return self.say(ControlOutput::Plan(id, ops));
+                let id = self.out.number();
+                self.plane.tell(id, oif, &ops, due);
+                return self.out.say(ControlOutput::Plan(id, ops));
             }
             self.tell_installed(&due.waits);
             self.batch_succeeded(oif);
@@ -74,7 +75,7 @@ impl Tc {
         for &handle in waits {
             if let Some(held) = self.held.get_mut(handle) {
                 held.pending = held.pending.saturating_sub(1);
-                self.say(ControlOutput::Installed(handle, Ok(())));
+                self.out.say(ControlOutput::Installed(handle, Ok(())));
             }
         }
     }

@@ -4,20 +4,22 @@
 //! [`ControlOutput::Installed`]. Each reservation is one open slot of its interface's ledger, opened only here,
 //! however many senders share it (RFC 2205 section 1.3): they share the slot, the class and one bucket in the plane.
 
-use crate::classes::{self, Premium};
-use crate::edges::{Edges, PartId};
+use crate::classes;
+use crate::edges::{EdgeState, EdgeTurn};
 use crate::held::{Flows, Held, MOST, Reservations, place};
-use crate::io::{Event, PlanId};
+use crate::io::Event;
 use crate::link::Link;
 use crate::order::Want;
+pub use crate::outbox::ControlOutput;
+use crate::outbox::Outbox;
 use crate::plane::{MOST_FLOWS, Plane};
 use crate::resources::ResourceRegistry;
 use crate::search::Search;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use terms::ports::{Preemption, RHandle, TcRequest, TrafficControl};
-use terms::{Adspec, Fault, FlowKey, FlowSpec, HopExport, IfIndex, Rate, Refused, Style, Time};
-use traffic::plan::{BucketId, BucketSpec, FlowSpecEntry, LinkSpec, PlanOp};
+use terms::ports::{RHandle, TcRequest, TrafficControl};
+use terms::{Adspec, FlowKey, FlowSpec, HopExport, IfIndex, Rate, Refused, Style, Time};
+use traffic::plan::{BucketId, BucketSpec, FlowSpecEntry, LinkSpec};
 use traffic::shapes::MOST_SHAPES;
 
 /// The most senders that share one reservation.
@@ -28,8 +30,6 @@ pub const MOST_FILTERS: usize = 4_096;
 pub struct Tc {
     pub(crate) links: BTreeMap<IfIndex, Link>,
     pub(crate) held: Reservations,
-    /// The load of the premium classes, even for interfaces that are not there.
-    pub(crate) premium: BTreeMap<IfIndex, Premium>,
     /// Adopted reservations, and adopted flows that were not requested again, by the end of their lifetime.
     pub(crate) deadlines: BTreeSet<(Time, RHandle)>,
     /// The other flows of adopted reservations that were requested again for only some of their flows, and
@@ -38,31 +38,13 @@ pub struct Tc {
     pub(crate) plane: Plane,
     /// The searches for what made a batch fail.
     pub(crate) searches: BTreeMap<IfIndex, Search>,
-    pub(crate) edges: Edges,
+    pub(crate) edges: EdgeState,
     /// The bookable resources.
     pub(crate) resources: ResourceRegistry,
-    said: VecDeque<ControlOutput>,
+    pub(crate) out: Outbox,
     pub(crate) last_bucket: u64,
     /// The last batch's memory, reused for the next.
     pub(crate) scratch: Want,
-}
-
-/// An output of traffic control.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ControlOutput {
-    /// A batch of plan operations to carry out.
-    Plan(PlanId, Vec<PlanOp>),
-    /// An event.
-    Event(Event),
-    /// The result of an installation, for RSVP; one for each `add` and `modify`, unless the reservation is gone.
-    Installed(RHandle, Result<(), Fault>),
-    /// Tells RSVP that a reservation was displaced: by a request of that priority, or (`None`) by a booking.
-    /// Its handle is no longer valid.
-    Displaced(RHandle, Option<Preemption>),
-    /// The result of an order for a premium flow; one for each [`Tc::set_part`].
-    Enforced(PartId, Result<(), Fault>),
-    /// Trust the marks of packets from exactly these interfaces; answer with [`Tc::trusted`].
-    Trust(BTreeSet<IfIndex>),
 }
 
 impl TrafficControl for Tc {
@@ -135,7 +117,7 @@ impl Tc {
 
     /// The next output, until `None`. Batches are drawn by [`Tc::end_turn`], and only then said.
     pub fn poll(&mut self) -> Option<ControlOutput> {
-        self.said.pop_front()
+        self.out.poll()
     }
 
     /// Says that the resource of an interface has come, gone or changed. Under another name it is another resource,
@@ -150,17 +132,19 @@ impl Tc {
             link.ledger.set_premium(self.resources.terms(oif).share);
         }
         if let Some(event) = event.filter(|_| changed) {
-            self.say(ControlOutput::Event(event));
+            self.out.event(event);
         }
     }
 
-    /// True if there is an output to poll.
-    pub(crate) fn has_said(&self) -> bool {
-        !self.said.is_empty()
+    /// The premium flows and the edges, to read.
+    pub fn edges(&self) -> &EdgeState {
+        &self.edges
     }
 
-    pub(crate) fn say(&mut self, said: ControlOutput) {
-        self.said.push_back(said);
+    /// The premium flows and the edges, to change: orders, and the plane's answers to them.
+    pub fn edge_turn(&mut self) -> EdgeTurn<'_> {
+        let Tc { edges, links, plane, out, .. } = self;
+        EdgeTurn { edges, links, plane, out }
     }
 
     /// Makes the refusals that do not need the ledger.
@@ -234,7 +218,7 @@ impl Tc {
             adopted_until: None,
             pending: 0,
         });
-        self.say(ControlOutput::Event(Event::Admitted { oif: interface, flow, rate: admitted }));
+        self.out.event(Event::Admitted { oif: interface, flow, rate: admitted });
         Ok(handle)
     }
 
@@ -311,7 +295,7 @@ impl Tc {
         if admitted != old.admitted {
             self.slot_for(now, request, admitted, Some((handle, slot)))?;
             let flow = asked.first();
-            self.say(ControlOutput::Event(Event::Admitted { oif: interface, flow, rate: admitted }));
+            self.out.event(Event::Admitted { oif: interface, flow, rate: admitted });
         }
         let flows = self.with_lingering(handle, asked);
         let shared = (request.style == Style::Se).then(|| old_shared.unwrap_or_else(|| self.next_bucket()));
@@ -403,7 +387,7 @@ impl Tc {
             link.own.remove(&held.class);
         }
         let flow = held.flows.first();
-        self.say(ControlOutput::Event(Event::Released { oif: held.oif, flow, rate: held.admitted }));
+        self.out.event(Event::Released { oif: held.oif, flow, rate: held.admitted });
         Some(held)
     }
 }

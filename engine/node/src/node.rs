@@ -180,13 +180,13 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
             }
             Input::SequencesFailed => self.tell(now, protocol::Input::SequencesFailed),
             Input::RouteChanged(within) => self.tell(now, protocol::Input::RouteChanged(within)),
-            Input::FoundEdge { at, rules } => self.world.tc.found_edge(at, &rules),
+            Input::FoundEdge { at, rules } => self.world.tc.edge_turn().found_edge(at, &rules),
             Input::Booking(input) => {
                 self.earlier |= input == booking::Input::Recovered;
                 self.tell_bookings(now, input);
             }
-            Input::Roles { edges, trusted } => self.world.tc.stand(&edges, &trusted),
-            Input::Trusted(result) => self.world.tc.trusted(now, result),
+            Input::Roles { edges, trusted } => self.world.tc.edge_turn().stand(&edges, &trusted),
+            Input::Trusted(result) => self.world.tc.edge_turn().trusted(now, result),
             Input::FoundClass { oif, class, spec } => self.world.tc.found_class(oif, class, &spec),
             Input::Adopt { oif, flow, entry } => self.world.tc.adopt(now, oif, flow, entry),
             Input::Stop => {
@@ -385,7 +385,7 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
                 Some(News::Protocol(input)) => self.protocol_news(now, input),
                 None if self.earlier && self.orders.is_empty() => {
                     self.earlier = false;
-                    self.world.tc.earlier_is_over();
+                    self.world.tc.edge_turn().earlier_is_over();
                 }
                 None => return,
             }

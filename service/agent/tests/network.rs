@@ -56,7 +56,7 @@ impl Bench {
         let routes = KernelRoutes::open().expect("routes");
         let mut bench = Bench { inside, outside, plane, tc: Tc::new([1, 2]), routes, clock: Clock::start(), failed: 0 };
         for (at, rules) in found.edges {
-            bench.tc.found_edge(at, &rules);
+            bench.tc.edge_turn().found_edge(at, &rules);
         }
         for (oif, link) in found.links {
             link.classes.iter().for_each(|(&class, spec)| bench.tc.found_class(oif, class, spec));
@@ -88,7 +88,9 @@ impl Bench {
             while let Some(said) = self.tc.poll() {
                 match said {
                     ControlOutput::Plan(id, ops) => done.push_back((id, self.plane.apply(&ops))),
-                    ControlOutput::Trust(interfaces) => self.tc.trusted(now, self.plane.believe(&interfaces)),
+                    ControlOutput::Trust(interfaces) => {
+                        self.tc.edge_turn().trusted(now, self.plane.believe(&interfaces))
+                    }
                     ControlOutput::Enforced(_, result) => answered.push(result),
                     _ => {}
                 }
@@ -104,7 +106,7 @@ impl Bench {
         let shape = PacketShape { packet: 1_000, rtt: Span::from_millis(100) };
         let rate = Rate::from_mbps(mbps);
         let booked = PremiumFlow::booked(&mut self.routes, self.outside, &flow, rate, shape, background);
-        self.tc.set_part((Handle([n; 16]), 0), (mbps > 0).then_some(booked));
+        self.tc.edge_turn().set_part((Handle([n; 16]), 0), (mbps > 0).then_some(booked));
         let answered = self.carry_out();
         let [result] = answered[..] else { panic!("one answer to one order: {answered:?}") };
         result.map_err(|fault| fault.to_string())
@@ -116,12 +118,12 @@ impl Bench {
 
     /// Every earlier booking has been ordered again.
     fn settle(&mut self) {
-        self.tc.earlier_is_over();
+        self.tc.edge_turn().earlier_is_over();
         self.carry_out();
     }
 
     fn stand(&mut self, edges: &BTreeSet<EdgeAt>, trusted: IfIndex) {
-        self.tc.stand(edges, &[trusted].into());
+        self.tc.edge_turn().stand(edges, &[trusted].into());
         self.carry_out();
         assert_eq!(self.failed, 0, "they stand");
     }
@@ -198,7 +200,7 @@ fn a_flow_is_policed_and_marked_where_it_enters_and_its_class_carries_it() {
         let egress = EdgeAt { interface: outside, side: Side::Egress };
         assert_eq!(bench.plan().edges[&egress].len(), 2);
         assert!(bench.order(5, false, flow(None, 82), 1).is_err_and(|why| why.contains("same packets")));
-        let placed = *bench.tc.premium_flow((Handle([2; 16]), 0)).expect("in force");
+        let placed = *bench.tc.edges().premium_flow((Handle([2; 16]), 0)).expect("in force");
         let counted = bench.plane.rule_counters(placed.at, &placed.fields).expect("read");
         assert_eq!(counted, Some(Default::default()), "nothing was sent");
         for n in 1..=6 {

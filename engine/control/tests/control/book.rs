@@ -195,10 +195,10 @@ fn what_is_set_apart_for_code_points_is_in_the_ledger_and_in_the_classes() {
     // What is booked there comes on top.
     let booked = PremiumDemand { rate: Rate::from_mbps(10), ..PremiumDemand::default() };
     let premium = Premium { foreground: booked, ..Premium::default() };
-    tc.premium(OIF, premium);
+    tc.edge_turn().premium(OIF, premium);
     carry_out(&mut tc);
     assert_eq!(class(&tc, ClassId::PREMIUM), wire(45) + 10_000_000);
-    tc.premium(OIF, Premium::default());
+    tc.edge_turn().premium(OIF, Premium::default());
     carry_out(&mut tc);
     tc.bookable(at(1), OIF, Bookable::default());
     carry_out(&mut tc);

@@ -124,7 +124,7 @@ impl Run {
                 }
                 let wants = (kbit > 0).then(|| flow(n, kbit, background));
                 self.open.insert(id, wants);
-                self.tc.set_part(id, wants);
+                self.tc.edge_turn().set_part(id, wants);
             }
             Step::Answer { ok } => {
                 self.world.drain(&mut self.tc);
@@ -154,7 +154,7 @@ impl Run {
         self.world = World { plan: plan.clone(), ..World::default() };
         self.tc = Tc::new([5, 6]);
         for (at, rules) in &plan.edges {
-            self.tc.found_edge(*at, rules);
+            self.tc.edge_turn().found_edge(*at, rules);
         }
         for (oif, link) in &plan.links {
             link.classes.iter().for_each(|(class, spec)| self.tc.found_class(*oif, *class, spec));
@@ -164,7 +164,7 @@ impl Run {
         self.earlier = true;
         for (id, flow) in core::mem::take(&mut self.has) {
             self.open.insert(id, Some(flow));
-            self.tc.set_part(id, Some(flow));
+            self.tc.edge_turn().set_part(id, Some(flow));
         }
     }
 
@@ -178,13 +178,13 @@ impl Run {
                 (Ok(()), None) => _ = self.has.remove(&id),
                 // A rule elsewhere may be gone already; one in the same place is as it was.
                 (Err(_), _) if self.has.get(&id).is_some_and(moved) => {
-                    if self.tc.premium_flow(id).is_none() {
+                    if self.tc.edges().premium_flow(id).is_none() {
                         self.has.remove(&id);
                     }
                 }
                 (Err(_), _) => {}
             }
-            let known = self.tc.premium_flow(id).copied();
+            let known = self.tc.edges().premium_flow(id).copied();
             if !self.earlier {
                 assert_eq!(known, self.has.get(&id).copied(), "{id:?} after {result:?}");
             }
@@ -216,8 +216,8 @@ impl Run {
             self.now = self.now + REST.1;
             self.tc.wake(self.now);
         }
-        assert!(self.open.is_empty() && self.tc.orders_are_done(), "each order has its answer: {:?}", self.open);
-        self.tc.earlier_is_over();
+        assert!(self.open.is_empty() && self.tc.edges().is_idle(), "each order has its answer: {:?}", self.open);
+        self.tc.edge_turn().earlier_is_over();
         self.world.settle(&mut self.tc, self.now);
         self.earlier = false;
         let rules: BTreeSet<_> = self.has.values().map(|flow| (flow.at, flow.fields, flow.rule.bucket.rate)).collect();
@@ -229,7 +229,7 @@ impl Run {
         let used: BTreeSet<EdgeAt> = rules.iter().map(|(at, ..)| *at).collect();
         assert_eq!(self.world.plan.edges.keys().copied().collect::<BTreeSet<_>>(), used, "no edge without a rule");
         for id in self.has.keys() {
-            self.tc.set_part(*id, None);
+            self.tc.edge_turn().set_part(*id, None);
         }
         self.world.settle(&mut self.tc, self.now);
         let classes = &self.world.plan.links[&OIF].classes;
@@ -258,7 +258,7 @@ fn marks_are_trusted_when_every_edge_stands() {
     let (mut tc, mut world) = (Tc::new([1, 2]), World::default());
     let at = |interface, side| EdgeAt { interface, side };
     let edges: BTreeSet<EdgeAt> = [at(INSIDE, Side::Ingress), at(OIF, Side::Egress)].into();
-    tc.stand(&edges, &[OIF].into());
+    tc.edge_turn().stand(&edges, &[OIF].into());
     let mut now = Time::ZERO;
     for attempt in 0..3 {
         world.drain(&mut tc);
@@ -272,42 +272,42 @@ fn marks_are_trusted_when_every_edge_stands() {
     assert_eq!(faults.count(), 1, "told once");
     world.settle(&mut tc, now);
     assert_eq!(world.trusted, [OIF].into());
-    tc.trusted(now, Ok(()));
+    tc.edge_turn().trusted(now, Ok(()));
     assert_eq!(tc.wake_at(), None);
     // A plane that cannot trust them is asked again, and the fault is told once.
-    tc.stand(&edges, &[INSIDE].into());
+    tc.edge_turn().stand(&edges, &[INSIDE].into());
     world.events.clear();
     for _ in 0..2 {
         world.settle(&mut tc, now);
-        tc.trusted(now, Err(Fault { what: "no map", code: 12 }));
+        tc.edge_turn().trusted(now, Err(Fault { what: "no map", code: 12 }));
         now = tc.wake_at().expect("it is tried again");
         tc.wake(now);
     }
     world.drain(&mut tc);
     assert_eq!(world.events.len(), 1, "{:?}", world.events);
-    tc.stand(&edges, &[OIF].into());
+    tc.edge_turn().stand(&edges, &[OIF].into());
     world.settle(&mut tc, now);
-    tc.trusted(now, Ok(()));
+    tc.edge_turn().trusted(now, Ok(()));
     // The same again changes nothing; another role does.
-    tc.stand(&edges, &[OIF].into());
+    tc.edge_turn().stand(&edges, &[OIF].into());
     assert!(tc.poll().is_none());
-    tc.stand(&[at(OIF, Side::Egress)].into(), &[OIF, INSIDE].into());
+    tc.edge_turn().stand(&[at(OIF, Side::Egress)].into(), &[OIF, INSIDE].into());
     world.settle(&mut tc, now);
     assert_eq!(world.plan.edges.keys().copied().collect::<Vec<_>>(), [at(OIF, Side::Egress)]);
     assert_eq!(world.trusted, [INSIDE, OIF].into());
-    tc.trusted(now, Ok(()));
+    tc.edge_turn().trusted(now, Ok(()));
     // Roles change while edges are being made: answers to the older batches do not count.
     world.trusted.clear();
-    tc.stand(&edges, &[OIF].into());
+    tc.edge_turn().stand(&edges, &[OIF].into());
     world.drain(&mut tc);
-    tc.stand(&[at(OIF, Side::Egress), at(INSIDE, Side::Egress)].into(), &[INSIDE].into());
+    tc.edge_turn().stand(&[at(OIF, Side::Egress), at(INSIDE, Side::Egress)].into(), &[INSIDE].into());
     world.drain(&mut tc);
     while !world.under_way.is_empty() {
         assert!(world.trusted.is_empty(), "an edge of the new roles does not stand yet");
         world.answer(&mut tc, now, true);
     }
     assert_eq!(world.trusted, [INSIDE].into());
-    tc.trusted(now, Ok(()));
+    tc.edge_turn().trusted(now, Ok(()));
     tc.stop(now);
     world.settle(&mut tc, now);
     assert!(world.plan.edges.is_empty() && world.trusted.is_empty());

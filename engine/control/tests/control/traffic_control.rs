@@ -419,7 +419,7 @@ fn aggregate(kbps: u64) -> PremiumDemand {
 fn premium_classes_come_and_go_and_all_still_sums_to_the_link() {
     let (mut tc, mut world) = (Tc::default(), World::default());
     // Of an earlier life, told before the interface: its first batch holds it already.
-    tc.premium(OIF, Premium { foreground: aggregate(2_000), background: aggregate(3_000) });
+    tc.edge_turn().premium(OIF, Premium { foreground: aggregate(2_000), background: aggregate(3_000) });
     tc.interface(NOW, &interface(Some(reservable(10))));
     world.drain(&mut tc);
     let first = last_batch(&world);
@@ -429,16 +429,16 @@ fn premium_classes_come_and_go_and_all_still_sums_to_the_link() {
     );
     world.settle(&mut tc, NOW);
     // Foreground comes: background shrinks before it grows.
-    tc.premium(OIF, Premium { foreground: aggregate(4_000), background: aggregate(1_000) });
+    tc.edge_turn().premium(OIF, Premium { foreground: aggregate(4_000), background: aggregate(1_000) });
     world.drain(&mut tc);
     assert_eq!(last_batch(&world)[..2], ["background 1mbit", "premium 4mbit"]);
     world.settle(&mut tc, NOW);
     assert_eq!(tc.audit(), Ok(()));
     // More than there is: as much as fits, foreground first; never over the link.
-    tc.premium(OIF, Premium { foreground: aggregate(9_000), background: aggregate(9_000) });
+    tc.edge_turn().premium(OIF, Premium { foreground: aggregate(9_000), background: aggregate(9_000) });
     world.settle(&mut tc, NOW);
     assert_eq!(tc.audit(), Ok(()));
-    tc.premium(OIF, Premium::default());
+    tc.edge_turn().premium(OIF, Premium::default());
     world.drain(&mut tc);
     let last = last_batch(&world);
     assert!(last.contains(&"drop premium".to_string()) && last.contains(&"drop background".to_string()), "{last:?}");

@@ -145,7 +145,7 @@ impl Run {
             Step::Premium { foreground, background } => {
                 let aggregate = |mbit| PremiumDemand { rate: Rate::from_mbps(mbit), ..PremiumDemand::default() };
                 self.premium = Premium { foreground: aggregate(foreground), background: aggregate(background) };
-                self.tc.premium(OIF, self.premium);
+                self.tc.edge_turn().premium(OIF, self.premium);
             }
             Step::Restart(done) => self.restart(done),
         }
@@ -195,13 +195,13 @@ impl Run {
             ..PremiumDemand::default()
         };
         let premium = Premium { foreground: found(ClassId::PREMIUM), background: found(ClassId::BACKGROUND) };
-        self.tc.premium(OIF, premium);
+        self.tc.edge_turn().premium(OIF, premium);
         self.tc.interface(self.now, &interface(Some(link(self.mbit))));
-        self.tc.premium(OIF, self.premium);
+        self.tc.edge_turn().premium(OIF, self.premium);
     }
 
     fn finish(&mut self) {
-        self.tc.premium(OIF, Premium::default());
+        self.tc.edge_turn().premium(OIF, Premium::default());
         self.world.settle(&mut self.tc, self.now);
         // Longer than signalled reservations are safe from bookings, and as long as what failed may rest.
         self.pass(REST.1);

@@ -74,7 +74,7 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
                 match self.premium_flow(&order) {
                     Ok(flow) => {
                         self.orders.insert(part, id);
-                        self.world.tc.set_part(part, flow);
+                        self.world.tc.edge_turn().set_part(part, flow);
                     }
                     Err(why) => news.push_back(News::Booking(booking::Input::Enforced { id, result: Err(why) })),
                 }

@@ -35,7 +35,7 @@ pub struct PremiumMeter {
 impl PremiumMeter {
     /// The time of the next look, if there is anything to see.
     pub fn wake_at(&self, tc: &Tc) -> Option<Time> {
-        tc.premium_flows(None).next().map(|_| self.next)
+        tc.edges().premium_flows(None).next().map(|_| self.next)
     }
 
     /// Reads the counters of those whose turn it is, if it is time.
@@ -44,7 +44,7 @@ impl PremiumMeter {
             return;
         }
         self.next = now + LOOK_EVERY;
-        let turn: Vec<_> = tc.premium_flows(self.looked).take(AT_ONCE).collect();
+        let turn: Vec<_> = tc.edges().premium_flows(self.looked).take(AT_ONCE).collect();
         let at = Duration::from_nanos(now.as_nanos());
         for (part, flow) in &turn {
             let Ok(Some(counters)) = plane.rule_counters(flow.at, &flow.fields) else { continue };
@@ -74,7 +74,7 @@ impl PremiumMeter {
 
 /// The rule of a part, for people.
 pub fn means(tc: &Tc, names: &Names, part: PartId) -> Option<String> {
-    let flow = tc.premium_flow(part)?;
+    let flow = tc.edges().premium_flow(part)?;
     let place = names.get(&flow.at.interface).map_or("?", String::as_str);
     let side = if flow.at.side == Side::Ingress { "ingress" } else { "egress" };
     let mark = if flow.rule.mark == Dscp::EF { "EF" } else { "AF11" };

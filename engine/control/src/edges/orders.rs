@@ -1,9 +1,10 @@
 //! Orders for premium flows ([`crate::edges`]): the steps from what a part has to what it is to have.
 
+use super::{Counted, EDGES_AGAIN, EdgeTurn, Part, PremiumFlow, Purpose, RESTING, TAKEN};
 use crate::classes::{Premium, PremiumDemand, guaranteed};
-use crate::edges::{Counted, EDGES_AGAIN, Part, PartId, PremiumFlow, Purpose, RESTING, TAKEN};
-use crate::io::{Event, PlanId};
-use crate::tc::{ControlOutput, Tc};
+use crate::io::{Event, PartId, PlanId};
+use crate::outbox::ControlOutput;
+use crate::plane::Due;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,13 +12,13 @@ use terms::{Fault, IfIndex, Rate, Time};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField};
 use traffic::plan::{ClassId, ClassSpec, PlanOp};
 
-impl Tc {
+impl EdgeTurn<'_> {
     /// Orders that a part has this flow, or (`None`) none, from now on. The answer is
     /// [`ControlOutput::Enforced`]; give one order at a time for each part.
     pub fn set_part(&mut self, id: PartId, wants: Option<PremiumFlow>) {
         if let Some(wants) = wants {
             if self.edges.rules.get(&wants.key()).is_some_and(|other| *other != id) {
-                return self.say(ControlOutput::Enforced(id, Err(TAKEN)));
+                return self.out.say(ControlOutput::Enforced(id, Err(TAKEN)));
             }
             let found = self.edges.found.remove(&wants.key());
             self.edges.rules.insert(wants.key(), id);
@@ -33,23 +34,29 @@ impl Tc {
         self.advance(id);
     }
 
-    /// The flow that the plane has for a part.
-    pub fn premium_flow(&self, id: PartId) -> Option<&PremiumFlow> {
-        self.edges.parts.get(&id)?.has.as_ref()
-    }
-
-    /// All flows that the plane has, in the order of their parts, from after one of them on.
-    pub fn premium_flows(&self, after: Option<PartId>) -> impl Iterator<Item = (PartId, &PremiumFlow)> {
-        let from = after.map_or(core::ops::Bound::Unbounded, core::ops::Bound::Excluded);
-        let parts = self.edges.parts.range((from, core::ops::Bound::Unbounded));
-        parts.filter_map(|(id, part)| Some((*id, part.has.as_ref()?)))
-    }
-
     /// Records an edge and its rules of an earlier run, before the first order.
     pub fn found_edge(&mut self, at: EdgeAt, rules: &BTreeMap<MultiField, EdgeRule>) {
         self.edges.found_edges.insert(at);
         self.edges.plane.edges.insert(at, rules.clone());
         self.edges.found.extend(rules.iter().map(|(fields, rule)| ((at, *fields), *rule)));
+    }
+
+    /// Sets the load of an interface's premium classes from now on.
+    pub fn premium(&mut self, oif: IfIndex, premium: Premium) {
+        if self.set_premium(oif, premium) {
+            self.plane.put(oif, Due::default());
+        }
+    }
+
+    /// The same, but the plane is not updated yet. True if there is a change for it.
+    fn set_premium(&mut self, oif: IfIndex, premium: Premium) -> bool {
+        if premium == Premium::default() {
+            self.edges.told.remove(&oif);
+        } else {
+            self.edges.told.insert(oif, premium);
+        }
+        let Some(link) = self.links.get_mut(&oif) else { return false };
+        core::mem::replace(&mut link.premium, premium) != premium
     }
 
     /// Records the load of a premium class that was found in the plane.
@@ -66,11 +73,6 @@ impl Tc {
             packets: spec.queue.packets.into(),
         };
         self.tell_load(oif);
-    }
-
-    /// True if every order has been answered.
-    pub fn orders_are_done(&self) -> bool {
-        self.edges.is_idle()
     }
 
     /// Removes what is left of an earlier run: every earlier booking has been ordered again by now.
@@ -110,7 +112,7 @@ impl Tc {
                 left.wait = left.wait.max(EDGES_AGAIN);
                 left.again = left.again.or(Some(now + left.wait));
                 if first {
-                    self.say(ControlOutput::Event(Event::PlaneFault { id, fault }));
+                    self.out.say(ControlOutput::Event(Event::PlaneFault { id, fault }));
                 }
             }
         }
@@ -142,7 +144,7 @@ impl Tc {
     /// The next step of a part towards what it is to have.
     fn advance(&mut self, id: PartId) {
         let Some(Part { has, wants, .. }) = self.edges.parts.get(&id) else {
-            return self.say(ControlOutput::Enforced(id, Ok(())));
+            return self.out.say(ControlOutput::Enforced(id, Ok(())));
         };
         match (*has, *wants) {
             (has, wants) if has == wants => self.part_done(id, Ok(())),
@@ -220,9 +222,9 @@ impl Tc {
         }
         if result.is_ok() {
             let rate = has.map_or(Rate::ZERO, |flow| flow.rule.bucket.rate);
-            self.say(ControlOutput::Event(Event::Enforced { handle: id.0, part: id.1, rate }));
+            self.out.say(ControlOutput::Event(Event::Enforced { handle: id.0, part: id.1, rate }));
         }
-        self.say(ControlOutput::Enforced(id, result));
+        self.out.say(ControlOutput::Enforced(id, result));
     }
 
     /// Counts a part in the sums, and gives the classes their load.
@@ -277,10 +279,10 @@ impl Tc {
         }
     }
 
-    pub(crate) fn send_edge(&mut self, ops: Vec<PlanOp>, purpose: Purpose) {
-        let id = self.plane.number();
+    pub(super) fn send_edge(&mut self, ops: Vec<PlanOp>, purpose: Purpose) {
+        let id = self.out.number();
         self.edges.batches.insert(id, (purpose, ops.clone()));
-        self.say(ControlOutput::Plan(id, ops));
+        self.out.say(ControlOutput::Plan(id, ops));
     }
 }
 
