@@ -14,6 +14,8 @@
 //! A file that others can read is refused: a person who has read a key can sign anything with it.
 
 use crate::document::{Document, Mistake};
+use jiff::civil::DateTime;
+use jiff::tz;
 use rsvp::integrity::{Algorithm, IntegrityKey, KeyTable};
 use serde::Deserialize;
 use std::fs::File as OpenFile;
@@ -163,25 +165,20 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 /// The instant that a date, a time and a zone define.
 fn unix_time(at: &Datetime) -> Option<Time> {
     let (date, time, offset) = (at.date?, at.time?, at.offset?);
-    let minutes = match offset {
+    let offset = match offset {
         Offset::Z => 0,
-        Offset::Custom { minutes } => i64::from(minutes),
+        Offset::Custom { minutes } => i32::from(minutes) * 60,
     };
     if !(1970..=2500).contains(&date.year) {
         return None;
     }
-    let days = days_since_1970(i64::from(date.year), i64::from(date.month), i64::from(date.day));
+    let field = |n: u8| i8::try_from(n).ok();
+    let year = i16::try_from(date.year).ok()?;
+    let minute =
+        DateTime::new(year, field(date.month)?, field(date.day)?, field(time.hour)?, field(time.minute)?, 0, 0);
+    let begun = tz::Offset::from_seconds(offset).ok()?.to_timestamp(minute.ok()?).ok()?.as_second();
     let second = i64::from(time.second.unwrap_or(0));
-    let seconds = days * 86_400 + i64::from(time.hour) * 3600 + (i64::from(time.minute) - minutes) * 60 + second;
-    u64::try_from(seconds).ok().map(|seconds| Time::ZERO + Span::from_secs(seconds))
-}
-
-/// Days from 1970-01-01 in the Gregorian calendar; years begin in March, so that the leap day is the last of a year.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    era * 146_097 + year * 365 + year / 4 - year / 100 + day_of_year - 719_468
+    u64::try_from(begun + second).ok().map(|seconds| Time::ZERO + Span::from_secs(seconds))
 }
 
 /// Writes a file with one fresh key that only its owner can read.
@@ -277,10 +274,13 @@ mod tests {
 
     #[test]
     fn days() {
-        for (date, days) in
-            [((1970, 1, 1), 0), ((2000, 2, 29), 11_016), ((2000, 3, 1), 11_017), ((2026, 11, 21), 20_778)]
+        for (date, days) in [("1970-01-01", 0), ("2000-02-29", 11_016), ("2000-03-01", 11_017), ("2026-11-21", 20_778)]
         {
-            assert_eq!(days_since_1970(date.0, date.1, date.2), days);
+            let at = unix_time(&format!("{date}T00:00:00Z").parse().unwrap());
+            assert_eq!(at.map(Time::as_secs), Some(days * 86_400), "{date}");
         }
+        let at = |text: &str| unix_time(&text.parse().unwrap()).map(Time::as_secs);
+        assert_eq!(at("1970-01-02T01:00:00+01:00"), Some(86_400));
+        assert_eq!(at("1970-01-01T00:00:00+00:01"), None);
     }
 }

@@ -169,24 +169,8 @@ fn quoted(value: &str) -> String {
 
 /// The time as RFC 3339, UTC, microseconds.
 pub fn stamp(at: Time) -> String {
-    let (seconds, nanos) = (at.as_secs(), at.as_nanos() % Span::NANOS_PER_SEC);
-    let (year, month, day) = date((seconds / 86_400) as i64);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:06}Z", nanos / 1000)
-}
-
-/// The civil date of a day counted from 1970-01-01, in the Gregorian calendar (Hinnant, "chrono-compatible low-level
-/// date algorithms", 2014): years begin in March, so that the leap day is the last of a year.
-fn date(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+    let at = jiff::Timestamp::from_nanosecond(at.as_nanos().into()).unwrap_or_default();
+    format!("{at:.6}")
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Instants in documents: RFC 3339, in UTC when written, with any offset when read.
 
+use jiff::civil::DateTime;
+use jiff::{Timestamp, tz};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use terms::Time;
 
@@ -16,37 +18,13 @@ impl std::fmt::Display for Instant {
         if self.0 == Time::FOREVER {
             return f.write_str("forever");
         }
-        let (secs, nanos) = (self.0.as_nanos() / SECOND, self.0.as_nanos() % SECOND);
-        let (y, m, d) = civil(secs / 86_400);
-        let of_day = secs % 86_400;
-        write!(f, "{y:04}-{m:02}-{d:02}T{:02}:{:02}:{:02}", of_day / 3_600, of_day / 60 % 60, of_day % 60)?;
-        match nanos {
-            0 => {}
-            n if n % 1_000_000 == 0 => write!(f, ".{:03}", n / 1_000_000)?,
-            n => write!(f, ".{n:09}")?,
+        let at = Timestamp::from_nanosecond(self.0.as_nanos().into()).map_err(|_| std::fmt::Error)?;
+        match self.0.as_nanos() % SECOND {
+            0 => write!(f, "{at:.0}"),
+            n if n % 1_000_000 == 0 => write!(f, "{at:.3}"),
+            _ => write!(f, "{at:.9}"),
         }
-        f.write_str("Z")
     }
-}
-
-/// Year, month, day from days since 1970 (H. Hinnant, "chrono-compatible low-level date algorithms").
-fn civil(days: u64) -> (u64, u64, u64) {
-    let z = days + 719_468;
-    let (era, doe) = (z / 146_097, z % 146_097);
-    let yoe = (doe - doe / 1_460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let month = if mp < 10 { mp + 3 } else { mp - 9 };
-    (yoe + era * 400 + u64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
-}
-
-/// Days since 1970; the year is 1970 or later.
-fn days(y: u64, m: u64, d: u64) -> u64 {
-    let y = if m <= 2 { y - 1 } else { y };
-    let (era, yoe) = (y / 400, y % 400);
-    let mp = if m > 2 { m - 3 } else { m + 9 };
-    let doy = (153 * mp + 2) / 5 + d - 1;
-    era * 146_097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719_468
 }
 
 impl std::str::FromStr for Instant {
@@ -66,25 +44,19 @@ fn read(text: &str) -> Option<Instant> {
     if !text.is_ascii() || bytes.len() < 20 {
         return None;
     }
-    let number = |from: usize, to: usize| -> Option<u64> {
+    let number = |from: usize, to: usize| -> Option<i16> {
         let digits = text.get(from..to)?;
         digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
     };
+    let pair = |from: usize| number(from, from + 2).and_then(|n| i8::try_from(n).ok());
     let marks = [(4, b'-'), (7, b'-'), (13, b':'), (16, b':')];
     if marks.iter().any(|&(at, mark)| bytes[at] != mark) || !matches!(bytes[10], b'T' | b't' | b' ') {
         return None;
     }
-    let (y, m, d) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
-    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
-    let leap = y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
-    let last = match m {
-        2 => 28 + u64::from(leap),
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    };
+    let (year, second) = (number(0, 4)?, pair(17)?);
+    let minute = DateTime::new(year, pair(5)?, pair(8)?, pair(11)?, pair(14)?, 0, 0).ok()?;
     // A leap second (60) is read as the second after it, as POSIX time counts.
-    if !(1970..=2262).contains(&y) || d == 0 || d > last || hour > 23 || minute > 59 || second > 60 {
+    if !(1970..=2262).contains(&year) || second > 60 {
         return None;
     }
     let mut rest = &text[19..];
@@ -97,21 +69,21 @@ fn read(text: &str) -> Option<Instant> {
         nanos = fraction[..len].parse::<u64>().ok()? * 10u64.pow(9 - len as u32);
         rest = &fraction[len..];
     }
-    let seconds = (days(y, m, d) * 86_400 + hour * 3_600 + minute * 60 + second) as i64 - offset(rest)?;
+    let seconds = offset(rest)?.to_timestamp(minute).ok()?.as_second() + i64::from(second);
     let whole = u64::try_from(seconds).ok()?.checked_mul(SECOND)?.checked_add(nanos)?;
     Some(Instant(Time::from_nanos(whole))).filter(|instant| instant.0 != Time::FOREVER)
 }
 
-/// The offset in seconds east of Greenwich.
-fn offset(text: &str) -> Option<i64> {
+/// The offset from Greenwich.
+fn offset(text: &str) -> Option<tz::Offset> {
     let bytes = text.as_bytes();
     match bytes {
-        b"Z" | b"z" => Some(0),
+        b"Z" | b"z" => Some(tz::Offset::UTC),
         [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
-            let digit = |b: &u8| b.is_ascii_digit().then(|| i64::from(b - b'0'));
+            let digit = |b: &u8| b.is_ascii_digit().then(|| i32::from(b - b'0'));
             let (hours, minutes) = (digit(h1)? * 10 + digit(h2)?, digit(m1)? * 10 + digit(m2)?);
-            let seconds = hours * 3_600 + minutes * 60;
-            (hours < 24 && minutes < 60).then_some(if *sign == b'-' { -seconds } else { seconds })
+            let seconds = if *sign == b'-' { -1 } else { 1 } * (hours * 3_600 + minutes * 60);
+            (hours < 24 && minutes < 60).then(|| tz::Offset::from_seconds(seconds).ok())?
         }
         _ => None,
     }
@@ -167,8 +139,8 @@ mod tests {
             assert_eq!(Instant(Time::from_nanos(secs * SECOND)).to_string(), text);
         }
         for day in (0..80_000_u64).step_by(13) {
-            let (y, m, d) = civil(day);
-            assert_eq!(days(y, m, d), day);
+            let at = Instant(Time::from_nanos(day * 86_400 * SECOND));
+            assert_eq!(at.to_string().parse(), Ok(at));
         }
     }
 
