@@ -12,8 +12,8 @@ const COMMON: [&str; 6] = ["Error", "Event", "Input", "Output", "Config", "Limit
 const CRATES: usize = 1;
 /// Names in more than [`CRATES`] crate today; it only falls.
 const MOST_NAMES: usize = 4;
-/// Methods of the biggest type today; it only falls. The aim is 80.
-const MOST_METHODS: usize = 135;
+/// The most methods of a type.
+const MOST_METHODS: usize = 80;
 
 /// Everything that is wrong, one line each.
 pub fn check(root: &Path) -> Vec<String> {

@@ -5,8 +5,6 @@
 //! stuck, and no sign is given until it goes on. The log's thread is exempt: it waits for the reader of the
 //! log, and nothing waits for it.
 
-use crate::agent::Agent;
-use crate::log::Level;
 use linux::notify::Supervisor;
 use std::time::Duration;
 use terms::{Span, Time};
@@ -49,6 +47,11 @@ impl Work {
     }
 }
 
+impl Done {
+    /// That of a thread that does not run.
+    pub(crate) const NONE: Done = Done { count: 0, all: true };
+}
+
 impl Alive {
     /// Starts the signs of life for a supervisor.
     pub(crate) fn new(supervisor: Supervisor, now: Time) -> Alive {
@@ -71,33 +74,30 @@ impl Alive {
     pub(crate) fn stopping(&self) {
         self.supervisor.stopping();
     }
-}
 
-impl Agent {
-    /// Gives a sign if one is due and the threads do their work.
-    pub(crate) fn sign_of_life(&mut self) {
-        let now = self.clock.now();
-        let Some((period, often)) = self.alive.supervisor.watchdog().filter(|_| now >= self.alive.next) else { return };
-        self.alive.next = now + span(often);
+    /// Gives a sign if one is due and the threads do their work: that of the journal, that of the sequence numbers, that
+    /// of the front. Returns a sentence about one that has newly been found stuck.
+    pub(crate) fn sign(&mut self, now: Time, journal: Done, sequences: Done, front: Done) -> Option<String> {
+        let (period, often) = self.supervisor.watchdog().filter(|_| now >= self.next)?;
+        self.next = now + span(often);
         let most = span(period);
-        let (journal, sequences) = (self.book.desk.pulse(), self.sequences.done());
-        let front = self.remote.as_ref().map_or(Done { count: 0, all: true }, crate::remote::Remote::pulse);
-        let alive = &mut self.alive;
         // Each is looked at, whatever the others do.
         let threads = [
-            (alive.journal.is_stuck(journal, now, most), "the journal's thread"),
-            (alive.sequences.is_stuck(sequences, now, most), "the thread that writes sequence numbers"),
-            (alive.front.is_stuck(front, now, most), "the thread that looks after the door"),
+            (self.journal.is_stuck(journal, now, most), "the journal's thread"),
+            (self.sequences.is_stuck(sequences, now, most), "the thread that writes sequence numbers"),
+            (self.front.is_stuck(front, now, most), "the thread that looks after the door"),
         ];
         let stuck = threads.into_iter().find(|(stuck, _)| *stuck).map(|(_, name)| name);
-        let before = std::mem::replace(&mut alive.told, stuck);
+        let before = std::mem::replace(&mut self.told, stuck);
         match stuck {
-            None => alive.supervisor.alive(),
-            Some(name) if before != stuck => {
-                let text = format!("{name} has done nothing for {} s: no sign of life is given", period.as_secs());
-                self.announce(Level::Error, "stuck", &text);
+            None => {
+                self.supervisor.alive();
+                None
             }
-            Some(_) => {}
+            Some(name) if before != stuck => {
+                Some(format!("{name} has done nothing for {} s: no sign of life is given", period.as_secs()))
+            }
+            Some(_) => None,
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Calls on the local socket, and the agent's answers.
 
 use crate::agent::Agent;
-use crate::calls::{self, AppRequest, problem};
+use crate::boomerang::turn::BoomerangTurn;
+use crate::calls::{self, problem};
 use crate::log::Level;
+use crate::statics::turn::StaticsTurn;
 use crate::status;
 use documents::agent::{Answer, HelloDoc, ReplyLine, Request, Skip};
 use documents::show::PAGE;
@@ -39,24 +41,24 @@ impl Agent {
     /// Runs a client's turn: writes as much as it has room for, reads its input, and carries out its calls
     /// while there is time for calls.
     pub(crate) fn serve(&mut self, client: u64, readable: bool) {
-        let alive = self.local.open_turn(client, readable);
+        let alive = self.drive.console.connections().open_turn(client, readable);
         for _ in 0..CALLS_PER_TURN {
-            if !alive || !self.turns.calls_go_on(self.clock.now()) {
+            if !alive || !self.turns.calls_go_on(self.drive.clock.now()) {
                 break;
             }
-            let Some(line) = self.local.next_line(client) else { break };
+            let Some(line) = self.drive.console.connections().next_line(client) else { break };
             if !self.one_call(client, &line) {
                 break;
             }
         }
-        self.catch_up(client);
-        if self.local.end_turn(client, alive, &mut self.poll) {
-            self.tracers.remove(client);
-            self.speakers.went(client);
-            self.forget_follower(client);
-            self.echo_client_gone(client);
-            self.log.line(self.clock.now(), Level::Info, "disconnected", &[("client", &client)]);
-            self.tell(Input::App(AppCall::Release { app: AppId(client), session: None }));
+        self.drive.catch_up(client);
+        if self.drive.console.end_turn(client, alive) {
+            self.drive.messages.went(client);
+            self.drive.speakers.went(client);
+            self.drive.forget_follower(client);
+            BoomerangTurn(&mut self.drive).client_gone(client);
+            self.drive.console.line(Level::Info, "disconnected", &[("client", &client)]);
+            self.drive.tell(Input::App(AppCall::Release { app: AppId(client), session: None }));
         }
     }
 
@@ -65,8 +67,8 @@ impl Agent {
         let cpu = linux::clock::thread_cpu();
         let call = calls::read(line);
         let looks = call.as_ref().is_ok_and(|call| is_look(&call.request));
-        if looks && !self.turns.may_look(self.clock.now()) {
-            self.local.hold(client, line);
+        if looks && !self.turns.may_look(self.drive.clock.now()) {
+            self.drive.console.connections().hold(client, line);
             return false;
         }
         let answer = match call {
@@ -77,10 +79,10 @@ impl Agent {
             },
             Err((id, error)) => ReplyLine::Error { id, error },
         };
-        self.local.say(client, &answer, &mut self.poll);
+        self.drive.console.say(client, &answer);
         if looks {
             let took = Span::from_nanos(linux::clock::thread_cpu().saturating_sub(cpu));
-            self.turns.looked(took, self.clock.now());
+            self.turns.looked(took, self.drive.clock.now());
         }
         true
     }
@@ -88,7 +90,9 @@ impl Agent {
     /// The answer to a call of this connection; `None`: it comes later.
     fn asked(&mut self, client: u64, id: u64, request: &Request) -> Result<Option<Answer>, documents::agent::Problem> {
         self.may(client, request)?;
-        match self.call_static(client, id, request)? || self.call_bookings(client, id, request)? {
+        match StaticsTurn(&mut self.drive).call(client, id, request)?
+            || self.drive.call_bookings(client, id, request)?
+        {
             true => Ok(None),
             false => self.answer(client, request).map(Some),
         }
@@ -96,8 +100,8 @@ impl Agent {
 
     fn answer(&mut self, client: u64, request: &Request) -> Result<Answer, documents::agent::Problem> {
         if let Some(request) = calls::app_request(request)? {
-            self.may_signal(client, &request)?;
-            self.application(AppId(client), &request);
+            self.drive.signals().may(client, &request)?;
+            self.drive.tell(Input::App(request.of(AppId(client))));
             return Ok(Answer::Done);
         }
         let fault = |fault: Fault| problem("fault", fault.to_string());
@@ -111,23 +115,23 @@ impl Agent {
             }
             Request::Counters => Ok(Answer::Counters(status::counters(self))),
             Request::Show { view, filter } => crate::show::show(self, *view, filter).map(Answer::Shown).map_err(fault),
-            Request::Statics(at) => Ok(Answer::Statics(page(self.statics.rows(), at))),
-            Request::ReloadKeys => self.reload_keys().map(|()| Answer::Done),
+            Request::Statics(at) => Ok(Answer::Statics(page(self.drive.statics.rows(), at))),
+            Request::ReloadKeys => self.drive.reload_keys().map(|()| Answer::Done),
             Request::Watch => {
-                self.local.watch(client);
+                self.drive.console.connections().watch(client);
                 Ok(Answer::Done)
             }
             Request::Trace { filter } => {
-                self.tracers.add(client, filter.clone());
+                self.drive.messages.trace(client, filter.clone());
                 Ok(Answer::Done)
             }
             Request::SpeakFor { who } => self.speak_for(client, who.as_ref()).map(|()| Answer::Done),
-            Request::BoomerangReserve { ask, number } => self.boomerang_reserve(client, ask, *number),
-            Request::BoomerangRelease { number } => self.boomerang_release(client, *number),
-            Request::BoomerangSessions { skip } => self.boomerang_sessions(*skip),
-            Request::BoomerangTrace => self.boomerang_trace(client),
+            Request::BoomerangReserve { ask, number } => BoomerangTurn(&mut self.drive).reserve(client, ask, *number),
+            Request::BoomerangRelease { number } => BoomerangTurn(&mut self.drive).release(client, *number),
+            Request::BoomerangSessions { skip } => BoomerangTurn(&mut self.drive).sessions(*skip),
+            Request::BoomerangTrace => BoomerangTurn(&mut self.drive).trace(client),
             Request::May { who, ask, signal } => {
-                self.would_allow(client, who.as_ref(), ask, signal.as_ref()).map(Answer::May)
+                self.drive.would_allow(client, who.as_ref(), ask, signal.as_ref()).map(Answer::May)
             }
             Request::Links => self.links().map(Answer::Links),
             Request::Stop => {
@@ -138,26 +142,12 @@ impl Agent {
         }
     }
 
-    pub(crate) fn application(&mut self, app: AppId, request: &AppRequest) {
-        let call = match *request {
-            AppRequest::Sender(session, template, tspec, ttl) => AppCall::Sender { app, session, template, tspec, ttl },
-            AppRequest::SenderGone(session, template) => AppCall::SenderGone { app, session, template },
-            AppRequest::Receiver(session) => AppCall::Receiver { app, session },
-            AppRequest::Reserve { session, style, ref filters, ref flowspecs, confirm } => {
-                AppCall::Reserve { app, session, style, filters, flowspecs, confirm }
-            }
-            AppRequest::Priority(priority) => AppCall::Priority { app, priority },
-            AppRequest::Release(session) => AppCall::Release { app, session },
-        };
-        self.tell(Input::App(call));
-    }
-
     pub(crate) fn hello(&self) -> HelloDoc {
         HelloDoc {
-            node: self.config.name.clone(),
+            node: self.drive.config.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            uptime_ms: self.clock.now().since(self.started).as_millis(),
+            uptime_ms: self.drive.clock.now().since(self.started).as_millis(),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The keys that neighbours share: read from their files, told to the node, dated by the calendar.
 
-use crate::agent::Agent;
 use crate::calls::problem;
 use crate::config::AgentConfig;
 use crate::document::Mistake;
+use crate::drive::Drive;
 use crate::keys;
 use crate::log::Level;
 use crate::signatures::{AuthConfig, Handshake};
 use documents::agent::Problem;
-use node::io::Input;
+use node::io::{Input, InterfaceState};
 use rsvp::integrity::AuthMode;
 use std::collections::BTreeMap;
 use terms::IfIndex;
@@ -45,14 +45,20 @@ pub(crate) fn words(auth: Option<&AuthMode>) -> String {
     }
 }
 
-impl Agent {
+impl Drive {
     /// Tells the node the authentication of an interface, before anything else about the interface.
     pub(crate) fn tell_auth(&mut self, interface: IfIndex, name: &str) {
         if let Some(auth) = self.auth.get(name) {
             let auth = auth.by_clock(self.book.clock.ahead_ns);
-            self.keep_signed(interface, &auth);
+            self.messages.keep_signed(interface, &auth);
             self.tell(Input::Auth { interface, auth });
         }
+    }
+
+    /// Tells the node an interface that has come or changed.
+    pub(crate) fn tell_interface(&mut self, state: InterfaceState) {
+        self.tell_auth(state.index, &state.name);
+        self.tell(Input::Interface(state));
     }
 
     /// Dates the keys anew after a step of the calendar. The state of the neighbours stays.
@@ -67,12 +73,12 @@ impl Agent {
     /// Reads the files of keys again. With a mistake in any of them all stay as they were.
     pub(crate) fn reload_keys(&mut self) -> Result<(), Problem> {
         let fresh = load(&self.config).map_err(|mistake| {
-            self.announce(Level::Error, "keys_not_reloaded", &format!("{mistake}; the keys are as they were"));
+            self.console.announce(Level::Error, "keys_not_reloaded", &format!("{mistake}; the keys are as they were"));
             problem("refused", format!("{mistake}; the keys are as they were"))
         })?;
         self.auth = fresh;
         self.date_keys();
-        self.announce(Level::Info, "keys_reloaded", "each file of keys was read again");
+        self.console.announce(Level::Info, "keys_reloaded", "each file of keys was read again");
         Ok(())
     }
 }

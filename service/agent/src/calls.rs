@@ -1,6 +1,8 @@
 //! Calls of local applications: read, checked, and turned into inputs of the node.
 
 use documents::agent::{Call, FlowSpecDoc, PriorityDoc, Problem, Request, SenderId, SessionId, StaticDoc, TspecDoc};
+use node::io::AppCall;
+use rsvp::io::AppId;
 use std::net::IpAddr;
 use terms::ports::Preemption;
 use terms::{FilterSpec, FlowSpec, SenderTemplate, Session, Style, Tspec};
@@ -47,6 +49,22 @@ pub enum AppRequest {
     Priority(Option<Preemption>),
     /// RELEASE.
     Release(Option<Session>),
+}
+
+impl AppRequest {
+    /// The call of an application that asks for this.
+    pub(crate) fn of(&self, app: AppId) -> AppCall<'_> {
+        match *self {
+            AppRequest::Sender(session, template, tspec, ttl) => AppCall::Sender { app, session, template, tspec, ttl },
+            AppRequest::SenderGone(session, template) => AppCall::SenderGone { app, session, template },
+            AppRequest::Receiver(session) => AppCall::Receiver { app, session },
+            AppRequest::Reserve { session, style, ref filters, ref flowspecs, confirm } => {
+                AppCall::Reserve { app, session, style, filters, flowspecs, confirm }
+            }
+            AppRequest::Priority(priority) => AppCall::Priority { app, priority },
+            AppRequest::Release(session) => AppCall::Release { app, session },
+        }
+    }
 }
 
 /// The application's request in a call; `None`: the call is about the agent itself.

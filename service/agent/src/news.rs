@@ -1,13 +1,13 @@
 //! Events of the engines in words: a name, a sentence and a level; upcalls as documents.
 
-use crate::agent::Agent;
 use crate::boomerang::news as boomerang;
 use crate::log::Level;
-use documents::agent::{EventDoc, ReplyLine};
+use documents::agent::EventDoc;
 use node::io::{ControlEvent, Event};
 use rsvp::io::{ErrorReport, Gone, NeighbourNews, Upcall};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::Path;
 use terms::{Adspec, FlowKey, GuaranteedTerms, IfIndex, SenderTemplate, Session, Style};
 
 /// Names of interfaces, by index.
@@ -24,34 +24,17 @@ pub struct EventLine {
     pub text: String,
 }
 
-impl Agent {
-    /// Writes to the log, and to all clients that watch.
-    pub(crate) fn announce(&mut self, level: Level, name: &str, text: &str) {
-        let now = self.clock.now();
-        self.log.line(now, level, name, &[("text", &text)]);
-        let watchers = self.local.watchers();
-        if watchers.is_empty() {
-            return;
-        }
-        let event = EventDoc::Node { name: name.to_owned(), text: text.to_owned() };
-        let line = ReplyLine::Event { at_ns: now.as_nanos(), event };
-        for client in watchers {
-            self.local.say(client, &line, &mut self.poll);
-        }
-    }
-
-    /// Warns if the flow map's mount is private (a start under `ip netns exec`): the map ends with the agent.
-    pub(crate) fn warn_of_private_mounts(&mut self) {
-        let pins = self.config.state.join("bpf");
-        if linux::bpf::sys::outlives_us(&pins) == Some(false) {
-            let text = format!(
-                "{} is mounted in a mount namespace of our own (ip netns exec makes one): if this agent is killed, \
-                 reserved flows lose their classes until it is back; enter the network namespace by nsenter --net",
-                pins.display()
-            );
-            self.announce(Level::Warn, "private_mounts", &text);
-        }
-    }
+/// A warning if the flow map's mount is private (a start under `ip netns exec`): the map ends with the agent.
+pub(crate) fn private_mounts(state: &Path) -> Option<String> {
+    let pins = state.join("bpf");
+    let private = linux::bpf::sys::outlives_us(&pins) == Some(false);
+    private.then(|| {
+        format!(
+            "{} is mounted in a mount namespace of our own (ip netns exec makes one): if this agent is killed, \
+             reserved flows lose their classes until it is back; enter the network namespace by nsenter --net",
+            pins.display()
+        )
+    })
 }
 
 /// True for events that every reservation causes, all of [`Level::Info`].
@@ -210,6 +193,11 @@ pub(crate) fn packets(flow: &FlowKey) -> String {
 
 fn destination(session: &Session) -> String {
     format!("{}:{}/{}", session.dst, session.dst_port, session.protocol)
+}
+
+/// An interface's name, or its number once it is gone.
+pub(crate) fn name_of(interface: IfIndex, names: &Names) -> String {
+    names.get(&interface).cloned().unwrap_or_else(|| interface.0.to_string())
 }
 
 pub(crate) fn at(interface: IfIndex, names: &Names) -> String {

@@ -1,10 +1,7 @@
 //! The call of the table of rights for each request; the table is asked before the request is examined.
 
-use crate::agent::Agent;
-use crate::calls::problem;
-use crate::speakers::NAMED_BROKERS;
 use booking::policy::rights::Call;
-use documents::agent::{DecideDoc, Problem, PromisesDoc, Request};
+use documents::agent::Request;
 use documents::book::PrepareAskDoc;
 
 /// The row of a request. No wildcard: a new request does not compile without a row of the table.
@@ -55,37 +52,8 @@ pub(crate) fn call(request: &Request) -> Call {
     }
 }
 
-impl Agent {
-    /// Checks that a connection may make this call at all, before its contents are examined.
-    ///
-    /// # Errors
-    /// It may not.
-    pub(crate) fn may(&self, client: u64, request: &Request) -> Result<(), Problem> {
-        let call = call(request);
-        let nobody = || problem("refused", "nobody speaks here");
-        let (seat, caller) = self.speakers.seat(client, call).ok_or_else(nobody)?;
-        self.node.policy().0.may_ask(seat, call, caller).map_err(|why| problem("refused", why))?;
-        if call.is_for_brokers(seat) && !self.speakers.coordinates(client, &self.book.brokers) {
-            return Err(problem("refused", format!("{}: {NAMED_BROKERS}", call.name())));
-        }
-        let (coordinator, plain) = match request {
-            Request::BookPrepare(doc) => (&doc.coordinator, Some(plain(&doc.ask))),
-            Request::BookDecide(DecideDoc { coordinator, .. }) => (coordinator, None),
-            Request::BookPromises(PromisesDoc { coordinator, .. }) => (coordinator, None),
-            _ => return Ok(()),
-        };
-        self.speakers.coordinates_as(client, coordinator)?;
-        // The one for whom it speaks may make the call that is to be promised.
-        let Some((plain, (seat, caller))) = plain.and_then(|call| Some((call, self.speakers.seat(client, call)?)))
-        else {
-            return Ok(());
-        };
-        self.node.policy().0.may_ask(seat, plain, caller).map_err(|why| problem("refused", why))
-    }
-}
-
 /// The call that a promise takes the place of.
-fn plain(ask: &PrepareAskDoc) -> Call {
+pub(crate) fn plain(ask: &PrepareAskDoc) -> Call {
     match ask {
         PrepareAskDoc::Create(_) => Call::BookCreate,
         PrepareAskDoc::Hold { .. } => Call::BookCommit,

@@ -2,12 +2,9 @@
 //! a number only after its block is written here. So no number is used in two lives of the agent, whatever
 //! the clock does between them.
 
-use crate::agent::Agent;
 use crate::alive::Done;
-use crate::log::Level;
 use linux::error::SystemError;
 use linux::notifier::Notifier;
-use node::io::Input;
 use std::fs::File;
 use std::io::{Result, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +20,7 @@ const BLOCK: u64 = 1 << 20;
 const AT_START: Duration = Duration::from_secs(5);
 
 /// The result of one reservation: the first number and the one after the last, or the error of the disk.
-type Reserved = std::result::Result<(u64, u64), String>;
+pub(crate) type Reserved = std::result::Result<(u64, u64), String>;
 
 /// A handle of the thread that writes, so that a slow disk stops nothing else.
 #[derive(Debug)]
@@ -79,7 +76,7 @@ impl Sequences {
     }
 
     /// Takes the answers that have come since the last call.
-    pub fn answers(&mut self) -> Vec<Reserved> {
+    pub(crate) fn answers(&mut self) -> Vec<Reserved> {
         self.mailbox.notifier.clear();
         let answers = self.mailbox.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default();
         self.waiting = self.waiting.saturating_sub(answers.len());
@@ -92,7 +89,12 @@ impl Sequences {
         Done { count: self.answered, all: self.waiting == 0 }
     }
 
-    /// The same, as soon as nothing is without an answer, or after a time.
+    /// The first numbers, which are there before the first message is sent, unless the disk is slow.
+    pub(crate) fn first(&mut self) -> Vec<Reserved> {
+        self.wait(AT_START)
+    }
+
+    /// The answers as soon as nothing is without one, or after a time.
     fn wait(&mut self, most: Duration) -> Vec<Reserved> {
         let (begun, mut answers) = (Instant::now(), self.answers());
         while self.waiting > 0 && begun.elapsed() < most {
@@ -108,33 +110,6 @@ fn write_all(record: &Record, asked: &Receiver<u64>, mailbox: &Tray) {
         // A panic is one more failure: it is told, and tried again.
         let reserved = catch_unwind(AssertUnwindSafe(|| record.reserve(upto).map_err(|error| error.to_string())));
         mailbox.put(reserved.unwrap_or_else(|_| Err("the thread that writes them panicked".to_owned())));
-    }
-}
-
-impl Agent {
-    /// The first numbers are there before the first message is sent.
-    pub(crate) fn first_sequences(&mut self) {
-        let answers = self.sequences.wait(AT_START);
-        self.tell_sequences(answers);
-    }
-
-    pub(crate) fn take_sequences(&mut self) {
-        let answers = self.sequences.answers();
-        self.tell_sequences(answers);
-    }
-
-    fn tell_sequences(&mut self, answers: Vec<Reserved>) {
-        for answer in answers {
-            match answer {
-                Ok((from, upto)) => self.tell(Input::SequencesReserved { from, upto }),
-                Err(error) => {
-                    let path = self.config.state.join("sequences");
-                    let text = format!("{} cannot be written: {error}; it is tried again", path.display());
-                    self.announce(Level::Error, "sequences", &text);
-                    self.tell(Input::SequencesFailed);
-                }
-            }
-        }
     }
 }
 

@@ -1,12 +1,14 @@
 //! The operator's tables: rows of RSVP's state, the ledger and the kernel, filtered, at most a line's worth.
 
 use crate::agent::Agent;
+use crate::news::name_of;
+use crate::read_back::{self, ReadBack};
 use crate::status;
 use control::status::ReservationView;
 use documents::agent::{ReservationRow, RowFilter, Rows, SenderRow, SessionId, TableDoc, View};
 use documents::show::{InstalledRow, NeighbourRow, RequestRow, RsvpInterfaceRow, SignallingRow};
 use rsvp::Origin;
-use terms::{Fault, IfIndex, Time};
+use terms::{Fault, Time};
 use wire::MessageType;
 
 /// One table.
@@ -45,23 +47,23 @@ fn cut<T>(filter: &RowFilter, mut rows: impl Iterator<Item = T>, to: impl FnOnce
 }
 
 fn interfaces<'a>(agent: &'a Agent, filter: &'a RowFilter) -> impl Iterator<Item = RsvpInterfaceRow> + 'a {
-    let wanted = agent.config.interfaces.iter().filter(|i| filter.wants_interface([Some(i.name.as_str())]));
-    let neighbours = agent.node.rsvp().neighbours();
+    let wanted = agent.drive.config.interfaces.iter().filter(|i| filter.wants_interface([Some(i.name.as_str())]));
+    let neighbours = agent.drive.node.rsvp().neighbours();
     wanted.map(move |wanted| {
-        let state = agent.interfaces.values().find(|state| state.name == wanted.name);
+        let state = agent.drive.interfaces.values().find(|state| state.name == wanted.name);
         let index = state.map(|state| state.index);
-        let link = agent.node.links().find(|link| Some(link.oif) == index);
-        let (received, sent) = index.map_or((0, 0), |index| agent.signalling.total(index));
+        let link = agent.drive.node.links().find(|link| Some(link.oif) == index);
+        let (received, sent) = index.map_or((0, 0), |index| agent.drive.messages.signalling().total(index));
         RsvpInterfaceRow {
             name: wanted.name.clone(),
             up: state.is_some(),
             addresses: state.map(|state| state.addresses.clone()).unwrap_or_default(),
             allocated_wire_bps: link.map_or(0, |link| link.reserved.as_bps()),
             reservable_wire_bps: link.map(|link| link.reservable.as_bps()),
-            reservations: agent.node.reservations().filter(|held| Some(held.oif) == index).count(),
+            reservations: agent.drive.node.reservations().filter(|held| Some(held.oif) == index).count(),
             neighbours: neighbours.iter().filter(|(interface, ..)| Some(*interface) == index).count(),
-            auth: crate::auth::words(agent.auth.get(&wanted.name)),
-            refresh_ms: agent.config.rsvp.refresh.as_millis(),
+            auth: crate::auth::words(agent.drive.auth.get(&wanted.name)),
+            refresh_ms: agent.drive.config.rsvp.refresh.as_millis(),
             received,
             sent,
         }
@@ -69,11 +71,11 @@ fn interfaces<'a>(agent: &'a Agent, filter: &'a RowFilter) -> impl Iterator<Item
 }
 
 fn neighbours<'a>(agent: &'a Agent, filter: &'a RowFilter) -> impl Iterator<Item = NeighbourRow> + 'a {
-    let now = agent.clock.now();
-    let all = agent.node.rsvp().neighbours().into_iter().map(move |(interface, address, known)| {
-        let counted = agent.signalling.of_peer(interface, address);
+    let now = agent.drive.clock.now();
+    let all = agent.drive.node.rsvp().neighbours().into_iter().map(move |(interface, address, known)| {
+        let counted = agent.drive.messages.signalling().of_peer(interface, address);
         NeighbourRow {
-            interface: agent.name_of(interface),
+            interface: name_of(interface, &agent.drive.names),
             address,
             paths: known.paths,
             reservations: known.reservations,
@@ -87,8 +89,8 @@ fn neighbours<'a>(agent: &'a Agent, filter: &'a RowFilter) -> impl Iterator<Item
 }
 
 fn requests<'a>(agent: &'a Agent, filter: &'a RowFilter) -> impl Iterator<Item = RequestRow> + 'a {
-    let now = agent.clock.now();
-    let all = agent.node.rsvp().paths().filter_map(move |path| {
+    let now = agent.drive.clock.now();
+    let all = agent.drive.node.rsvp().paths().filter_map(move |path| {
         let (flowspec, refresh_at) = path.request?;
         let phop = match path.origin {
             Origin::Hop(phop) => Some(phop),
@@ -99,7 +101,7 @@ fn requests<'a>(agent: &'a Agent, filter: &'a RowFilter) -> impl Iterator<Item =
             session,
             sender: path.template.into(),
             phop: phop.map(|phop| phop.addr),
-            interface: phop.map(|phop| agent.name_of(phop.iif)),
+            interface: phop.map(|phop| name_of(phop.iif, &agent.drive.names)),
             style: None,
             asked: flowspec.into(),
             refresh_in_ms: left(refresh_at, now),
@@ -109,8 +111,8 @@ fn requests<'a>(agent: &'a Agent, filter: &'a RowFilter) -> impl Iterator<Item =
 }
 
 fn installed(agent: &mut Agent, filter: &RowFilter) -> Result<Vec<InstalledRow>, Fault> {
-    let read = status::ReadBack::of(agent)?;
-    let now = agent.clock.now();
+    let read = ReadBack::of(&mut agent.drive.plane)?;
+    let now = agent.drive.clock.now();
     let row = |held: ReservationView| {
         let entry = read.flow(&(held.oif, held.flow));
         let counted = read.counted(&(held.oif, held.flow));
@@ -121,15 +123,15 @@ fn installed(agent: &mut Agent, filter: &RowFilter) -> Result<Vec<InstalledRow>,
             _ => "pending",
         };
         InstalledRow {
-            interface: agent.name_of(held.oif),
+            interface: name_of(held.oif, &agent.drive.names),
             session: held.session.into(),
             sender: held.flow.sender(&held.session).into(),
             asked: held.asked.into(),
             tspec: held.sender_tspec.into(),
             admitted_wire_bps: held.admitted.as_bps(),
             state: state.to_owned(),
-            class: status::class_name(held.class),
-            shared: status::is_shared(held.class),
+            class: read_back::class_name(held.class),
+            shared: read_back::is_shared(held.class),
             bucket_bps: entry.map(|entry| entry.bucket.rate.as_bps()),
             bucket_bytes: entry.map(|entry| entry.bucket.depth.get()),
             packets: counted.packets,
@@ -140,13 +142,14 @@ fn installed(agent: &mut Agent, filter: &RowFilter) -> Result<Vec<InstalledRow>,
     let wanted = |row: &InstalledRow| {
         filter.wants_session(&row.session) && filter.wants_interface([Some(row.interface.as_str())])
     };
-    Ok(agent.node.reservations().map(row).filter(wanted).collect())
+    Ok(agent.drive.node.reservations().map(row).filter(wanted).collect())
 }
 
 fn signalling<'a>(agent: &'a Agent, filter: &'a RowFilter) -> impl Iterator<Item = SignallingRow> + 'a {
-    let now = agent.clock.now();
-    let all = agent.signalling.by_type().map(move |(interface, kind, both)| SignallingRow {
-        interface: interface.map_or_else(|| "(by route)".to_owned(), |interface| agent.name_of(interface)),
+    let now = agent.drive.clock.now();
+    let all = agent.drive.messages.signalling().by_type().map(move |(interface, kind, both)| SignallingRow {
+        interface: interface
+            .map_or_else(|| "(by route)".to_owned(), |interface| name_of(interface, &agent.drive.names)),
         message: MessageType::from_number(kind).map_or_else(|| format!("type {kind}"), |kind| kind.name().to_owned()),
         received: both.received.total,
         sent: both.sent.total,
@@ -160,11 +163,4 @@ fn signalling<'a>(agent: &'a Agent, filter: &'a RowFilter) -> impl Iterator<Item
 
 fn left(until: Time, now: Time) -> Option<u64> {
     (until != Time::FOREVER).then(|| until.since(now).as_millis())
-}
-
-impl Agent {
-    /// An interface's name, or its number once it is gone.
-    pub(crate) fn name_of(&self, interface: IfIndex) -> String {
-        self.names.get(&interface).cloned().unwrap_or_else(|| interface.0.to_string())
-    }
 }

@@ -1,24 +1,43 @@
 //! Signalling by connections of this machine, as policy sees it. The engine decides
 //! ([`booking::policy::Signalled`]).
 
-use crate::agent::Agent;
 use crate::calls::{AppRequest, problem};
+use crate::drive::{AgentNode, Drive};
+use crate::news::Names;
+use crate::speakers::Speakers;
 use booking::policy::rights::{Call, Right, Whose};
-use booking::policy::{AddressPrefix, Asker, EndPoint, SignalClaim, SignalKey};
+use booking::policy::{AddressPrefix, Asker, EndPoint, Policy, SignalClaim, SignalKey, Signalled};
 use boomerang::SessionRequest;
 use documents::agent::{Problem, SignalDoc};
 use documents::may::Signal;
 use std::net::IpAddr;
 use terms::ports::{Route, RouteDecision};
-use terms::{FilterSpec, FlowSpec, Session, Style};
+use terms::{FilterSpec, FlowSpec, Session, Style, Time};
 use wire::boomerang::Selector;
 
-impl Agent {
+/// The callers, the policy and the routes, at one time of the calendar.
+pub(crate) struct SignalTurn<'a> {
+    speakers: &'a mut Speakers,
+    node: &'a mut AgentNode,
+    names: &'a Names,
+    /// The time of day.
+    now: Time,
+}
+
+impl Drive {
+    /// The parts that a decision of policy about signalling needs.
+    pub(crate) fn signals(&mut self) -> SignalTurn<'_> {
+        let now = self.book.calendar(self.clock.now());
+        SignalTurn { speakers: &mut self.speakers, node: &mut self.node, names: &self.names, now }
+    }
+}
+
+impl SignalTurn<'_> {
     /// Asks policy whether a connection may signal this. An admitted request counts from now on.
     ///
     /// # Errors
     /// The reason for the refusal.
-    pub(crate) fn may_signal(&mut self, client: u64, request: &AppRequest) -> Result<(), Problem> {
+    pub(crate) fn may(&mut self, client: u64, request: &AppRequest) -> Result<(), Problem> {
         match *request {
             AppRequest::Sender(session, template, tspec, _) => {
                 let claim = SignalClaim {
@@ -45,9 +64,8 @@ impl Agent {
             AppRequest::Priority(priority) => {
                 let asked = priority.map(|said| said.preempting.max(said.defending));
                 let before = self.speakers.urgency(client, asked);
-                let told = self.as_asker(client, |agent, asker| {
-                    agent.speakers.signalled.may_be_urgent(&agent.node.policy().0, asker, client)
-                });
+                let told =
+                    self.as_asker(client, |policy, signalled, asker| signalled.may_be_urgent(policy, asker, client));
                 if told.is_err() {
                     self.speakers.urgency(client, before);
                 }
@@ -71,9 +89,7 @@ impl Agent {
         let ends = ends(&asked.classifier, &asked.mask);
         let claims = echoed(self, asked.far_end, ends, most(|rates| rates.forward), most(|rates| rates.reverse));
         let key = number.map(SignalKey::Boomerang);
-        self.as_asker(client, |agent, asker| {
-            agent.speakers.signalled.may(&agent.node.policy().0, asker, key, &claims).map(|_| ())
-        })?;
+        self.as_asker(client, |policy, signalled, asker| signalled.may(policy, asker, key, &claims).map(|_| ()))?;
         Ok(claims)
     }
 
@@ -93,26 +109,22 @@ impl Agent {
     }
 
     fn ask_policy(&mut self, client: u64, key: Option<SignalKey>, claims: Vec<SignalClaim>) -> Result<(), Problem> {
-        self.as_asker(client, |agent, asker| {
-            let (policy, signalled) = (&agent.node.policy().0, &mut agent.speakers.signalled);
-            match key {
-                Some(key) => signalled.ask(policy, asker, key, claims),
-                None => signalled.may(policy, asker, None, &claims).map(|_| ()),
-            }
+        self.as_asker(client, |policy, signalled, asker| match key {
+            Some(key) => signalled.ask(policy, asker, key, claims),
+            None => signalled.may(policy, asker, None, &claims).map(|_| ()),
         })
     }
 
     fn as_asker(
         &mut self,
         client: u64,
-        ask: impl FnOnce(&mut Agent, &Asker<'_>) -> Result<(), (String, String)>,
+        ask: impl FnOnce(&Policy, &mut Signalled, &Asker<'_>) -> Result<(), (String, String)>,
     ) -> Result<(), Problem> {
         let nobody = || problem("refused", "nobody speaks here");
         let (seat, caller) = self.speakers.seat(client, Call::Reserve).ok_or_else(nobody)?;
         let caller = caller.clone();
-        let now = self.book.calendar(self.clock.now());
-        let asker = Asker { caller: &caller, seat, priority: self.speakers.urgent(client), now };
-        ask(self, &asker).map_err(|(rule, why)| match rule.is_empty() {
+        let asker = Asker { caller: &caller, seat, priority: self.speakers.urgent(client), now: self.now };
+        ask(&self.node.policy().0, &mut self.speakers.signalled, &asker).map_err(|(rule, why)| match rule.is_empty() {
             true => problem("refused", why),
             false => problem("refused", format!("the rule \"{rule}\" says no: {why}")),
         })
@@ -165,13 +177,13 @@ impl Agent {
 
 /// The claims of a Boomerang session, in both directions.
 fn echoed(
-    agent: &mut Agent,
+    turn: &mut SignalTurn<'_>,
     far_end: IpAddr,
     (src, dst): (EndPoint, EndPoint),
     forward: u64,
     reverse: u64,
 ) -> Vec<SignalClaim> {
-    let out = agent.towards(far_end);
+    let out = turn.towards(far_end);
     let there = SignalClaim { resource: Some(out.clone()), inward: false, src, dst, amount: forward };
     let back = SignalClaim { resource: Some(out), inward: true, src: dst, dst: src, amount: reverse };
     [there, back].into_iter().filter(|claim| claim.amount > 0).collect()
@@ -181,7 +193,7 @@ fn echoed(
 ///
 /// # Errors
 /// `misuse`: this cannot be signalled.
-pub(crate) fn would_claim(agent: &mut Agent, signal: &SignalDoc) -> Result<Vec<SignalClaim>, Problem> {
+pub(crate) fn would_claim(turn: &mut SignalTurn<'_>, signal: &SignalDoc) -> Result<Vec<SignalClaim>, Problem> {
     let prefix = |text: &String| -> Result<AddressPrefix, Problem> {
         let found: documents::boomerang::SitePrefix = text.parse().map_err(|wrong: String| problem("misuse", wrong))?;
         Ok(AddressPrefix { addr: found.addr, length: found.length })
@@ -199,14 +211,14 @@ pub(crate) fn would_claim(agent: &mut Agent, signal: &SignalDoc) -> Result<Vec<S
             Err(problem("misuse", "RSVP reserves one way: reverse is of Boomerang"))
         }
         (Signal::Send, Some(_)) => {
-            Ok(vec![SignalClaim { resource: Some(agent.towards(to.addr)), inward: false, src, dst, amount }])
+            Ok(vec![SignalClaim { resource: Some(turn.towards(to.addr)), inward: false, src, dst, amount }])
         }
         (Signal::Send | Signal::Boomerang, None) => Err(problem("misuse", "from where? give src")),
         (Signal::Receive, from) => {
-            let resource = Some(from.map(|from| agent.towards(from.addr)).unwrap_or_default());
+            let resource = Some(from.map(|from| turn.towards(from.addr)).unwrap_or_default());
             Ok(vec![SignalClaim { resource, inward: true, src, dst, amount }])
         }
-        (Signal::Boomerang, Some(_)) => match echoed(agent, to.addr, (src, dst), amount, signal.reverse) {
+        (Signal::Boomerang, Some(_)) => match echoed(turn, to.addr, (src, dst), amount, signal.reverse) {
             claims if claims.is_empty() => Err(problem("misuse", "how much? give rate, reverse, or both")),
             claims => Ok(claims),
         },

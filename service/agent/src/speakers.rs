@@ -10,14 +10,12 @@
 //! front: `anl/alice`. A partner's broker is believed only where the policy names it
 //! (`brokers = ["anl/main"]`), only for names of its own domain, and never for operators or auditors of ours.
 
-use crate::agent::Agent;
 use crate::book::convert::MAX_COORDINATOR;
 use crate::calls::problem;
-use crate::log::Level;
 use booking::policy::rights::{Call, Right, Seat, Whose};
 use booking::policy::{SignalClaim, SignalKey, Signalled};
 use documents::agent::Problem;
-use documents::links::{CallerDoc, LinkRow};
+use documents::links::CallerDoc;
 use linux::process::PeerProcess;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -277,42 +275,6 @@ pub(crate) fn read(doc: &CallerDoc) -> Result<Caller, Problem> {
 /// Our own user, as the kernel shows it.
 pub(crate) fn own_uid() -> Option<u32> {
     std::fs::metadata("/proc/self").ok().map(|meta| meta.uid())
-}
-
-impl Agent {
-    /// Takes new connections of this machine.
-    pub(crate) fn accept(&mut self) {
-        for (client, peer) in self.local.accept(&mut self.poll) {
-            let now = self.clock.now();
-            let fields: [(&str, &dyn std::fmt::Display); 4] =
-                [("client", &client), ("pid", &peer.pid), ("uid", &peer.uid), ("gid", &peer.gid)];
-            self.log.line(now, Level::Info, "connected", &fields);
-            self.speakers.came(client, &peer);
-        }
-    }
-
-    /// Takes a trusted peer at its word, and writes down whose.
-    pub(crate) fn speak_for(&mut self, client: u64, who: Option<&CallerDoc>) -> Result<(), Problem> {
-        self.speakers.speak_for(client, who, &self.book.brokers)?;
-        self.forget_follower(client); // what it followed was somebody else's
-        let name = self.speakers.of(client).name;
-        self.log.line(self.clock.now(), Level::Debug, "speaks_for", &[("client", &client), ("name", &name)]);
-        Ok(())
-    }
-
-    /// The links of this machine, for a search of paths.
-    pub(crate) fn links(&mut self) -> Result<Vec<LinkRow>, Problem> {
-        let addresses = self.netlink.addresses().map_err(|error| problem("fault", error.to_string()))?;
-        let of = |index| addresses.iter().filter(move |address| address.index == index);
-        let row = |state: &node::io::InterfaceState| LinkRow {
-            interface: state.name.clone(),
-            addresses: of(state.index).map(|one| format!("{}/{}", one.address, one.prefix)).collect(),
-            resource: state.link.map(|_| format!("net/{}", state.name)),
-            rate_wire_bps: state.link.map(|link| link.spec.rate.as_bps()),
-            mtu: state.mtu,
-        };
-        Ok(self.interfaces.values().map(row).collect())
-    }
 }
 
 #[cfg(test)]

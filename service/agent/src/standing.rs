@@ -1,7 +1,7 @@
 //! The edges and trusted interfaces of a node, from the roles of its interfaces ([`crate::role`]).
 
-use crate::agent::Agent;
 use crate::config::AgentConfig;
+use crate::drive::Drive;
 use crate::interfaces::Interfaces;
 use crate::log::Level;
 use crate::role::InterfaceRole;
@@ -44,7 +44,7 @@ pub(crate) fn undeclared(name: &str) -> String {
     )
 }
 
-impl Agent {
+impl Drive {
     /// Makes the edges of the interfaces that there are now.
     pub(crate) fn tell_roles(&mut self) {
         let standing = Standing::of(&self.config, &self.interfaces);
@@ -54,7 +54,7 @@ impl Agent {
     /// Warns of interfaces without a role; once, at the start.
     pub(crate) fn warn_of_roles(&mut self) {
         let undeclared: Vec<String> = undeclared_of(&self.config).map(|(_, text)| text).collect();
-        undeclared.iter().for_each(|text| self.announce(Level::Warn, "role", text));
+        undeclared.iter().for_each(|text| self.console.announce(Level::Warn, "role", text));
     }
 }
 

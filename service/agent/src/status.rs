@@ -2,8 +2,12 @@
 //! kernel, *measured* from its counters.
 
 use crate::agent::Agent;
+use crate::boomerang::BoomerangHost;
+use crate::boomerang::turn::BoomerangTurn;
+use crate::news::name_of;
+use crate::read_back::{ReadBack, class_name, installed};
 use control::status::{LinkView, ReservationView};
-use documents::agent::{ClassRow, CounterRow, Installed, InterfaceRow, ReservationRow, SenderRow, SessionRow, Status};
+use documents::agent::{ClassRow, CounterRow, InterfaceRow, ReservationRow, SenderRow, SessionRow, Status};
 use documents::show::PAGE;
 use rsvp::overload::IntakeClass;
 use rsvp::views::ResvView;
@@ -11,42 +15,14 @@ use rsvp::{NextHop, Origin};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use terms::{Fault, FlowKey, IfIndex, Rate, SenderTemplate, Style, Time};
-use traffic::plan::{ClassId, ClassSpec, Counters, FlowSpecEntry, LinkPlan, Plan};
-
-/// The plan and the counters of the kernel, both read just now.
-pub(crate) struct ReadBack {
-    plan: Plan,
-    counters: traffic::plane::PlaneCounters,
-}
-
-impl ReadBack {
-    /// Reads the plan and the counters.
-    pub(crate) fn of(agent: &mut Agent) -> Result<ReadBack, Fault> {
-        Ok(ReadBack { plan: agent.plane.read()?, counters: agent.plane.counters()? })
-    }
-
-    /// The kernel's entry for a flow.
-    pub(crate) fn flow(&self, (oif, flow): &(IfIndex, FlowKey)) -> Option<&FlowSpecEntry> {
-        self.plan.links.get(oif)?.flows.get(flow)
-    }
-
-    /// True if the kernel has the class.
-    pub(crate) fn has_class(&self, oif: IfIndex, class: ClassId) -> bool {
-        self.plan.links.get(&oif).is_some_and(|link| link.classes.contains_key(&class))
-    }
-
-    /// The kernel's counters of a flow.
-    pub(crate) fn counted(&self, key: &(IfIndex, FlowKey)) -> Counters {
-        self.counters.flows.get(key).copied().unwrap_or_default()
-    }
-}
+use traffic::plan::{ClassId, ClassSpec, Counters, LinkPlan};
 
 /// The whole status.
 pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
-    let read = ReadBack::of(agent)?;
-    let links: BTreeMap<IfIndex, LinkView> = agent.node.links().map(|link| (link.oif, link)).collect();
+    let read = ReadBack::of(&mut agent.drive.plane)?;
+    let links: BTreeMap<IfIndex, LinkView> = agent.drive.node.links().map(|link| (link.oif, link)).collect();
     let slots = slots(agent);
-    let interfaces = agent.node.interfaces().map(|state| {
+    let interfaces = agent.drive.node.interfaces().map(|state| {
         let link = links.get(&state.index);
         InterfaceRow {
             name: state.name.clone(),
@@ -59,14 +35,9 @@ pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
             reserved_wire_bps: link.map_or(0, |link| link.reserved.as_bps()),
             free_wire_bps: link.map_or(0, |link| link.free.as_bps()),
             slots: slots.get(&state.index).copied().unwrap_or(0),
-            plane: read.plan.links.get(&state.index).map(|_| "htb".to_owned()),
+            plane: read.link(state.index).map(|_| "htb".to_owned()),
             services: link.map(services).unwrap_or_default(),
-            classes: read
-                .plan
-                .links
-                .get(&state.index)
-                .map(|link| classes(state.index, link, &read))
-                .unwrap_or_default(),
+            classes: read.link(state.index).map(|link| classes(state.index, link, &read)).unwrap_or_default(),
         }
     });
     let interfaces = interfaces.collect();
@@ -81,13 +52,13 @@ pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
 
 /// Only the reservations.
 pub fn reservations(agent: &mut Agent) -> Result<Vec<ReservationRow>, Fault> {
-    let read = ReadBack::of(agent)?;
+    let read = ReadBack::of(&mut agent.drive.plane)?;
     rows(agent, &read)
 }
 
 fn slots(agent: &Agent) -> BTreeMap<IfIndex, usize> {
     let mut slots = BTreeMap::new();
-    for held in agent.node.reservations() {
+    for held in agent.drive.node.reservations() {
         *slots.entry(held.oif).or_insert(0) += 1;
     }
     slots
@@ -100,41 +71,41 @@ fn services(link: &LinkView) -> Vec<String> {
 
 /// The configured role of an interface, if it has one.
 fn role(agent: &Agent, name: &str) -> Option<String> {
-    let named = agent.config.interfaces.iter().find(|named| named.name == name)?;
+    let named = agent.drive.config.interfaces.iter().find(|named| named.name == name)?;
     named.role.map(|role| role.name().to_owned())
 }
 
 fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
     let mut notes = Vec::new();
-    if agent.node.links().any(|link| link.guaranteed.is_none()) {
+    if agent.drive.node.links().any(|link| link.guaranteed.is_none()) {
         notes.push(
             "this plane keeps no delay bound that was ever measured, so guaranteed service is refused; controlled load \
              is offered"
                 .to_owned(),
         );
     }
-    let there = |name: &String| agent.interfaces.values().any(|state| state.name == *name);
-    for wanted in agent.config.interfaces.iter().filter(|wanted| !there(&wanted.name)) {
+    let there = |name: &String| agent.drive.interfaces.values().any(|state| state.name == *name);
+    for wanted in agent.drive.config.interfaces.iter().filter(|wanted| !there(&wanted.name)) {
         notes.push(format!("{} is down or gone: nothing is reserved there", wanted.name));
     }
-    notes.extend(crate::standing::undeclared_of(&agent.config).map(|(_, text)| text));
+    notes.extend(crate::standing::undeclared_of(&agent.drive.config).map(|(_, text)| text));
     for oif in &agent.foreign {
-        let name = agent.names.get(oif).cloned().unwrap_or_default();
+        let name = agent.drive.names.get(oif).cloned().unwrap_or_default();
         notes.push(format!("another program took the traffic control of {name}: nothing is guaranteed there"));
     }
-    match agent.node.reservations().filter(|held| held.adopted_until.is_some()).count() {
+    match agent.drive.node.reservations().filter(|held| held.adopted_until.is_some()).count() {
         0 => {}
         n => notes.push(format!(
             "adopting: {n} flows of the agent's life before keep their classes and capacity until they are refreshed, or \
              their lifetime ends"
         )),
     }
-    match agent.fast_rows_left_out() {
+    match agent.drive.echo.as_ref().map_or(0, BoomerangHost::rows_left_out) {
         0 => {}
         n => notes.push(format!("{n} more sessions in Boomerang's fast path: `sluice boomerang sessions` lists them")),
     }
     let gone = |held: &ReservationView| held.installed && read.flow(&(held.oif, held.flow)).is_none();
-    match agent.node.reservations().filter(gone).count() {
+    match agent.drive.node.reservations().filter(gone).count() {
         0 => {}
         n => notes.push(format!("{n} reservations are not in the kernel any more: another program removed them")),
     }
@@ -144,13 +115,13 @@ fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
 /// One row per reservation state, one per adopted flow that has not been asked for again, and one per session
 /// of Boomerang's table in the kernel, up to a limit.
 fn rows(agent: &mut Agent, read: &ReadBack) -> Result<Vec<ReservationRow>, Fault> {
-    let now = agent.clock.now();
-    let tc = agent.node.tc();
+    let now = agent.drive.clock.now();
+    let tc = agent.drive.node.tc();
     let flows = |held: ReservationView| tc.flows(held.handle).iter().map(move |flow| ((held.oif, *flow), held));
-    let held: BTreeMap<(IfIndex, FlowKey), ReservationView> = agent.node.reservations().flat_map(flows).collect();
+    let held: BTreeMap<(IfIndex, FlowKey), ReservationView> = agent.drive.node.reservations().flat_map(flows).collect();
     let mut seen = BTreeSet::new();
     let mut rows = Vec::new();
-    let asked: Vec<ResvView> = agent.node.rsvp().reservations().collect();
+    let asked: Vec<ResvView> = agent.drive.node.rsvp().reservations().collect();
     for (view, sender) in asked.iter().flat_map(|view| named(view).into_iter().map(move |sender| (view, sender))) {
         let flow = match view.style {
             Style::Wf => FlowKey::of_any_sender(&view.session),
@@ -169,8 +140,8 @@ fn rows(agent: &mut Agent, read: &ReadBack) -> Result<Vec<ReservationRow>, Fault
         fill(agent, &mut row, *key, Some(held), read, now);
         rows.push(row);
     }
-    agent.meter.keep(|key| read.flow(key).is_some());
-    rows.extend(agent.fast_rows(read, now)?);
+    agent.drive.meter.keep(|key| read.flow(key).is_some());
+    rows.extend(BoomerangTurn(&mut agent.drive).fast_rows(read, now)?);
     Ok(rows)
 }
 
@@ -231,32 +202,17 @@ fn fill(
     read: &ReadBack,
     now: Time,
 ) {
-    row.oif = Some(agent.names.get(&key.0).cloned().unwrap_or_else(|| key.0.0.to_string()));
+    row.oif = Some(name_of(key.0, &agent.drive.names));
     row.admitted_wire_bps = held.map(|held| held.admitted.as_bps());
     row.installed = read.flow(&key).map(|entry| installed(held, entry));
-    let counted = read.counters.flows.get(&key);
-    row.measured = counted.map(|&counters| agent.meter.read(now, key.0, &key.1, counters));
-}
-
-pub(crate) fn installed(held: Option<&ReservationView>, entry: &FlowSpecEntry) -> Installed {
-    let state = match held {
-        Some(held) if held.adopted_until.is_some() => "adopted",
-        Some(held) if held.installed => "installed",
-        _ => "pending",
-    };
-    Installed {
-        state: state.to_owned(),
-        class: class_name(entry.class),
-        shared: is_shared(entry.class),
-        bucket_bps: entry.bucket.rate.as_bps(),
-        bucket_bytes: entry.bucket.depth.get(),
-    }
+    let counted = read.counters(&key);
+    row.measured = counted.map(|counters| agent.drive.meter.read(now, key.0, &key.1, counters));
 }
 
 /// The link's own class, then the others, as the kernel has them.
 fn classes(oif: IfIndex, link: &LinkPlan, read: &ReadBack) -> Vec<ClassRow> {
     let whole = link.link.rate;
-    let counted = |class: ClassId| read.counters.classes.get(&(oif, class)).copied().unwrap_or_default();
+    let counted = |class: ClassId| read.class(oif, class);
     let rates =
         |spec: &ClassSpec| (spec.real_time.map_or(Rate::ZERO, |curve| curve.m2), spec.upper_limit.unwrap_or(whole));
     let root = std::iter::once((ClassId::LINK, (whole, whole)));
@@ -285,16 +241,6 @@ fn class_row(class: ClassId, rate: Rate, ceil: Rate, counted: Counters) -> Class
     }
 }
 
-/// True if a class holds more than one flow.
-pub(crate) fn is_shared(class: ClassId) -> bool {
-    class < ClassId::FIRST_OWN
-}
-
-/// The class's name in the notation of tc.
-pub(crate) fn class_name(class: ClassId) -> String {
-    format!("{:x}:{:x}", linux::bpf::entry::MAJOR, class.0)
-}
-
 fn left(until: Time, now: Time) -> Option<u64> {
     (until != Time::FOREVER).then(|| until.since(now).as_millis())
 }
@@ -307,13 +253,13 @@ pub fn sessions(agent: &Agent) -> impl Iterator<Item = SessionRow> + '_ {
         reservations: view.requests,
         receivers: view.receivers,
     };
-    agent.node.rsvp().sessions().map(row)
+    agent.drive.node.rsvp().sessions().map(row)
 }
 
 /// Path states.
 pub fn senders(agent: &Agent) -> impl Iterator<Item = SenderRow> + '_ {
-    let now = agent.clock.now();
-    let name = |index: IfIndex| agent.name_of(index);
+    let now = agent.drive.clock.now();
+    let name = |index: IfIndex| name_of(index, &agent.drive.names);
     let row = move |view: rsvp::views::PathView| {
         let phop = match view.origin {
             Origin::Hop(phop) => Some(phop),
@@ -330,12 +276,12 @@ pub fn senders(agent: &Agent) -> impl Iterator<Item = SenderRow> + '_ {
             non_rsvp_hop: phop.is_some_and(|phop| phop.non_rsvp),
         }
     };
-    agent.node.rsvp().paths().map(row)
+    agent.drive.node.rsvp().paths().map(row)
 }
 
 /// Messages by type, then drops by reason.
 pub fn counters(agent: &Agent) -> Vec<CounterRow> {
-    let counters = agent.node.rsvp().counters();
+    let counters = agent.drive.node.rsvp().counters();
     let mut rows: Vec<CounterRow> = counters
         .received
         .iter()
@@ -356,14 +302,14 @@ pub fn counters(agent: &Agent) -> Vec<CounterRow> {
         sent: 0,
     }));
     let full = agent.receiver.as_ref().map_or(0, linux::sockets::MessageReceiver::dropped);
-    let before = agent.gate.as_ref().map(linux::sockets::IntakeFilter::dropped).unwrap_or_default();
+    let (link, rest) = agent.drive.messages.dropped();
     for (name, received) in [
         ("dropped by the kernel: its queue was full", full),
-        ("dropped before the queue: between neighbours", before.link),
-        ("dropped before the queue: not of a reservation", before.rest),
+        ("dropped before the queue: between neighbours", link),
+        ("dropped before the queue: not of a reservation", rest),
     ] {
         rows.extend((received > 0).then(|| CounterRow { name: name.to_owned(), received, sent: 0 }));
     }
-    rows.push(CounterRow { name: "not sent".to_owned(), received: 0, sent: agent.unsent });
+    rows.push(CounterRow { name: "not sent".to_owned(), received: 0, sent: agent.drive.messages.unsent() });
     rows
 }

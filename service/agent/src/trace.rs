@@ -1,8 +1,9 @@
 //! Messages for clients that trace: each that comes or goes, as it is on the wire. The client decodes; the
 //! agent only copies, up to a limit. Messages above the limit are counted and left out, never waited for.
 
-use crate::agent::Agent;
-use documents::agent::{Direction, EventDoc, ReplyLine, TraceFilter};
+use crate::console::Console;
+use crate::news::Names;
+use documents::agent::{Direction, EventDoc, TraceFilter};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -76,28 +77,21 @@ impl Tracers {
         }
         takers
     }
-}
 
-impl Agent {
-    /// Counts a message that comes or goes, and shows it to the clients that trace.
-    pub(crate) fn see(&mut self, seen: &Seen, bytes: &[u8]) {
-        let now = self.clock.now();
-        let kind = bytes.get(1).copied().unwrap_or(0);
-        match (seen.direction, seen.interface) {
-            (Direction::In, Some(iif)) => self.signalling.came(now, iif, seen.src, kind),
-            (_, oif) => self.signalling.went(now, oif, seen.dst, kind),
-        }
-        if self.tracers.all.is_empty() {
+    /// Shows a message to the clients that trace.
+    pub(crate) fn show(&mut self, seen: &Seen, bytes: &[u8], now: Time, names: &Names, console: &mut Console) {
+        if self.all.is_empty() {
             return;
         }
-        let name = seen.interface.and_then(|index| self.names.get(&index).cloned());
+        let kind = bytes.get(1).copied().unwrap_or(0);
+        let name = seen.interface.and_then(|index| names.get(&index).cloned());
         let wants = |filter: &TraceFilter| {
             filter.direction.is_none_or(|direction| direction == seen.direction)
                 && filter.address.is_none_or(|address| address == seen.src || address == seen.dst)
                 && filter.interface.as_ref().is_none_or(|wanted| name.as_ref() == Some(wanted))
                 && (filter.types.is_empty() || filter.types.contains(&kind))
         };
-        let takers = self.tracers.takers(now, wants, |client| self.local.has_room(client));
+        let takers = self.takers(now, wants, |client| console.has_room(client));
         if takers.is_empty() {
             return;
         }
@@ -105,8 +99,7 @@ impl Agent {
         let bytes = hex(bytes);
         for (client, lost) in takers {
             let (interface, bytes) = (name.clone(), bytes.clone());
-            let event = EventDoc::Message { direction, interface, src, dst, ttl, router_alert, bytes, lost };
-            self.local.say(client, &ReplyLine::Event { at_ns: now.as_nanos(), event }, &mut self.poll);
+            console.tell(client, EventDoc::Message { direction, interface, src, dst, ttl, router_alert, bytes, lost });
         }
     }
 }

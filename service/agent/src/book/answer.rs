@@ -1,8 +1,8 @@
 //! Calls about bookings on the local socket. The answer to a change is sent after the change is on the disk.
 
 use super::{Book, shown};
-use crate::agent::Agent;
 use crate::calls::problem;
+use crate::drive::Drive;
 use crate::enforce::{Usage, premium};
 use booking::io::{CallId, CallResult as Said};
 use booking::{BookingView, Call, Input, Reply};
@@ -64,9 +64,9 @@ impl Book {
     }
 }
 
-impl Agent {
+impl Drive {
     /// Hands a call about bookings to the engine and returns true; false for any other call.
-    /// [`Agent::reply_book`] sends the answer.
+    /// [`Drive::reply_book`] sends the answer.
     ///
     /// # Errors
     /// The call is invalid; the engine has not seen it.
@@ -85,7 +85,7 @@ impl Agent {
         if let Some(waiting) = self.book.calls.get_mut(&number) {
             (waiting.follows, waiting.page) = (matches!(request, Request::BookFollow { .. }), Page::of(request));
         }
-        self.local.owe(client);
+        self.console.owe(client);
         let caller = self.speakers.of(client);
         self.tell_bookings(Input::Call { id: CallId(number), caller, call });
         Ok(true)
@@ -144,7 +144,7 @@ impl Agent {
             }
             Err(refusal) => ReplyLine::Error { id, error: shown::problem(&refusal) },
         };
-        self.local.pay(client, &line, &mut self.poll);
+        self.console.pay(client, &line);
         if follows {
             self.catch_up(client);
         }

@@ -1,9 +1,9 @@
 //! The audit of decisions, read back for those who may: a bounded stretch at a time, on the journal's thread.
 
 use super::convert;
-use crate::agent::Agent;
 use crate::calls::problem;
 use crate::config::Level;
+use crate::drive::Drive;
 use booking::record::Audited;
 use documents::agent::{Answer, Problem, ReplyLine};
 use documents::book::{AuditAsk, AuditPage, AuditRow, Instant};
@@ -82,15 +82,15 @@ fn row(link: &ChainLink, audited: Audited) -> AuditRow {
     }
 }
 
-impl Agent {
-    /// Starts a query of the audit; [`Agent::reply_audit`] sends the answer.
+impl Drive {
+    /// Starts a query of the audit; [`Drive::reply_audit`] sends the answer.
     ///
     /// # Errors
     /// The caller may not read the audit, or the query is invalid.
     pub(crate) fn call_audit(&mut self, client: u64, id: u64, ask: &AuditAsk) -> Result<(), Problem> {
         let caller = self.speakers.of(client);
         if !self.node.policy().0.may_audit(&caller) {
-            self.log.line(self.clock.now(), Level::Warn, "audit_denied", &[("client", &client), ("who", &caller.name)]);
+            self.console.line(Level::Warn, "audit_denied", &[("client", &client), ("who", &caller.name)]);
             let why = "the audit is for operators and auditors, and for whom the policy names: auditors = [...]";
             return Err(problem("refused", why));
         }
@@ -102,7 +102,7 @@ impl Agent {
             self.book.calls.remove(&number);
             return Err(problem("refused", error.to_string()));
         }
-        self.local.owe(client);
+        self.console.owe(client);
         Ok(())
     }
 
@@ -115,7 +115,7 @@ impl Agent {
                 Ok(page) => ReplyLine::Ok { id, ok: Box::new(Answer::Audit(page)) },
                 Err(error) => ReplyLine::Error { id, error: problem("fault", error.to_string()) },
             };
-            self.local.pay(waiting.client, &line, &mut self.poll);
+            self.console.pay(waiting.client, &line);
         }
     }
 }

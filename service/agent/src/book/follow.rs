@@ -3,7 +3,7 @@
 //! again.
 
 use super::shown;
-use crate::agent::Agent;
+use crate::drive::Drive;
 use booking::Event;
 use documents::agent::{EventDoc, ReplyLine};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ impl Followers {
     }
 }
 
-impl Agent {
+impl Drive {
     /// Removes a connection that has ended.
     pub(crate) fn forget_follower(&mut self, client: u64) {
         self.book.followers.seen.remove(&client);
@@ -37,7 +37,7 @@ impl Agent {
         if clients.is_empty() {
             return;
         }
-        let visible = |client: &u64| event.is_for(&self.speakers.of(*client)) && self.local.has_room(*client);
+        let visible = |client: &u64| event.is_for(&self.speakers.of(*client)) && self.console.has_room(*client);
         let ready: Vec<u64> = clients.into_iter().filter(visible).collect();
         let at_ns = self.clock.now().as_nanos();
         // One who is behind is sent the events between from the book's list first; this one is the last of them.
@@ -48,7 +48,7 @@ impl Agent {
                 self.catch_up(client);
             } else if let Some(seen) = self.book.followers.seen.get_mut(&client) {
                 *seen = last;
-                self.local.say(client, &line, &mut self.poll);
+                self.console.say(client, &line);
             }
         }
     }
@@ -61,7 +61,7 @@ impl Agent {
 
     /// Sends a follower what it has not seen, as long as it has room.
     pub(crate) fn catch_up(&mut self, client: u64) {
-        while self.local.has_room(client) {
+        while self.console.has_room(client) {
             let Some(&seen) = self.book.followers.seen.get(&client) else { return };
             let (events, last) = self.events_after(client, seen, AT_ONCE);
             let done = events.len() < AT_ONCE;
@@ -70,7 +70,7 @@ impl Agent {
             let at_ns = self.clock.now().as_nanos();
             for event in events {
                 let line = ReplyLine::Event { at_ns, event: EventDoc::Book(shown::event(event)) };
-                self.local.say(client, &line, &mut self.poll);
+                self.console.say(client, &line);
             }
             if done {
                 return;

@@ -1,8 +1,8 @@
 //! `may`: the rule that would decide about a request, booked or signalled, and its decision. Callers may ask
 //! about themselves; operators, auditors and those whom the policy's `auditors` name may ask about others.
 
-use crate::agent::Agent;
 use crate::calls::problem;
+use crate::drive::Drive;
 use crate::speakers;
 use booking::policy::rights::{Call, Right, Whose, named};
 use booking::policy::{Asker, SignalClaim};
@@ -11,7 +11,7 @@ use documents::may::{MayRow, Signal};
 use terms::book::{Caller, CallerRole};
 use terms::ports::book::PolicyDecision;
 
-impl Agent {
+impl Drive {
     /// The decision that policy would make. Nothing changes, and the answer does not show what is free.
     ///
     /// # Errors
@@ -40,9 +40,9 @@ impl Agent {
 }
 
 /// The person about whom a caller asks.
-fn about(agent: &Agent, client: u64, who: Option<&CallerDoc>) -> Result<Caller, Problem> {
+fn about(drive: &Drive, client: u64, who: Option<&CallerDoc>) -> Result<Caller, Problem> {
     let nobody = || problem("refused", "nobody speaks here");
-    let (seat, asker) = agent.speakers.seat(client, Call::May).ok_or_else(nobody)?;
+    let (seat, asker) = drive.speakers.seat(client, Call::May).ok_or_else(nobody)?;
     let about = match who {
         None => asker.clone(),
         Some(doc) => {
@@ -52,7 +52,7 @@ fn about(agent: &Agent, client: u64, who: Option<&CallerDoc>) -> Result<Caller, 
         }
     };
     let right = if about == *asker { Right::Yes } else { Call::May.right(seat, Whose::Others) };
-    if right == Right::No || right == Right::Rule && !agent.node.policy().0.may_audit(asker) {
+    if right == Right::No || right == Right::Rule && !drive.node.policy().0.may_audit(asker) {
         let why = format!(
             "what others may is told to operators, auditors, and whom the policy's `auditors` name; you are {}",
             named(asker)
@@ -62,9 +62,9 @@ fn about(agent: &Agent, client: u64, who: Option<&CallerDoc>) -> Result<Caller, 
     Ok(about)
 }
 
-fn would_book(agent: &Agent, about: &Caller, ask: &AskDoc) -> Result<Vec<MayRow>, Problem> {
+fn would_book(drive: &Drive, about: &Caller, ask: &AskDoc) -> Result<Vec<MayRow>, Problem> {
     let asked = crate::book::convert::enquired(ask)?;
-    let verdicts = agent.node.bookings().would_allow(&agent.node.policy().0, about, &asked);
+    let verdicts = drive.node.bookings().would_allow(&drive.node.policy().0, about, &asked);
     let verdicts = verdicts.ok_or_else(|| problem("misuse", "the window is over, or there is none"))?;
     let row = |(part, verdict): (&booking::io::PartAsk, PolicyDecision)| MayRow {
         resource: part.resource.clone(),
@@ -76,22 +76,22 @@ fn would_book(agent: &Agent, about: &Caller, ask: &AskDoc) -> Result<Vec<MayRow>
     Ok(asked.parts.iter().zip(verdicts).map(row).collect())
 }
 
-fn would_signal(agent: &mut Agent, about: &Caller, signal: &SignalDoc) -> Result<Vec<MayRow>, Problem> {
-    let seat = agent.speakers.seat_of(about);
-    let claims = crate::signals::would_claim(agent, signal)?;
+fn would_signal(drive: &mut Drive, about: &Caller, signal: &SignalDoc) -> Result<Vec<MayRow>, Problem> {
+    let seat = drive.speakers.seat_of(about);
+    let claims = crate::signals::would_claim(&mut drive.signals(), signal)?;
     let (call, whose) = match signal.how {
         Signal::Send => (Call::Sender, Whose::Any),
         Signal::Receive => (Call::Reserve, Whose::Any),
         Signal::Boomerang => (Call::BoomerangReserve, Whose::Own),
     };
-    let now = agent.book.calendar(agent.clock.now());
+    let now = drive.book.calendar(drive.clock.now());
     let asker = Asker { caller: about, seat, priority: signal.priority, now };
     let verdicts = match call.right(seat, whose) {
         Right::No => {
             let denied = Some(call.refusal(seat, whose, about));
             claims.iter().map(|_| PolicyDecision { rule: String::new(), denied: denied.clone() }).collect()
         }
-        Right::Yes | Right::Rule => agent.speakers.signalled.verdicts(&agent.node.policy().0, &asker, None, &claims),
+        Right::Yes | Right::Rule => drive.speakers.signalled.verdicts(&drive.node.policy().0, &asker, None, &claims),
     };
     let row = |(claim, verdict): (SignalClaim, PolicyDecision)| MayRow {
         resource: claim.resource.unwrap_or_default(),

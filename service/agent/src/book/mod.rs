@@ -53,7 +53,7 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// Opens the journal and reads it; [`Agent::begin_book`] tells the engine.
+    /// Opens the journal and reads it; [`Drive::begin_book`] tells the engine.
     ///
     /// # Errors
     /// The journal, the file of policy, or what an earlier agent left cannot be used.

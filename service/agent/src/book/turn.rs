@@ -1,8 +1,8 @@
 //! The bookings in the agent's loop: their journal, their clock, their enforcers on this host.
 
 use super::coordinators::CoordinatorAnswer;
-use crate::agent::Agent;
 use crate::config::Level;
+use crate::drive::Drive;
 use booking::Input;
 use booking::io::{CalendarOffset, CallId, Order, RecordTable};
 use control::core::Core;
@@ -16,7 +16,7 @@ const NOBODYS: CallId = CallId(0);
 /// The engine is told of a change of the calendar from this size on, ns.
 const CLOCK_MOVED: u64 = Span::from_millis(20).as_nanos();
 
-impl Agent {
+impl Drive {
     /// Restores and enforces the bookings of earlier runs, before the first message is read.
     pub(crate) fn begin_book(&mut self) {
         let now = self.clock.now();
@@ -35,7 +35,7 @@ impl Agent {
         }
         self.tell_bookings(Input::Recovered);
         for wrong in self.book.enforcers.settle() {
-            self.announce(Level::Error, "enforcement", &wrong);
+            self.console.announce(Level::Error, "enforcement", &wrong);
         }
     }
 
@@ -83,7 +83,7 @@ impl Agent {
                     let caller = Caller { role: CallerRole::Broker, ..Caller::default() };
                     self.tell_bookings(Input::Call { id: NOBODYS, caller, call });
                 }
-                CoordinatorAnswer::Unknown(text) => self.announce(Level::Error, "undecided", &text),
+                CoordinatorAnswer::Unknown(text) => self.console.announce(Level::Error, "undecided", &text),
             }
         }
         let (inputs, dead) = self.book.desk.pick_up();
@@ -109,7 +109,7 @@ impl Agent {
         let now = self.clock.now();
         if self.book.enforcers.wake_at().is_some_and(|at| at <= now) {
             for found in self.book.enforcers.wake(now) {
-                self.announce(found.level, found.name, &found.text);
+                self.console.announce(found.level, found.name, &found.text);
             }
         }
         self.premium.look(now, self.node.tc(), &self.plane);
@@ -125,10 +125,12 @@ impl Agent {
                 for client in self.speakers.renew(&self.book.brokers) {
                     self.forget_follower(client);
                 }
-                self.announce(Level::Info, "policy", &format!("{} read again", file.display()));
+                self.console.announce(Level::Info, "policy", &format!("{} read again", file.display()));
                 self.tell_bookings(Input::Policy);
             }
-            Err(mistake) => self.announce(Level::Error, "policy", &format!("{mistake}; the rules stay as they were")),
+            Err(mistake) => {
+                self.console.announce(Level::Error, "policy", &format!("{mistake}; the rules stay as they were"))
+            }
         }
     }
 
@@ -153,6 +155,6 @@ impl Agent {
     /// Says that a record of the journal is left out.
     pub(crate) fn say_corrupt(&mut self, table: RecordTable, key: &[u8], what: &str) {
         let text = format!("a record of {table:?} (key {key:02x?}) is left out: {what}");
-        self.announce(Level::Error, "journal", &text);
+        self.console.announce(Level::Error, "journal", &text);
     }
 }

@@ -1,11 +1,11 @@
 //! Calls about Boomerang, checked and turned into inputs of the node.
 
+use super::turn::BoomerangTurn;
 use super::{Owner, show};
-use crate::agent::Agent;
 use crate::calls::problem;
 use booking::policy::rights::Call as Asks;
-use boomerang::{AppId, ApplicationCall, BoomerangUpcall, SessionRequest, is_told_apart};
-use documents::agent::{Answer, BoomerangAsk, BoomerangDoc, BoomerangNews, Problem};
+use boomerang::{AppId, ApplicationCall, SessionRequest, is_told_apart};
+use documents::agent::{Answer, BoomerangAsk, BoomerangDoc, Problem};
 use documents::boomerang::{MaskDoc, RatesDoc};
 use linux::route::KernelRoutes;
 use node::io::Input;
@@ -20,33 +20,28 @@ fn misuse(message: impl Into<String>) -> Problem {
     problem("misuse", message)
 }
 
-impl Agent {
+impl BoomerangTurn<'_> {
     /// Refuses the call if Boomerang is not in the configuration.
     fn speaks_boomerang(&self) -> Result<(), Problem> {
-        match self.echo {
+        match self.0.echo {
             Some(_) => Ok(()),
             None => Err(misuse("this agent does not speak Boomerang: write [boomerang] into its configuration")),
         }
     }
 
-    pub(crate) fn boomerang_reserve(
-        &mut self,
-        client: u64,
-        ask: &BoomerangAsk,
-        number: Option<u64>,
-    ) -> Result<Answer, Problem> {
+    pub(crate) fn reserve(&mut self, client: u64, ask: &BoomerangAsk, number: Option<u64>) -> Result<Answer, Problem> {
         self.speaks_boomerang()?;
-        let asked = asked(ask, self.node.route_mut())?;
+        let asked = asked(ask, self.0.node.route_mut())?;
         if ask.auth.is_some_and(|id| {
-            !self.config.boomerang.as_ref().is_some_and(|config| config.keys.iter().any(|key| key.id == id))
+            !self.0.config.boomerang.as_ref().is_some_and(|config| config.keys.iter().any(|key| key.id == id))
         }) {
             return Err(misuse("there is no such key: `keys` in [boomerang] names the file that they are in"));
         }
         if let Some(number) = number.filter(|number| self.owns(*number)) {
-            self.may_touch_echo(client, Asks::BoomerangReserve, number)?;
+            self.0.signals().may_touch_echo(client, Asks::BoomerangReserve, number)?;
         }
-        let claims = self.may_echo(client, number, &asked)?;
-        let Some(echo) = &mut self.echo else { return Err(misuse("this agent does not speak Boomerang")) };
+        let claims = self.0.signals().may_echo(client, number, &asked)?;
+        let Some(echo) = &mut self.0.echo else { return Err(misuse("this agent does not speak Boomerang")) };
         let app = match number {
             Some(number) if !echo.owners.contains_key(&AppId(number)) => return Err(unknown(number)),
             Some(number) => AppId(number),
@@ -56,41 +51,41 @@ impl Agent {
             }
         };
         echo.owners.insert(app, Owner { client: Some(client), bound: ask.bound });
-        self.speakers.count_echo(client, app.0, claims);
-        self.tell(Input::Boomerang(ApplicationCall::Reserve { app, asked }));
-        let sessions: Vec<_> = show::sessions(self).filter(|session| session.number == app.0).collect();
+        self.0.speakers.count_echo(client, app.0, claims);
+        self.0.tell(Input::Boomerang(ApplicationCall::Reserve { app, asked }));
+        let sessions: Vec<_> = show::sessions(self.0).filter(|session| session.number == app.0).collect();
         let all_sessions = sessions.len() as u64;
         Ok(Answer::Boomerang(BoomerangDoc { sessions, blocks: Vec::new(), all_sessions, all_blocks: 0 }))
     }
 
     /// True if an application on this host asked for that session.
     fn owns(&self, number: u64) -> bool {
-        self.echo.as_ref().is_some_and(|echo| echo.owners.contains_key(&AppId(number)))
+        self.0.echo.as_ref().is_some_and(|echo| echo.owners.contains_key(&AppId(number)))
     }
 
-    pub(crate) fn boomerang_sessions(&mut self, skip: u64) -> Result<Answer, Problem> {
+    pub(crate) fn sessions(&mut self, skip: u64) -> Result<Answer, Problem> {
         self.speaks_boomerang()?;
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);
-        self.boomerang(skip).map(Answer::Boomerang).map_err(|fault| problem("fault", fault.to_string()))
+        self.page(skip).map(Answer::Boomerang).map_err(|fault| problem("fault", fault.to_string()))
     }
 
-    pub(crate) fn boomerang_trace(&mut self, client: u64) -> Result<Answer, Problem> {
+    pub(crate) fn trace(&mut self, client: u64) -> Result<Answer, Problem> {
         self.speaks_boomerang()?;
-        self.echo.iter_mut().for_each(|echo| _ = echo.tracers.insert(client));
+        self.0.echo.iter_mut().for_each(|echo| echo.traced_by(client));
         Ok(Answer::Done)
     }
 
-    pub(crate) fn boomerang_release(&mut self, client: u64, number: u64) -> Result<Answer, Problem> {
+    pub(crate) fn release(&mut self, client: u64, number: u64) -> Result<Answer, Problem> {
         self.speaks_boomerang()?;
         let app = AppId(number);
         if self.owns(number) {
-            self.may_touch_echo(client, Asks::BoomerangRelease, number)?;
+            self.0.signals().may_touch_echo(client, Asks::BoomerangRelease, number)?;
         }
-        let Some(owner) = self.echo.as_mut().and_then(|echo| echo.owners.get_mut(&app)) else {
+        let Some(owner) = self.0.echo.as_mut().and_then(|echo| echo.owners.get_mut(&app)) else {
             return Err(unknown(number));
         };
         owner.client = Some(client);
-        self.tell(Input::Boomerang(ApplicationCall::Release { app }));
+        self.0.tell(Input::Boomerang(ApplicationCall::Release { app }));
         Ok(Answer::Done)
     }
 }
@@ -190,27 +185,4 @@ fn masked(mask: &MaskDoc, rates: &[RatesDoc], family: Family) -> Result<Selector
 
 pub(super) fn rates(doc: &RatesDoc) -> Rates {
     Rates { forward: doc.forward_bps, reverse: doc.reverse_bps }
-}
-
-pub(super) fn rates_doc(rates: Rates) -> RatesDoc {
-    RatesDoc { forward_bps: rates.forward, reverse_bps: rates.reverse }
-}
-
-/// An upcall as the socket's document.
-pub(super) fn news(upcall: BoomerangUpcall) -> BoomerangNews {
-    match upcall {
-        BoomerangUpcall::Reserved { rates, refresh, hops } => BoomerangNews::Reserved {
-            rates: rates_doc(rates),
-            refresh_s: refresh,
-            hops_forward: hops.map(|(forward, _)| forward),
-            hops_reverse: hops.map(|(_, reverse)| reverse),
-        },
-        BoomerangUpcall::Refused { available, kept } => {
-            BoomerangNews::Refused { available: rates_doc(available), kept: rates_doc(kept) }
-        }
-        BoomerangUpcall::Silent { messages, over } => BoomerangNews::Silent { messages, over },
-        BoomerangUpcall::HopMismatch { forward, reverse } => BoomerangNews::HopMismatch { forward, reverse },
-        BoomerangUpcall::NoRoute => BoomerangNews::NoRoute,
-        BoomerangUpcall::Released => BoomerangNews::Released,
-    }
 }

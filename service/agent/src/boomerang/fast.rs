@@ -6,18 +6,17 @@
 //! again. Expired sessions are swept out here. After a kill, the next agent finds the table and the grants,
 //! and books them before it reads.
 
-use super::BoomerangHost;
 use super::config::{BoomerangConfig, FastPathUse, against};
-use crate::agent::Agent;
+use super::turn::BoomerangTurn;
+use crate::drive::Drive;
 use crate::log::Level;
 use boomerang::Replies;
-use control::granted::GrantedShare;
 use linux::boomerang::{Hanging, PASS, REDIRECT, Reason, UserMessage};
 use linux::bpf::entry::MAJOR;
 use linux::netlink::route::{RouteAnswer, RouteQuery};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use terms::ports::TrafficControl;
-use terms::{Bytes, Fault, FlowKey, IfIndex, Rate, Span, Time};
+use terms::{Fault, IfIndex, Rate, Span};
 use traffic::plan::ClassId;
 use wire::boomerang::{ProbePacket, TravelDirection, forwarded};
 
@@ -28,68 +27,25 @@ const SWEEP_EVERY: Span = Span::from_millis(500);
 /// The class of admitted sessions.
 const CLASS: u32 = (MAJOR as u32) << 16 | ClassId::CONTROLLED_LOAD.0 as u32;
 
-/// The fast path of an agent.
-#[derive(Debug, Default)]
-pub(crate) struct Fast {
-    /// Interfaces that admit, with the rates of their links.
-    links: BTreeMap<IfIndex, Rate>,
-    sweep_at: Option<Time>,
-    /// Sessions that the program's table marks as the engine's.
-    pub(super) theirs: BTreeSet<(IfIndex, FlowKey)>,
-}
-
-impl Fast {
-    /// True if the program admits sessions on this interface.
-    pub(super) fn admits(&self, oif: IfIndex) -> bool {
-        self.links.contains_key(&oif)
-    }
-
-    /// Records the table's sessions that belong to the engine of an earlier agent.
-    pub(super) fn found(&mut self, theirs: Vec<(IfIndex, FlowKey)>) {
-        self.theirs = theirs.into_iter().collect();
-    }
-}
-
-impl BoomerangHost {
-    /// The time of the next sweep of the table.
-    pub(crate) fn wake_at(&self) -> Option<Time> {
-        self.fast.sweep_at
-    }
-
-    /// Attaches the program to XDP, if `fast` and the device has it, or else to the ingress of traffic
-    /// control.
-    pub(super) fn attach(&self, interface: IfIndex, fast: bool) -> Result<(), Fault> {
-        if fast && self.path.attach(interface, Hanging::Native).is_ok() {
-            return Ok(());
-        }
-        self.path.attach(interface, Hanging::Ingress)
-    }
-
-    pub(super) fn share(&self, config: &BoomerangConfig, rate: Rate) -> GrantedShare {
-        let burst = rate.demands(config.burst).get().max(u64::from(config.least_burst));
-        GrantedShare { rate, burst: Bytes::new(burst), min_packet: boomerang::Config::default().min_packet }
-    }
-}
-
-impl Agent {
+impl BoomerangTurn<'_> {
     /// Opens the fast path on every interface that takes reservations, and closes it on others; grants of an
     /// earlier agent's program are booked first.
     pub(super) fn renew_fast(&mut self) {
-        let Some(config) = self.config.boomerang.clone() else { return };
+        let Some(config) = self.0.config.boomerang.clone() else { return };
         let links: BTreeMap<IfIndex, Rate> = match against(&config) {
             Some(_) => BTreeMap::new(),
             None => {
                 // A grant cannot be displaced by a booking: what is in it was promised to many.
                 let stays = |oif: &IfIndex| {
-                    let link = self.interfaces.get(oif).and_then(|state| state.link);
+                    let link = self.0.interfaces.get(oif).and_then(|state| state.link);
                     link.is_some_and(|terms| terms.assumed_holding.is_none())
                 };
-                let links: BTreeMap<IfIndex, Rate> = self.node.links().map(|link| (link.oif, link.rate)).collect();
+                let links: BTreeMap<IfIndex, Rate> = self.0.node.links().map(|link| (link.oif, link.rate)).collect();
                 // All or none: the engine would not know the replies to requests that the kernel let out elsewhere.
                 if links.keys().all(stays) { links } else { BTreeMap::new() }
             }
         };
-        let Some(echo) = &mut self.echo else { return };
+        let Some(echo) = &mut self.0.echo else { return };
         // Also what an earlier agent with another configuration left: nothing is admitted that the ledger does not know.
         let gone: Vec<IfIndex> = echo.path.admitting().filter(|oif| !links.contains_key(oif)).collect();
         for oif in gone {
@@ -102,9 +58,9 @@ impl Agent {
             links.into_iter().filter(|(oif, _)| !echo.fast.links.contains_key(oif)).collect();
         for (oif, rate) in new {
             if let Err(fault) = self.open_fast(&config, oif, rate) {
-                let name = self.names.get(&oif).cloned().unwrap_or_default();
+                let name = self.0.names.get(&oif).cloned().unwrap_or_default();
                 let level = if config.fast_path == FastPathUse::Auto { Level::Info } else { Level::Error };
-                self.announce(
+                self.0.console.announce(
                     level,
                     "boomerang_fast_path",
                     &format!("{name}: every message goes to the agent: {fault}"),
@@ -115,8 +71,8 @@ impl Agent {
     }
 
     fn open_fast(&mut self, config: &BoomerangConfig, oif: IfIndex, rate: Rate) -> Result<(), Fault> {
-        let now = self.clock.now();
-        let Some(echo) = &mut self.echo else { return Ok(()) };
+        let now = self.0.clock.now();
+        let Some(echo) = &mut self.0.echo else { return Ok(()) };
         echo.path.police(oif)?;
         echo.path.trust_replies(oif, config.replies == Replies::Any)?;
         let there = echo.path.reclaim(oif)?;
@@ -124,39 +80,39 @@ impl Agent {
         echo.fast.links.insert(oif, rate);
         echo.fast.sweep_at = echo.fast.sweep_at.or(Some(now + SWEEP_EVERY));
         echo.path.grow(oif, Rate::ZERO, CLASS)?;
-        if self.node.adopt_grant(now, oif, share).is_err() {
+        if self.0.node.adopt_grant(now, oif, share).is_err() {
             return Err(Fault { what: "book the fast path's grant", code: 0 });
         }
-        self.drain();
-        self.settle();
+        self.0.drain();
+        self.0.settle();
         Ok(())
     }
 
     /// Tells the program how much the ledger could still add.
     pub(crate) fn tell_room(&mut self) {
-        let (now, least) = (self.clock.now(), boomerang::Config::default().min_packet);
-        let Some(echo) = &self.echo else { return };
+        let (now, least) = (self.0.clock.now(), boomerang::Config::default().min_packet);
+        let Some(echo) = &self.0.echo else { return };
         for &oif in echo.fast.links.keys() {
-            echo.path.set_room(oif, self.node.tc().offers(now, oif, least));
+            echo.path.set_room(oif, self.0.node.tc().offers(now, oif, least));
         }
     }
 
     /// Grows a grant by a step, at least by `least`: the ledger first. True if it has grown enough.
     fn grow_grant(&mut self, oif: IfIndex, least: Rate) -> bool {
-        let Some(config) = self.config.boomerang.clone() else { return false };
-        let (now, packet) = (self.clock.now(), boomerang::Config::default().min_packet);
-        let room = self.node.tc().offers(now, oif, packet);
-        let Some(echo) = &self.echo else { return false };
+        let Some(config) = self.0.config.boomerang.clone() else { return false };
+        let (now, packet) = (self.0.clock.now(), boomerang::Config::default().min_packet);
+        let room = self.0.node.tc().offers(now, oif, packet);
+        let Some(echo) = &self.0.echo else { return false };
         let Some(step) = echo.fast.links.get(&oif).map(|rate| rate.share(STEP.0, STEP.1)) else { return false };
         let by = least.saturating_add(step).min(room);
-        let whole = self.node.tc().granted(oif).saturating_add(by);
+        let whole = self.0.node.tc().granted(oif).saturating_add(by);
         let share = echo.share(&config, whole);
-        if by < least || by == Rate::ZERO || self.node.grant(now, oif, share).is_err() {
+        if by < least || by == Rate::ZERO || self.0.node.grant(now, oif, share).is_err() {
             return false;
         }
-        self.drain();
-        self.settle();
-        let Some(echo) = &self.echo else { return false };
+        self.0.drain();
+        self.0.settle();
+        let Some(echo) = &self.0.echo else { return false };
         echo.path.grow(oif, by, CLASS).is_ok()
     }
 
@@ -169,10 +125,10 @@ impl Agent {
         let asked = probe.message.qos.asked();
         let rate = if probe.message.leg == TravelDirection::Request { asked.forward } else { asked.reverse };
         let query = RouteQuery { dst: probe.dst, src: Some(probe.src), iif: Some(told.iif) };
-        let Ok(RouteAnswer::Out { oif, .. }) = self.netlink.route(&query) else { return false };
+        let Ok(RouteAnswer::Out { oif, .. }) = self.0.netlink.route(&query) else { return false };
         let enough = self.grow_grant(oif, Rate::from_bps(u64::from(rate)));
         self.tell_room();
-        let Some(echo) = &self.echo else { return false };
+        let Some(echo) = &self.0.echo else { return false };
         if !enough && echo.path.free(oif) < Rate::from_bps(u64::from(rate)) {
             return false;
         }
@@ -192,15 +148,18 @@ impl Agent {
             return true;
         }
         let packet = packet.to_vec();
-        self.send_echo(oif, &packet);
+        let Drive { echo, messages, console, names, .. } = &mut *self.0;
+        if let Some(echo) = echo {
+            echo.send(oif, &packet, messages, console, names);
+        }
         true
     }
 
     /// Sweeps the table, and gives back what the grants have free beyond a step.
     pub(crate) fn sweep_fast(&mut self) {
-        let now = self.clock.now();
-        let Some(config) = self.config.boomerang.clone() else { return };
-        let Some(echo) = &mut self.echo else { return };
+        let now = self.0.clock.now();
+        let Some(config) = self.0.config.boomerang.clone() else { return };
+        let Some(echo) = &mut self.0.echo else { return };
         if echo.fast.sweep_at.is_none_or(|at| at > now) {
             return;
         }
@@ -208,30 +167,34 @@ impl Agent {
         let tick = echo.path.now();
         let over = echo.path.sweep(tick, usize::MAX).len();
         for (oif, rate) in echo.fast.links.clone() {
-            let Some(echo) = &self.echo else { return };
+            let Some(echo) = &self.0.echo else { return };
             let step = rate.share(STEP.0, STEP.1);
             let spare = echo.path.free(oif).saturating_sub(step.saturating_add(step));
             let taken = echo.path.shrink(oif, spare);
             if taken == Rate::ZERO {
                 continue;
             }
-            let share = echo.share(&config, self.node.tc().granted(oif).saturating_sub(taken));
+            let share = echo.share(&config, self.0.node.tc().granted(oif).saturating_sub(taken));
             // Less than there is always fits.
-            let _less = self.node.grant(now, oif, share);
-            self.drain();
+            let _less = self.0.node.grant(now, oif, share);
+            self.0.drain();
         }
         self.sweep_theirs();
-        self.settle();
+        self.0.settle();
         self.tell_room();
         if over > 0 {
-            self.announce(Level::Info, "boomerang_expired", &format!("{over} sessions of the kernel's fast path"));
+            self.0.console.announce(
+                Level::Info,
+                "boomerang_expired",
+                &format!("{over} sessions of the kernel's fast path"),
+            );
         }
     }
 
     /// Gives the grants back, because the agent ends in good order.
     pub(super) fn end_fast(&mut self) {
-        let now = self.clock.now();
-        let Some(echo) = &mut self.echo else { return };
+        let now = self.0.clock.now();
+        let Some(echo) = &mut self.0.echo else { return };
         let links: Vec<IfIndex> = std::mem::take(&mut echo.fast.links).into_keys().collect();
         if links.is_empty() {
             return;
@@ -246,7 +209,7 @@ impl Agent {
             echo.path.close(oif);
             // What cannot be taken away now stays pinned, and the next agent finds it.
             let _left = echo.path.leave_unpoliced(oif);
-            let _given_back = self.node.grant(now, oif, echo.share(&BoomerangConfig::default(), Rate::ZERO));
+            let _given_back = self.0.node.grant(now, oif, echo.share(&BoomerangConfig::default(), Rate::ZERO));
         }
     }
 }

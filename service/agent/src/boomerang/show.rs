@@ -1,9 +1,11 @@
 //! The state of Boomerang as documents: asked, admitted, installed, measured.
 
-use super::calls::rates_doc;
-use crate::agent::Agent;
-use crate::news::packets;
-use crate::status::ReadBack;
+use super::FEW_SHOWN;
+use super::shown::rates_doc;
+use super::turn::BoomerangTurn;
+use crate::drive::Drive;
+use crate::news::{name_of, packets};
+use crate::read_back::{self, ReadBack};
 use boomerang::{HalfView, SessionPhase};
 use documents::agent::{BoomerangDoc, BoomerangSession, Installed, ReservationRow};
 use documents::boomerang::{BoomerangBlock, MaskDoc};
@@ -14,8 +16,8 @@ use traffic::plan::ClassId;
 use wire::boomerang::Selector;
 
 /// The sessions that this node refreshes.
-pub(super) fn sessions(agent: &Agent) -> impl Iterator<Item = BoomerangSession> + '_ {
-    agent.node.boomerang().sessions().map(|session| BoomerangSession {
+pub(super) fn sessions(drive: &Drive) -> impl Iterator<Item = BoomerangSession> + '_ {
+    drive.node.boomerang().sessions().map(|session| BoomerangSession {
         number: session.app.0,
         far_end: session.asked.far_end,
         flow: packets(&session.asked.classifier.flow_under(&session.asked.mask)),
@@ -36,39 +38,39 @@ pub(super) fn sessions(agent: &Agent) -> impl Iterator<Item = BoomerangSession> 
     })
 }
 
-impl Agent {
+impl BoomerangTurn<'_> {
     /// A page of sessions and session blocks, without the first `skip` of each.
-    pub(crate) fn boomerang(&mut self, skip: usize) -> Result<BoomerangDoc, Fault> {
-        let read = ReadBack::of(self)?;
-        let now = self.clock.now();
-        let engine = self.node.boomerang();
+    pub(crate) fn page(&mut self, skip: usize) -> Result<BoomerangDoc, Fault> {
+        let read = ReadBack::of(&mut self.0.plane)?;
+        let now = self.0.clock.now();
+        let engine = self.0.node.boomerang();
         let halves: Vec<HalfView> = engine.halves().skip(skip).take(BoomerangDoc::PAGE).collect();
         let own = engine.len();
         let mut blocks: Vec<BoomerangBlock> = halves.iter().map(|half| self.block(half, &read, now)).collect();
         let left = BoomerangDoc::PAGE - blocks.len();
         blocks
             .extend(self.fast_blocks(skip.saturating_sub(own), left, &read, now)?.into_iter().map(|(_, block)| block));
-        let fast = self.echo.as_ref().map_or(0, |echo| echo.path.total().0);
+        let fast = self.0.echo.as_ref().map_or(0, |echo| echo.path.total().0);
         Ok(BoomerangDoc {
-            sessions: sessions(self).skip(skip).take(BoomerangDoc::PAGE).collect(),
+            sessions: sessions(self.0).skip(skip).take(BoomerangDoc::PAGE).collect(),
             blocks,
-            all_sessions: sessions(self).count() as u64,
+            all_sessions: sessions(self.0).count() as u64,
             all_blocks: (own + fast) as u64,
         })
     }
 
     /// One half of a session in the engine, as a document.
     fn block(&mut self, half: &HalfView, read: &ReadBack, now: Time) -> BoomerangBlock {
-        let view = half.handle.and_then(|handle| self.node.tc().reserved(handle));
+        let view = half.handle.and_then(|handle| self.0.node.tc().reserved(handle));
         let key = view.map(|view| (half.oif, view.flow));
         let entry = key.and_then(|key| read.flow(&key));
-        let installed = entry.map(|entry| crate::status::installed(view.as_ref(), entry));
+        let installed = entry.map(|entry| read_back::installed(view.as_ref(), entry));
         let measured =
-            key.filter(|_| entry.is_some()).map(|key| self.meter.read(now, key.0, &key.1, read.counted(&key)));
+            key.filter(|_| entry.is_some()).map(|key| self.0.meter.read(now, key.0, &key.1, read.counted(&key)));
         BoomerangBlock {
             flow: packets(&half.flow),
             mask: half.mask.as_ref().map(mask),
-            oif: self.name_of(half.oif),
+            oif: name_of(half.oif, &self.0.names),
             asked_bps: half.rate.as_bps(),
             admitted_wire_bps: view.map(|view| view.admitted.as_bps()).filter(|_| half.rate > Rate::ZERO),
             installed,
@@ -90,7 +92,7 @@ impl Agent {
         read: &ReadBack,
         now: Time,
     ) -> Result<Vec<(KernelSession, BoomerangBlock)>, Fault> {
-        let (Some(echo), Some(config)) = (&mut self.echo, &self.config.boomerang) else { return Ok(Vec::new()) };
+        let (Some(echo), Some(config)) = (&mut self.0.echo, &self.0.config.boomerang) else { return Ok(Vec::new()) };
         echo.meter.forget(now, FORGOTTEN);
         let there = echo.path.sessions(echo.path.now(), skip, most);
         let mut blocks = Vec::with_capacity(there.len());
@@ -98,11 +100,11 @@ impl Agent {
             let counted = echo.path.measured(&session)?;
             let part = echo.share(config, session.rate);
             let holds = session.rate > Rate::ZERO;
-            let admitted = self.node.tc().part_of_grant(session.oif, part).filter(|_| holds);
+            let admitted = self.0.node.tc().part_of_grant(session.oif, part).filter(|_| holds);
             let installed = Installed {
                 state: if read.has_class(session.oif, ClassId::CONTROLLED_LOAD) { "installed" } else { "pending" }
                     .into(),
-                class: crate::status::class_name(ClassId::CONTROLLED_LOAD),
+                class: read_back::class_name(ClassId::CONTROLLED_LOAD),
                 shared: true,
                 bucket_bps: session.rate.as_bps(),
                 bucket_bytes: part.burst.get(),
@@ -111,7 +113,7 @@ impl Agent {
             let block = BoomerangBlock {
                 flow: packets(&session.flow),
                 mask: None,
-                oif: self.names.get(&session.oif).cloned().unwrap_or_else(|| session.oif.0.to_string()),
+                oif: name_of(session.oif, &self.0.names),
                 asked_bps: session.rate.as_bps(),
                 admitted_wire_bps: admitted.map(Rate::as_bps),
                 installed: holds.then_some(installed),
@@ -151,15 +153,7 @@ impl Agent {
         };
         Ok(self.fast_blocks(0, FEW_SHOWN, read, now)?.into_iter().filter_map(row).collect())
     }
-
-    /// The number of sessions in the kernel's table that the list of all reservations leaves out.
-    pub(crate) fn fast_rows_left_out(&self) -> usize {
-        self.echo.as_ref().map_or(0, |echo| echo.path.total().0.saturating_sub(FEW_SHOWN))
-    }
 }
-
-/// The most sessions of the kernel's table in the list of all reservations.
-const FEW_SHOWN: usize = 1_000;
 
 /// A session's meter is dropped after this time without a query.
 const FORGOTTEN: Span = Span::from_secs(60);

@@ -15,9 +15,7 @@ mod session;
 
 pub use keeper::COMMAND;
 
-use crate::agent::Agent;
 use crate::alive::Done;
-use crate::log::Level;
 use config::ListenConfig;
 use keeper::Keeper;
 use linux::clock::Clock;
@@ -106,6 +104,12 @@ impl Remote {
         &self.shared.news
     }
 
+    /// Takes the news that have come.
+    pub(crate) fn take(&self) -> Vec<News> {
+        self.shared.news.clear();
+        self.news.try_iter().collect()
+    }
+
     /// The progress of the thread: it completes a round at least once a second.
     pub(crate) fn pulse(&self) -> Done {
         Done { count: self.shared.rounds.load(Ordering::Relaxed), all: false }
@@ -125,45 +129,6 @@ impl Drop for Remote {
         self.shared.end.notify();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
-        }
-    }
-}
-
-impl Agent {
-    /// Handles the news: callers that were admitted or refused, and the state of the front.
-    pub(crate) fn answer_door(&mut self) {
-        let Some(remote) = &self.remote else { return };
-        remote.shared.news.clear();
-        let news: Vec<News> = remote.news.try_iter().collect();
-        for news in news {
-            let now = self.clock.now();
-            match news {
-                News::Came { stream, identity, from } => {
-                    let Some(client) = self.local.adopt(stream, &mut self.poll) else { continue };
-                    let fields: [(&str, &dyn std::fmt::Display); 3] =
-                        [("client", &client), ("who", &identity), ("from", &from)];
-                    self.log.line(now, Level::Info, "connected", &fields);
-                    self.speakers.came_from_afar(client, identity);
-                }
-                News::Refused { from, why } => {
-                    let fields: [(&str, &dyn std::fmt::Display); 2] = [("from", &from), ("text", &why)];
-                    self.log.line(now, Level::Warn, "caller_refused", &fields);
-                }
-                News::Complaint(what) => {
-                    self.announce(Level::Error, "revocations", &format!("{what}; what was before holds"))
-                }
-                News::Ready { pid, restricted } => {
-                    let fields: [(&str, &dyn std::fmt::Display); 2] = [("pid", &pid), ("restricted", &restricted)];
-                    self.log.line(now, Level::Info, "front_serves", &fields);
-                }
-                News::Ended { why, again_in } => {
-                    let text = format!(
-                        "{why}; callers from other machines are cut off, another starts in {} ms",
-                        again_in.as_millis()
-                    );
-                    self.announce(Level::Error, "front_ended", &text);
-                }
-            }
         }
     }
 }

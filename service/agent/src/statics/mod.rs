@@ -2,15 +2,14 @@
 //! of the first RSVP implementations). Each is an application of its own to the engine, one that never ends: it outlives
 //! the connection that asked for it, and is kept in the state directory so that it outlives the agent.
 
-use crate::agent::Agent;
+pub(crate) mod turn;
+
 use crate::calls::{self, problem};
 use crate::file_writer::Clerk;
-use crate::log::Level;
 use crate::statics_file::MOST;
-use documents::agent::{Answer, EventDoc, Problem, ReplyLine, Request, StaticDoc, StaticRow};
+use documents::agent::{EventDoc, Problem, Request, StaticDoc, StaticRow};
 use linux::error::SystemError;
 use linux::notifier::Notifier;
-use node::io::{AppCall, Input};
 use rsvp::io::AppId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -168,6 +167,32 @@ impl Statics {
         Ok(())
     }
 
+    /// Takes a call that changes them, if it is one; its answer comes when the change is on the disk.
+    ///
+    /// # Errors
+    /// The call is invalid, or too many wait.
+    fn ask(&mut self, client: u64, id: u64, asked: &Request) -> Result<bool, Problem> {
+        let change = match asked {
+            Request::AddStatic { what } => {
+                calls::static_request(what)?;
+                Change::Put(None, what.clone())
+            }
+            Request::RemoveStatic { number } => Change::Remove(*number),
+            _ => return Ok(false),
+        };
+        if self.waiting.len() >= MOST_WAITING {
+            return Err(problem("refused", "too many calls about static reservations wait for the disk: try again"));
+        }
+        self.waiting.push_back(Asked { client, id, change });
+        Ok(true)
+    }
+
+    /// The numbers of the refused ones that were told before a time.
+    fn refused(&self, before: Time) -> Vec<u64> {
+        let refused = self.all.iter().filter(|(_, one)| one.state == State::Refused && one.told <= before);
+        refused.map(|(&number, _)| number).collect()
+    }
+
     /// All statics as rows.
     pub fn rows(&self) -> impl Iterator<Item = StaticRow> + '_ {
         self.all.iter().map(|(&number, one)| one.row(number))
@@ -240,125 +265,6 @@ enum Change {
     /// Adds a static, or replaces the one for the same sender or session; the number is set once it is known.
     Put(Option<u64>, StaticDoc),
     Remove(u64),
-}
-
-impl Agent {
-    /// Takes a call that changes them, if it is one; its answer comes when the change is on the disk.
-    ///
-    /// # Errors
-    /// The call is invalid, or too many wait.
-    pub(crate) fn call_static(&mut self, client: u64, id: u64, asked: &Request) -> Result<bool, Problem> {
-        let change = match asked {
-            Request::AddStatic { what } => {
-                calls::static_request(what)?;
-                Change::Put(None, what.clone())
-            }
-            Request::RemoveStatic { number } => Change::Remove(*number),
-            _ => return Ok(false),
-        };
-        if self.statics.waiting.len() >= MOST_WAITING {
-            return Err(problem("refused", "too many calls about static reservations wait for the disk: try again"));
-        }
-        self.statics.waiting.push_back(Asked { client, id, change });
-        self.local.owe(client);
-        self.keep_statics();
-        Ok(true)
-    }
-
-    /// Writes all waiting changes at once, unless a write is under way.
-    fn keep_statics(&mut self) {
-        if self.statics.under_way.is_empty() {
-            for (asked, refused) in self.statics.keep() {
-                self.answer_static(&asked, Err(refused));
-            }
-        }
-    }
-
-    /// Takes the disk's answer: carries out the written changes, and answers their calls.
-    pub(crate) fn take_statics(&mut self) {
-        for written in self.statics.clerk.answers() {
-            for asked in std::mem::take(&mut self.statics.under_way) {
-                let answer = match &written {
-                    Ok(()) => self.change_static(&asked.change),
-                    Err(error) => Err(self.not_kept(error)),
-                };
-                self.answer_static(&asked, answer);
-            }
-        }
-        self.keep_statics();
-    }
-
-    fn answer_static(&mut self, asked: &Asked, answer: Result<StaticRow, Problem>) {
-        let line = match answer {
-            Ok(row) => ReplyLine::Ok { id: asked.id, ok: Box::new(Answer::Statics(vec![row])) },
-            Err(error) => ReplyLine::Error { id: asked.id, error },
-        };
-        self.local.pay(asked.client, &line, &mut self.poll);
-    }
-
-    /// Carries out a change that is on the disk.
-    fn change_static(&mut self, change: &Change) -> Result<StaticRow, Problem> {
-        let gone = || problem("fault", "it went while it came");
-        match change {
-            Change::Put(number, what) => {
-                let number = number.ok_or_else(gone)?;
-                self.statics.all.insert(number, Static::new(what.clone(), false));
-                self.tell_static(number);
-                self.statics.all.get(&number).map(|one| one.row(number)).ok_or_else(gone)
-            }
-            Change::Remove(number) => {
-                let row = self.statics.all.remove(number).map(|one| one.row(*number)).ok_or_else(gone)?;
-                self.tell(Input::App(AppCall::Release { app: AppId(FIRST_APP + number), session: None }));
-                Ok(row)
-            }
-        }
-    }
-
-    fn not_kept(&mut self, error: &str) -> Problem {
-        let message = format!("cannot be kept in {}: {error}", self.statics.file.display());
-        self.log.line(self.clock.now(), Level::Error, "static_not_kept", &[("text", &message)]);
-        problem("fault", message)
-    }
-
-    /// Tells the engine all statics, at the start.
-    pub(crate) fn tell_statics(&mut self) {
-        let all: Vec<u64> = self.statics.all.keys().copied().collect();
-        all.into_iter().for_each(|number| self.tell_static(number));
-    }
-
-    /// Tells the engine the refused ones again: an address or a route may have come.
-    pub(crate) fn tell_refused_statics(&mut self) {
-        self.tell_again(|_| true);
-    }
-
-    /// The same for those refused some time ago: there may be room now.
-    pub(crate) fn retry_statics(&mut self) {
-        let now = self.clock.now();
-        self.tell_again(|one| now.since(one.told) >= TRY_AGAIN);
-    }
-
-    fn tell_again(&mut self, which: impl Fn(&Static) -> bool) {
-        let refused = self.statics.all.iter().filter(|(_, one)| one.state == State::Refused && which(one));
-        let refused: Vec<u64> = refused.map(|(&number, _)| number).collect();
-        refused.into_iter().for_each(|number| self.tell_static(number));
-    }
-
-    fn tell_static(&mut self, number: u64) {
-        let now = self.clock.now();
-        let Some(one) = self.statics.all.get_mut(&number) else { return };
-        one.told = now;
-        // The hosts that it speaks for are elsewhere.
-        self.tell(Input::App(AppCall::Proxy { app: AppId(FIRST_APP + number) }));
-        let Some(one) = self.statics.all.get_mut(&number) else { return };
-        match calls::static_request(&one.what) {
-            Ok(request) => {
-                let app = AppId(FIRST_APP + number);
-                self.tell(Input::App(AppCall::Proxy { app }));
-                self.application(app, &request);
-            }
-            Err(refused) => (one.state, one.said) = (State::Refused, Some(refused.message)),
-        }
-    }
 }
 
 #[cfg(test)]
