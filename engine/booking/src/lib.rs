@@ -33,6 +33,7 @@ pub mod refusal;
 mod reservations;
 mod slots;
 pub mod state;
+mod stored;
 pub mod view;
 mod waiting;
 
@@ -43,4 +44,5 @@ pub use io::{Batch, BookingRequest, Call, Event, Input, JournalRecord, Output, P
 pub use promise::{PrepareAsk, PrepareCall};
 pub use refusal::{Alternative, Refusal, RefusalReason};
 pub use state::{BookingState, LifeStep};
+pub use stored::JournaledReservation;
 pub use view::{BookingView, PartView, ResourceView};
