@@ -69,6 +69,7 @@ nightly: test fuzz
 	$(SLUICE) lab run mace-table2
 	$(MAKE) gara
 	$(SLUICE) torture soft-state --days 56
+	$(SLUICE) torture commit --seeds 100000 --json
 	$(SLUICE) torture crash --cycles 2000
 	$(SLUICE) torture anomalies --jobs 4 --json
 	$(SLUICE) lab setup-time --count 1000

@@ -5,6 +5,7 @@ use ::experiments::anomalies;
 use ::experiments::crash;
 use ::experiments::load;
 use ::experiments::torture::{self, TortureOptions};
+use ::experiments::transactions::{self, CommitOptions};
 use bed::error::Error;
 use bed::patience::Patience;
 use clap::{Args, Subcommand};
@@ -19,6 +20,8 @@ const QUICK: u64 = 40;
 pub enum TortureCommand {
     /// RSVP's soft state in simulated time: loss, duplication, reordering, partitions, crashes, restarts
     SoftState(SoftStateArgs),
+    /// Transactions over several agents in simulated time, under every fault of brokers, agents, disks and the network
+    Commit(CommitArgs),
     /// A real agent in a namespace, under load: kill -9 at random instants, and nothing acknowledged is lost (root)
     Crash(CrashArgs),
     /// A real agent, and a real broker, whose n-th system call of a kind fails, for every n, at start and while it runs (root)
@@ -139,10 +142,38 @@ pub struct SoftStateArgs {
     pub json: bool,
 }
 
+/// `sluice torture commit`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  sluice torture commit --seeds 1000 --json\n  \
+                  sluice torture commit --seeds 100000 --record commit.jsonl    go on with the same command\n\n\
+                  A seed is an hour of two brokers and three agents, and the quiet after it. Status 1 if a change was half, what was\n\
+                  acknowledged was lost, a capacity was exceeded, or anything had no end; or if, in 500 seeds or more, some kind of\n\
+                  fault never happened."
+)]
+pub struct CommitArgs {
+    /// The number of seeds
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub seeds: u64,
+    /// The first seed
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    pub seed: u64,
+    /// Keep finished seeds in this file, and skip those that it has
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// No progress on standard error
+    #[arg(long)]
+    pub silent: bool,
+    /// End with one JSON object on a line of its own
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Runs it.
 pub fn run(command: &TortureCommand) -> Result<ExitCode, Complaint> {
     match command {
         TortureCommand::SoftState(args) => soft_state(args),
+        TortureCommand::Commit(args) => commit(args),
         TortureCommand::Crash(args) => crash(args),
         TortureCommand::Anomalies(args) => anomalies(args),
         TortureCommand::Load(args) => under_load(args),
@@ -205,6 +236,28 @@ fn anomalies(args: &AnomaliesArgs) -> Result<ExitCode, Complaint> {
         println!("{faults} faults: {lost} lost, {stuck} stuck");
     }
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// The number of seeds from which every kind of fault must have happened.
+const ENOUGH: u64 = 500;
+
+fn commit(args: &CommitArgs) -> Result<ExitCode, Complaint> {
+    let (seeds, first, record, progress) = (args.seeds, args.seed, args.record.clone(), !args.silent);
+    let options = CommitOptions { seeds, first, record, progress };
+    let (report, found) = match transactions::run(&options, &Patience::until_signalled()?) {
+        Err(Error::Interrupted) => {
+            eprintln!("sluice: stopped; with --record the same command goes on where it was");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        result => result?,
+    };
+    found.iter().for_each(|line| println!("{line}"));
+    print!("{}", report.text());
+    if args.json {
+        println!("{}", serde_json::to_string(&report).map_err(|error| Complaint::world(error.to_string()))?);
+    }
+    let fine = report.is_clean() && (seeds < ENOUGH || report.missing.is_empty());
+    Ok(if fine { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn soft_state(args: &SoftStateArgs) -> Result<ExitCode, Complaint> {

@@ -38,6 +38,7 @@ pub mod source;
 pub mod station;
 pub mod tcp;
 pub mod torture;
+pub mod transactions;
 pub mod world;
 
 pub use scenario::{

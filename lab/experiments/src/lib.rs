@@ -21,5 +21,6 @@ pub mod rfc2963;
 pub mod scenario;
 pub mod setup;
 pub mod torture;
+pub mod transactions;
 pub mod trial;
 pub mod video;

@@ -17,5 +17,6 @@ mod soft_state;
 mod tcp;
 mod topology;
 mod torture;
+mod transactions;
 mod tree;
 mod video;
