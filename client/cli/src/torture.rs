@@ -144,13 +144,11 @@ pub struct SoftStateArgs {
 
 /// `sluice torture commit`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  sluice torture commit --seeds 1000 --json\n  \
+#[command(after_help = "Examples:\n  sluice torture commit --seeds 1000 --json\n  \
                   sluice torture commit --seeds 100000 --record commit.jsonl    go on with the same command\n\n\
                   A seed is an hour of two brokers and three agents, and the quiet after it. Status 1 if a change was half, what was\n\
                   acknowledged was lost, a capacity was exceeded, or anything had no end; or if, in 500 seeds or more, some kind of\n\
-                  fault never happened."
-)]
+                  fault never happened.")]
 pub struct CommitArgs {
     /// The number of seeds
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]

@@ -102,3 +102,24 @@ fn what_is_not_there_is_said_with_what_to_do() {
     assert_eq!(empty.status.code(), Some(3));
     assert!(text(&empty.stderr).contains("sluice lab run video") && text(&empty.stderr).contains("--run"));
 }
+
+#[test]
+fn transactions_under_faults_end_with_a_line_for_scripts() {
+    let out = Folder::new("torture-commit");
+    std::fs::create_dir_all(out.path()).expect("a folder");
+    let record = format!("{}/seeds.jsonl", out.path());
+    let run = || sluice(&["torture", "commit", "--seeds", "3", "--silent", "--json", "--record", &record]);
+    let line = |ran: &Output| -> Value {
+        assert!(ran.status.success(), "{}{}", text(&ran.stdout), text(&ran.stderr));
+        serde_json::from_str(text(&ran.stdout).lines().last().expect("a line")).expect("JSON")
+    };
+    let first = line(&run());
+    assert_eq!(first["seeds"], 3);
+    for law in ["half", "lost", "overbooked", "stuck"] {
+        assert_eq!(first[law], 0, "{first}");
+    }
+    assert!(first["messages"].as_u64().expect("a count") > 1_000, "{first}");
+    // What is recorded is not played again, and counts the same.
+    let again = line(&run());
+    assert_eq!((&again["messages"], &again["kinds"]), (&first["messages"], &first["kinds"]));
+}

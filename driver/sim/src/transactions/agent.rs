@@ -25,10 +25,10 @@ pub(super) const RESOURCES: [(&str, Unit, u64); 2] =
 /// A key of the journal.
 pub(super) type Key = (RecordTable, Vec<u8>);
 
-/// What an agent wants done, in order.
+/// An act that an agent asks of its world; they are done in order.
 #[derive(Debug)]
 pub(super) enum AgentOutput {
-    Send(Message),
+    Send(Box<Message>),
     /// The disk has batches.
     Write(WriteKind),
     Contradicted(Contradiction),
@@ -213,7 +213,7 @@ impl Agent {
         self.call(now, Waiting::OperatorResolve, operator(), Call::Resolve { handle, commit })
     }
 
-    /// What is free of each resource over the next day: its number, the window, the amount.
+    /// The free amount of each resource over the next day: its number, the window, the amount.
     pub(super) fn room(&mut self, now: Time) -> Vec<(usize, Window, u64)> {
         let begin = self.calendar(now) + Span::from_secs(1);
         let timeline = Window::new(begin, begin + Span::from_secs(86_400)).ok();
@@ -294,7 +294,7 @@ impl Agent {
             Output::AskDecision(question) => {
                 let to = Place::Broker(number(&question.coordinator));
                 let from = Place::Agent(self.number);
-                said.push(AgentOutput::Send(Message { from, to, body: Body::Question(question) }));
+                said.push(AgentOutput::Send(Box::new(Message { from, to, body: Body::Question(question) })));
             }
             Output::Contradicted(what) => said.push(AgentOutput::Contradicted(what)),
             Output::Corrupt { what, .. } => said.push(AgentOutput::Corrupt(what)),
@@ -325,7 +325,7 @@ impl Agent {
         said: &mut Vec<AgentOutput>,
     ) {
         let (broker, body) = match (waiting, reply) {
-                        (Waiting::OperatorList, reply) => return said.push(AgentOutput::Listed(promised(reply))),
+            (Waiting::OperatorList, reply) => return said.push(AgentOutput::Listed(promised(reply))),
             (Waiting::Own | Waiting::OperatorResolve, _) => return,
             (
                 Waiting::Vote(broker, _) | Waiting::Acknowledge(broker, _) | Waiting::Promises(broker, _),
@@ -373,7 +373,7 @@ impl Agent {
             (Waiting::Acknowledge(..) | Waiting::Promises(..) | Waiting::Look(..), _) => return,
         };
         let (from, to) = (Place::Agent(self.number), Place::Broker(broker));
-        said.push(AgentOutput::Send(Message { from, to, body }));
+        said.push(AgentOutput::Send(Box::new(Message { from, to, body })));
     }
 
     /// Carries out an order: cancels what the list has. The answer, if there is nothing to cancel.
@@ -414,8 +414,8 @@ impl Agent {
     }
 }
 
-/// The part of a transaction that a record is about, if it is one: true if the change was made, and true if nobody
-/// but this agent decided so.
+/// The part of a transaction that a record is about, if it is one: true if the change was made, and true if this agent
+/// alone decided so.
 pub(super) fn branch(table: RecordTable, key: &[u8], value: Option<&[u8]>) -> Option<(Branch, Option<bool>, bool)> {
     if table != RecordTable::Promise || key.first() != Some(&1) {
         return None;
@@ -443,7 +443,7 @@ fn operator() -> Caller {
     Caller { name: "root".to_owned(), groups: Vec::new(), role: CallerRole::Operator }
 }
 
-/// Two callers may reserve, one of them within a sum; nobody else.
+/// Two callers may reserve, one of them within a sum; all others may not.
 fn policy() -> Policy {
     let rule = |name: &str, limits: Limits| Rule {
         name: name.to_owned(),

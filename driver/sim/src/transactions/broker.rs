@@ -20,7 +20,7 @@ const OLD: Span = Span::from_secs(5);
 /// The largest difference of the clocks of two members.
 pub(super) const MOST_SKEW: Span = Span::from_secs(2);
 
-/// What a member is asked for.
+/// The change that a member is asked for.
 #[derive(Clone, Debug)]
 pub(super) struct MemberAsk {
     pub(super) agent: usize,
@@ -28,10 +28,10 @@ pub(super) struct MemberAsk {
     pub(super) ask: PrepareAsk,
 }
 
-/// What a broker wants done, in order.
+/// An act that a broker asks of its world; they are done in order.
 #[derive(Debug)]
 pub(super) enum BrokerOutput {
-    Send(Message),
+    Send(Box<Message>),
     /// The disk has batches; true: a decision to commit is among them.
     Write(bool),
     /// A member was asked or told: it must answer in time.
@@ -288,13 +288,7 @@ impl Broker {
         said
     }
 
-    fn carry_out(
-        &mut self,
-        now: Time,
-        output: Output,
-        inputs: &mut VecDeque<Input>,
-        said: &mut Vec<BrokerOutput>,
-    ) {
+    fn carry_out(&mut self, now: Time, output: Output, inputs: &mut VecDeque<Input>, said: &mut Vec<BrokerOutput>) {
         match output {
             Output::Append { batch, records, forced } => self.append(now, batch, &records, forced, inputs, said),
             Output::Prepare { branch, epoch, serial } => {
@@ -333,9 +327,8 @@ impl Broker {
         inputs: &mut VecDeque<Input>,
         said: &mut Vec<BrokerOutput>,
     ) {
-        let decides = |record: &CoordinatorRecord| {
-            matches!(record, CoordinatorRecord::Transaction { committed: Some(_), .. })
-        };
+        let decides =
+            |record: &CoordinatorRecord| matches!(record, CoordinatorRecord::Transaction { committed: Some(_), .. });
         let (id, decided) = (batch.0, records.iter().any(decides));
         let urgent = records.iter().all(|record| matches!(record, CoordinatorRecord::End(_)));
         let changes = records.iter().map(|record| (record.key(), record.value())).collect();
@@ -359,14 +352,7 @@ impl Broker {
         said.push(BrokerOutput::Write(decided));
     }
 
-    fn tell(
-        &mut self,
-        branch: Branch,
-        name: &str,
-        epoch: Epoch,
-        decision: Decision,
-        said: &mut Vec<BrokerOutput>,
-    ) {
+    fn tell(&mut self, branch: Branch, name: &str, epoch: Epoch, decision: Decision, said: &mut Vec<BrokerOutput>) {
         let again = !self.told.insert(branch);
         if !self.telling.insert(branch) || (again && self.defects.silent) {
             return;
@@ -386,7 +372,7 @@ impl Broker {
 
     fn send(&self, agent: usize, body: Body) -> BrokerOutput {
         let (from, to) = (Place::Broker(self.number), Place::Agent(agent));
-        BrokerOutput::Send(Message { from, to, body })
+        BrokerOutput::Send(Box::new(Message { from, to, body }))
     }
 }
 

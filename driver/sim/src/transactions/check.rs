@@ -9,15 +9,15 @@ use booking::{BookingState, JournaledReservation};
 use commit::record::CoordinatorRecord;
 use commit::{Branch, TransactionId};
 use std::collections::{BTreeMap, BTreeSet};
-use terms::book::amount_at;
 use terms::Time;
+use terms::book::amount_at;
 
 /// The kinds of violation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Law {
     /// A change was made by some of its members and not by others, or without a decision.
     Half,
-    /// What was acknowledged is not there.
+    /// An acknowledged change is not there.
     Lost,
     /// More is promised than there is.
     Overbooked,
@@ -29,7 +29,7 @@ pub(super) enum Law {
 #[derive(Clone, Default)]
 pub(super) struct Image {
     rows: BTreeMap<Vec<u8>, JournaledReservation>,
-    /// Each part of a transaction: true if the change was made, and true if nobody but the agent decided so.
+    /// Each part of a transaction: true if the change was made, and true if the agent alone decided so.
     branches: BTreeMap<Branch, (Option<bool>, bool)>,
     /// The changes that were made, in order.
     made: Vec<Branch>,
@@ -43,9 +43,9 @@ pub(super) struct Judge {
     pub(super) wishes: Vec<Wish>,
     images: Vec<Image>,
     copies: Vec<Option<Image>>,
-    /// What is decided, by the coordinators' disks.
+    /// The decisions to commit on the coordinators' disks.
     decided: BTreeSet<TransactionId>,
-    /// What clients were told.
+    /// The ends that clients were told.
     told: BTreeMap<TransactionId, bool>,
     /// Decisions of operators.
     operators: BTreeMap<Branch, bool>,
@@ -117,8 +117,7 @@ impl Judge {
     pub(super) fn coordinator_wrote(&mut self, now: Time, changes: &[(Vec<u8>, Option<Vec<u8>>)]) {
         for (key, value) in changes {
             let Some(value) = value else { continue };
-            let Ok(CoordinatorRecord::Transaction { id, committed: Some(_), .. }) =
-                CoordinatorRecord::read(key, value)
+            let Ok(CoordinatorRecord::Transaction { id, committed: Some(_), .. }) = CoordinatorRecord::read(key, value)
             else {
                 continue;
             };
@@ -173,15 +172,7 @@ impl Judge {
     }
 
     /// A part of a transaction is promised, or has ended.
-    fn ended(
-        &mut self,
-        now: Time,
-        agent: usize,
-        part: Branch,
-        made: Option<bool>,
-        alone: bool,
-        tally: &mut Tally,
-    ) {
+    fn ended(&mut self, now: Time, agent: usize, part: Branch, made: Option<bool>, alone: bool, tally: &mut Tally) {
         let image = &mut self.images[agent];
         let before = image.branches.get(&part).copied();
         // A coordinator's decision that comes later does not change who ended it.
@@ -288,7 +279,7 @@ impl Judge {
         self.excused_groups.extend(groups);
     }
 
-    /// A coordinator's disk is set back: orders that the copy does not know are nobody's any more.
+    /// A coordinator's disk is set back: orders that the copy does not know are lost.
     pub(super) fn coordinator_restored(&mut self, broker: usize) {
         let orders = self.transactions.iter().filter(|(_, of)| of.broker == broker && of.change == Change::Cancel);
         self.excused.extend(orders.map(|(id, _)| *id).collect::<Vec<_>>());
@@ -352,9 +343,8 @@ impl Judge {
         let of = self.wishes[wish].clone();
         let all: Vec<(TransactionId, Transaction)> =
             self.transactions.iter().filter(|(_, t)| t.wish == wish).map(|(id, t)| (*id, t.clone())).collect();
-        let decided = |change: &dyn Fn(Change) -> bool| {
-            all.iter().any(|(id, t)| change(t.change) && self.decided.contains(id))
-        };
+        let decided =
+            |change: &dyn Fn(Change) -> bool| all.iter().any(|(id, t)| change(t.change) && self.decided.contains(id));
         let created = decided(&|change| matches!(change, Change::Create | Change::Book));
         let cancelled = decided(&|change| change == Change::Cancel);
         let told = all.iter().any(|(id, _)| self.told.get(id) == Some(&true));

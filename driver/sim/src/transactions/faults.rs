@@ -9,7 +9,7 @@ use terms::{Span, Time};
 pub(super) enum Moment {
     /// A decision to commit is handed to the disk.
     BeforeLog,
-    /// It is on the disk, and nobody was told.
+    /// It is on the disk, and no member was told.
     AfterLog,
     /// One of several members was told.
     AfterOneSend,
@@ -23,7 +23,7 @@ pub(super) enum Moment {
     InApply,
 }
 
-/// What strikes at a moment.
+/// A fault that strikes at a moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Blow {
     /// The process dies, for so long.

@@ -43,7 +43,7 @@ pub enum PlantedDefect {
     LyingDisk,
     /// An agent leaves a reservation out when it starts: its room is promised twice.
     ForgetfulAgent,
-    /// A broker says its decision once, and answers nobody: a promise has no end.
+    /// A broker says its decision once, and answers no question: a promise has no end.
     SilentCoordinator,
 }
 

@@ -19,7 +19,7 @@ pub(super) enum Trouble {
     OneWay,
     /// One of several that are cut one after the other, and come back in another order.
     Clogged,
-    /// The peer has forgotten the connection, and nobody says so.
+    /// The peer has forgotten the connection, and does not say so.
     HalfOpen,
     /// Large packets are swallowed.
     BlackHole,

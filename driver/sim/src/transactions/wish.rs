@@ -7,7 +7,7 @@ use commit::TransactionId;
 use terms::book::{Handle, PacketShape, ResourceKind};
 use terms::{Span, Time};
 
-/// What a client wants of one agent.
+/// The part of a wish at one agent.
 #[derive(Clone, Debug)]
 pub(super) struct WishPart {
     pub(super) agent: usize,

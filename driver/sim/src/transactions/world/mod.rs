@@ -4,6 +4,7 @@ mod clients;
 mod operators;
 mod strikes;
 
+use super::PlantedDefect;
 use super::agent::{Agent, AgentDefects, AgentOutput, Key, WriteKind, branch};
 use super::broker::{ANSWER, Broker, BrokerDefects, BrokerOutput};
 use super::check::{Judge, Law};
@@ -13,7 +14,6 @@ use super::message::{Body, Message, Place};
 use super::net::Net;
 use super::tally::Tally;
 use super::wish::{Change, Stage};
-use super::PlantedDefect;
 use crate::rng::Rng;
 use commit::{Branch, Decision, Vote};
 use std::collections::{BTreeMap, BTreeSet};
@@ -226,7 +226,8 @@ impl World {
     /// Carries out what a broker says, in order, while it lives.
     fn brokers_say(&mut self, n: usize, outputs: Vec<BrokerOutput>) {
         let (place, life) = (Place::Broker(n), self.brokers[n].life);
-        let commits = |output: &&BrokerOutput| matches!(output, BrokerOutput::Send(message) if is_commit(&message.body));
+        let commits =
+            |output: &&BrokerOutput| matches!(output, BrokerOutput::Send(message) if is_commit(&message.body));
         let (all, mut told) = (outputs.iter().filter(commits).count(), 0);
         for output in outputs {
             if self.brokers[n].life != life {
@@ -235,7 +236,7 @@ impl World {
             match output {
                 BrokerOutput::Send(message) => {
                     let commit = is_commit(&message.body);
-                    self.send(message);
+                    self.send(*message);
                     told += usize::from(commit);
                     match told {
                         told if commit && told == all => self.moment(place, Moment::AfterAllSends, None),
@@ -282,7 +283,7 @@ impl World {
                     {
                         self.tally.count("C11 commit is answered with gone", "");
                     }
-                    self.send(message);
+                    self.send(*message);
                     if yes {
                         self.moment(place, Moment::AfterVote, Some(to));
                     }
@@ -463,7 +464,7 @@ impl World {
         self.judge.conclude(now);
     }
 
-    /// What an agent's ledger has free at each instant is its capacity without what its disk has booked.
+    /// Compares an agent's ledger: its free room at each instant is the capacity without the bookings on its disk.
     fn compare_room(&mut self, n: usize) {
         for (resource, window, free) in self.agents[n].room(self.now) {
             let booked = self.judge.booked(n, resource, window.start());
