@@ -1,5 +1,6 @@
-//! Model checking of the commit engine as it ships: docs/commit-model.md.
+//! The tests of the commit engine: orders, and the search of every order of events (docs/commit-model.md).
 
+mod orders;
 mod world;
 
 use world::counts::{ALL, Seen};
