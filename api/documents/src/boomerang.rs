@@ -2,6 +2,7 @@
 //! whose packets are one session.
 
 use crate::rows::{FlowMeasured, Installed};
+use crate::words::words;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -171,12 +172,36 @@ fn refresh() -> u8 {
     3
 }
 
-fn agent() -> String {
-    "agent".to_owned()
+fn agent() -> BlockKeeper {
+    BlockKeeper::Agent
 }
 
 fn ttl() -> u8 {
     64
+}
+
+words! {
+    /// The state of a session at the node that keeps it up.
+    InitiatorState {
+        /// A request is on its way.
+        Asking = "asking",
+        /// Every aware node has reserved.
+        Held = "held",
+        /// It is being given back.
+        Releasing = "releasing",
+        /// A multicast group was told; it does not answer.
+        Told = "told",
+    }
+}
+
+words! {
+    /// The part of a node that decides about a session block.
+    BlockKeeper {
+        /// The agent.
+        Agent = "agent",
+        /// The kernel's fast path.
+        Kernel = "kernel",
+    }
 }
 
 /// A session that this node keeps up.
@@ -188,8 +213,8 @@ pub struct BoomerangSession {
     pub far_end: IpAddr,
     /// The forward packets: `10.0.0.1:5004 -> 10.0.2.2:5004/17`.
     pub flow: String,
-    /// `asking`, `held` or `releasing`; `told`: a multicast group, which does not answer.
-    pub state: String,
+    /// Its state.
+    pub state: InitiatorState,
     /// The requested rates, best first.
     pub asked: Vec<RatesDoc>,
     /// The rates that every aware node has reserved; null: nothing yet.
@@ -225,9 +250,9 @@ pub struct BoomerangBlock {
     pub measured: Option<FlowMeasured>,
     /// The initiator; 0.0.0.0 or :: for the kernel's table, which does not keep it.
     pub initiator: IpAddr,
-    /// The part that decides about it: `agent`, or the `kernel`'s fast path.
+    /// The part that decides about it.
     #[serde(default = "agent")]
-    pub by: String,
+    pub by: BlockKeeper,
     /// The last transaction.
     pub transaction: u32,
     /// Milliseconds until it is over unless it is refreshed.

@@ -4,8 +4,9 @@ use crate::session::{AdspecDoc, FlowSpecDoc, SenderId, SessionId, StyleDoc, Tspe
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-/// The direction of a message.
+/// The direction of a message or of packets at an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Received.

@@ -18,3 +18,4 @@ pub mod show;
 pub mod statics;
 pub mod turns;
 pub mod units;
+mod words;

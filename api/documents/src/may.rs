@@ -1,6 +1,8 @@
 //! Questions to the policy: the rule that would decide about a request, and its decision. Nothing is
 //! reserved.
 
+use crate::event::Direction;
+use crate::words::words;
 use serde::{Deserialize, Serialize};
 
 /// A signalled request through the local socket, in place of a booking.
@@ -55,6 +57,20 @@ impl std::str::FromStr for Signal {
     }
 }
 
+words! {
+    /// The rights of a caller over reservations.
+    CallerRights {
+        /// Rights over its own.
+        Owner = "owner",
+        /// Reads all.
+        Auditor = "auditor",
+        /// All rights.
+        Operator = "operator",
+        /// Speaks for others, as a broker does.
+        Broker = "broker",
+    }
+}
+
 /// The policy's answer about a caller.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -63,8 +79,8 @@ pub struct MayDoc {
     pub who: String,
     /// The groups that vouch for the caller.
     pub groups: Vec<String>,
-    /// `owner`, `auditor` or `operator`.
-    pub role: String,
+    /// The rights of the caller.
+    pub role: CallerRights,
     /// The answers, part by part.
     pub parts: Vec<MayRow>,
 }
@@ -77,7 +93,7 @@ pub struct MayRow {
     pub resource: String,
     /// Of a signalled request: `out` if the packets leave by the interface, `in` if they come in by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub way: Option<String>,
+    pub way: Option<Direction>,
     /// True if a rule allows it. Room is another question.
     pub allowed: bool,
     /// The rule that decides; empty: no rule matches.

@@ -2,6 +2,7 @@
 
 use crate::session::{FlowSpecDoc, SenderId, SessionId, StyleDoc, TspecDoc};
 use crate::turns::TurnsDoc;
+use crate::words::words;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -18,9 +19,9 @@ pub struct InterfaceRow {
     pub mtu: u32,
     /// True if the interface speaks RSVP.
     pub rsvp: bool,
-    /// The role of its neighbours: `edge`, `core` or `peer`; null: not configured, so it is an edge.
+    /// The role of its neighbours; null: not configured, so it is an edge.
     #[serde(default)]
-    pub role: Option<String>,
+    pub role: Option<NeighbourRole>,
     /// Link rate, wire bit/s; null: unknown, so nothing is reservable.
     pub rate_wire_bps: Option<u64>,
     /// The rate that the ledger holds, wire bit/s.
@@ -35,6 +36,18 @@ pub struct InterfaceRow {
     pub services: Vec<String>,
     /// Classes as read from the plane.
     pub classes: Vec<ClassRow>,
+}
+
+words! {
+    /// The kind of neighbours behind an interface.
+    NeighbourRole {
+        /// Hosts.
+        Edge = "edge",
+        /// Nodes of this domain.
+        Core = "core",
+        /// Another domain.
+        Peer = "peer",
+    }
 }
 
 /// A class, read from the plane.
@@ -135,11 +148,25 @@ pub struct ReservationRow {
     pub expires_in_ms: Option<u64>,
 }
 
+words! {
+    /// The state of a reservation in the plane.
+    InstalledState {
+        /// Sent to the plane.
+        Pending = "pending",
+        /// Read back.
+        Installed = "installed",
+        /// Found at start, not yet refreshed.
+        Adopted = "adopted",
+        /// The kernel does not have it any more.
+        Missing = "missing",
+    }
+}
+
 /// A reservation in the plane.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Installed {
-    /// `pending` (sent to the plane), `installed` (read back), `adopted` (found at start, not yet refreshed).
-    pub state: String,
+    /// Its state in the plane; never `missing`.
+    pub state: InstalledState,
     /// Its class, as tc writes it: `5c1c:4`.
     pub class: String,
     /// True if the class is shared with other flows, each held to its own bucket.

@@ -1,6 +1,6 @@
 //! The operator's tables, as `sluice rsvp interface | neighbor | sender | ...` print them.
 
-use crate::rows::{CounterRow, ReservationRow, SenderRow, SessionRow};
+use crate::rows::{CounterRow, InstalledState, ReservationRow, SenderRow, SessionRow};
 use crate::session::{FlowSpecDoc, SenderId, SessionId, StyleDoc, TspecDoc};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -190,8 +190,8 @@ pub struct InstalledRow {
     pub tspec: TspecDoc,
     /// The rate that the ledger counts, wire bit/s.
     pub admitted_wire_bps: u64,
-    /// `pending`, `installed`, `adopted`, or `missing` where the kernel does not have it any more.
-    pub state: String,
+    /// Its state in the plane.
+    pub state: InstalledState,
     /// Its class, as tc writes it.
     pub class: String,
     /// True if the class is shared.

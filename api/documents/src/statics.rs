@@ -1,6 +1,7 @@
 //! Static senders and reservations: an operator sets them up for hosts that do not signal themselves.
 
 use crate::session::{FlowSpecDoc, SenderId, SessionId, StyleDoc, TspecDoc};
+use crate::words::words;
 use serde::{Deserialize, Serialize};
 
 /// A static sender or reservation.
@@ -52,6 +53,18 @@ impl StaticDoc {
     }
 }
 
+words! {
+    /// The state of a static sender or reservation.
+    StaticState {
+        /// There is no answer yet.
+        Waiting = "waiting",
+        /// It is reserved all the way; of a sender: its Path messages go out.
+        Held = "held",
+        /// A node refused it.
+        Refused = "refused",
+    }
+}
+
 /// A static sender or reservation and its state.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StaticRow {
@@ -61,8 +74,8 @@ pub struct StaticRow {
     pub what: StaticDoc,
     /// True if it comes from the configuration file, which alone can remove it.
     pub from_file: bool,
-    /// `waiting` (no answer yet), `held` (reserved all the way), `refused`.
-    pub state: String,
+    /// Its state.
+    pub state: StaticState,
     /// The last answer: who confirmed, or who refused and why.
     pub said: Option<String>,
 }

@@ -2,6 +2,7 @@
 
 use control::status::ReservationView;
 use documents::agent::Installed;
+use documents::rows::InstalledState;
 use linux::plane::KernelPlane;
 use terms::{Fault, FlowKey, IfIndex};
 use traffic::plan::{ClassId, Counters, FlowSpecEntry, LinkPlan, Plan};
@@ -52,12 +53,12 @@ impl ReadBack {
 /// The kernel's entry of a flow, and the state of its reservation.
 pub(crate) fn installed(held: Option<&ReservationView>, entry: &FlowSpecEntry) -> Installed {
     let state = match held {
-        Some(held) if held.adopted_until.is_some() => "adopted",
-        Some(held) if held.installed => "installed",
-        _ => "pending",
+        Some(held) if held.adopted_until.is_some() => InstalledState::Adopted,
+        Some(held) if held.installed => InstalledState::Installed,
+        _ => InstalledState::Pending,
     };
     Installed {
-        state: state.to_owned(),
+        state,
         class: class_name(entry.class),
         shared: is_shared(entry.class),
         bucket_bps: entry.bucket.rate.as_bps(),

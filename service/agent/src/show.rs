@@ -6,6 +6,7 @@ use crate::read_back::{self, ReadBack};
 use crate::status;
 use control::status::ReservationView;
 use documents::agent::{ReservationRow, RowFilter, Rows, SenderRow, SessionId, TableDoc, View};
+use documents::rows::InstalledState;
 use documents::show::{InstalledRow, NeighbourRow, RequestRow, RsvpInterfaceRow, SignallingRow};
 use rsvp::Origin;
 use terms::{Fault, Time};
@@ -117,10 +118,10 @@ fn installed(agent: &mut Agent, filter: &RowFilter) -> Result<Vec<InstalledRow>,
         let entry = read.flow(&(held.oif, held.flow));
         let counted = read.counted(&(held.oif, held.flow));
         let state = match entry {
-            None if held.installed => "missing",
-            _ if held.adopted_until.is_some() => "adopted",
-            _ if held.installed => "installed",
-            _ => "pending",
+            None if held.installed => InstalledState::Missing,
+            _ if held.adopted_until.is_some() => InstalledState::Adopted,
+            _ if held.installed => InstalledState::Installed,
+            _ => InstalledState::Pending,
         };
         InstalledRow {
             interface: name_of(held.oif, &agent.drive.names),
@@ -129,7 +130,7 @@ fn installed(agent: &mut Agent, filter: &RowFilter) -> Result<Vec<InstalledRow>,
             asked: held.asked.into(),
             tspec: held.sender_tspec.into(),
             admitted_wire_bps: held.admitted.as_bps(),
-            state: state.to_owned(),
+            state,
             class: read_back::class_name(held.class),
             shared: read_back::is_shared(held.class),
             bucket_bps: entry.map(|entry| entry.bucket.rate.as_bps()),

@@ -6,8 +6,10 @@ use crate::boomerang::BoomerangHost;
 use crate::boomerang::turn::BoomerangTurn;
 use crate::news::name_of;
 use crate::read_back::{ReadBack, class_name, installed};
+use crate::role::InterfaceRole;
 use control::status::{LinkView, ReservationView};
 use documents::agent::{ClassRow, CounterRow, InterfaceRow, ReservationRow, SenderRow, SessionRow, Status};
+use documents::rows::NeighbourRole;
 use documents::show::PAGE;
 use rsvp::overload::IntakeClass;
 use rsvp::views::ResvView;
@@ -70,9 +72,13 @@ fn services(link: &LinkView) -> Vec<String> {
 }
 
 /// The configured role of an interface, if it has one.
-fn role(agent: &Agent, name: &str) -> Option<String> {
+fn role(agent: &Agent, name: &str) -> Option<NeighbourRole> {
     let named = agent.drive.config.interfaces.iter().find(|named| named.name == name)?;
-    named.role.map(|role| role.name().to_owned())
+    named.role.map(|role| match role {
+        InterfaceRole::Edge => NeighbourRole::Edge,
+        InterfaceRole::Core => NeighbourRole::Core,
+        InterfaceRole::Peer => NeighbourRole::Peer,
+    })
 }
 
 fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {

@@ -6,6 +6,7 @@ use super::times::Calendar;
 use super::{ask, here, print_json};
 use crate::complain::Complaint;
 use documents::agent::{MayDoc, SignalDoc};
+use documents::event::Direction;
 use documents::units;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -78,7 +79,7 @@ fn text(said: &MayDoc) -> String {
         let by = if part.rule.is_empty() { String::new() } else { format!(", by the rule {:?}", part.rule) };
         let why = part.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         let resource = if part.resource.is_empty() { "no interface in particular" } else { &part.resource };
-        let way = part.way.as_ref().map(|way| format!(" {way}")).unwrap_or_default();
+        let way = part.way.map(|way| if way == Direction::In { " in" } else { " out" }).unwrap_or_default();
         let _ = writeln!(text, "{resource}{way}: {yes}{by}{why}");
     }
     text

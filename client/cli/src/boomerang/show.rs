@@ -3,7 +3,7 @@
 use super::args::SessionsArgs;
 use crate::complain::Complaint;
 use documents::agent::{Answer, BoomerangDoc, Request};
-use documents::boomerang::RatesDoc;
+use documents::boomerang::{BlockKeeper, RatesDoc};
 use rpc::table::{Align, TextTable};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -89,7 +89,7 @@ fn sessions(doc: &BoomerangDoc) -> TextTable {
             session.number.to_string(),
             session.flow.clone(),
             session.far_end.to_string(),
-            session.state.clone(),
+            session.state.to_string(),
             session.asked.first().map(pair).unwrap_or_default(),
             session.granted.as_ref().map_or_else(|| "-".to_owned(), pair),
             format!("{}s", session.refresh_s),
@@ -125,7 +125,7 @@ fn blocks(doc: &BoomerangDoc) -> TextTable {
             block.admitted_wire_bps.map_or_else(none, crate::rates::rate),
             installed,
             measured.map_or_else(none, |rate| rate.to_string()),
-            if block.by == "kernel" { "kernel".to_owned() } else { block.initiator.to_string() },
+            if block.by == BlockKeeper::Kernel { "kernel".to_owned() } else { block.initiator.to_string() },
             block.expires_in_ms.map_or_else(none, |ms| format!("{}.{}s", ms / 1_000, ms / 100 % 10)),
         ]);
     }

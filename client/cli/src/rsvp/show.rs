@@ -275,7 +275,7 @@ fn installed(rows: &[InstalledRow]) -> TextTable {
             bps,
             rate(row.admitted_wire_bps),
             format!("{}{}", row.class, if row.shared { " shared" } else { "" }),
-            row.state.clone(),
+            row.state.to_string(),
             or_dash(row.bucket_bps.map(rate)),
             or_dash(row.bucket_bytes.map(terms::Bytes::new)),
             row.packets.to_string(),

@@ -11,6 +11,7 @@ use crate::rates::rate;
 use crate::watch::{end, flow, wanted};
 use documents::agent::{Answer, Request, StaticDoc, StaticRow, StyleDoc};
 use documents::show::{PAGE, Skip};
+use documents::statics::StaticState;
 use rpc::table::{Align, TextTable};
 use std::process::ExitCode;
 
@@ -51,7 +52,7 @@ fn add(agent: &AgentArgs, what: StaticDoc) -> Result<ExitCode, Complaint> {
     let rows = rows(agent, Request::AddStatic { what })?;
     print!("{}", table(&rows));
     Ok(match rows.first() {
-        Some(row) if row.state == "refused" => ExitCode::from(1),
+        Some(row) if row.state == StaticState::Refused => ExitCode::from(1),
         _ => ExitCode::SUCCESS,
     })
 }
@@ -128,7 +129,7 @@ fn table(rows: &[StaticRow]) -> TextTable {
             kind.to_owned(),
             who,
             how_much,
-            row.state.clone(),
+            row.state.to_string(),
             if row.from_file { "configuration" } else { "operator" }.to_owned(),
             row.said.clone().unwrap_or_default(),
         ]);

@@ -27,7 +27,7 @@ fn a_killed_router_s_promises_stay_and_are_adopted() {
     bed.start("yosemite");
     let rows = bed.reservations("yosemite");
     assert_eq!(rows.len(), 1, "{rows:#?}");
-    let state = rows[0].installed.as_ref().unwrap().state.clone();
+    let state = rows[0].installed.as_ref().unwrap().state;
     assert!(state == "adopted" || state == "installed", "{state}");
     assert!(rows[0].admitted_wire_bps.is_some_and(|wire| wire > 6_000_000), "it holds its capacity");
     wait_for("packets that passed while no agent ran were counted", || (counted()? == 20).then_some(()));

@@ -5,6 +5,7 @@ use crate::bed::{Bed, wait_for};
 use crate::boomerang::{FAR, PORT, ask, blocks, boomerang, ip, line_with, reserve, reserved, sluice};
 use ::bed::topology::Topology;
 use documents::boomerang::{BoomerangBlock, ClassifierDoc};
+use documents::rows::InstalledState;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
@@ -52,7 +53,7 @@ fn two_sites(settings: &str) {
         [("r1", "to-old", SITES, 3_000_000), ("r2", "to-b", SITES, 3_000_000), ("r1", "to-a", back, 1_000_000)]
     {
         let block = sites(&bed, node, oif, flow).unwrap_or_else(|| panic!("{node} {oif}: {:#?}", blocks(&bed, node)));
-        assert_eq!((block.asked_bps, block.installed.map(|i| i.state)), (rate, Some("installed".to_owned())));
+        assert_eq!((block.asked_bps, block.installed.map(|i| i.state)), (rate, Some(InstalledState::Installed)));
     }
     let shown = String::from_utf8_lossy(&sluice(&bed, "r1", &["status"]).stdout).into_owned();
     assert!(shown.contains(SITES) && shown.contains(back), "{shown}");

@@ -10,6 +10,7 @@ use bed::patience::Patience;
 use bed::program::{RunningProgram, start};
 use bed::{Bed, RECEIVER, SENDER};
 use documents::agent::{Answer, EventDoc, FlowSpecDoc, Request, SessionId, StyleDoc};
+use documents::rows::InstalledState;
 use rpc::client::Client;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -103,9 +104,9 @@ impl Established {
                     continue;
                 };
                 let row = rows.iter().find(|row| (row.session, row.sender) == (flow.session, flow.sender));
-                let state = row.and_then(|row| row.installed.as_ref()).map(|installed| installed.state.as_str());
-                if state != Some("installed") {
-                    why.push(format!("at {name} it is {}", state.unwrap_or("gone")));
+                let state = row.and_then(|row| row.installed.as_ref()).map(|installed| installed.state);
+                if state != Some(InstalledState::Installed) {
+                    why.push(format!("at {name} it is {}", state.map_or("gone", InstalledState::as_str)));
                 }
             }
             if !why.is_empty() {

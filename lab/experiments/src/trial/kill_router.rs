@@ -8,7 +8,7 @@ use bed::cbr::Cbr;
 use bed::error::Error;
 use bed::patience::Patience;
 use bed::{Bed, FAR, NEAR, RECEIVER, SENDER};
-use documents::rows::ReservationRow;
+use documents::rows::{InstalledState, ReservationRow};
 use linux::clock::Clock;
 use linux::error::SystemError;
 use linux::netlink::Socket;
@@ -65,7 +65,8 @@ pub fn run(bed: &Bed, length: Duration, patience: &Patience) -> Result<(KillRout
     let refreshed = wait_for_refresh(bed, &stream.flow, patience)?;
     let measured = refreshed.as_ref().and_then(|row| row.measured.as_ref());
     let passed = after.since(&before);
-    let state = |row: Option<ReservationRow>| row.and_then(|row| row.installed).map(|installed| installed.state);
+    let state =
+        |row: Option<ReservationRow>| row.and_then(|row| row.installed).map(|installed| installed.state.to_string());
     let found = KillRouter {
         sent: passed.sent,
         lost: passed.sent.saturating_sub(passed.received + UNDER_WAY),
@@ -120,8 +121,8 @@ fn wait_for_refresh(bed: &Bed, flow: &ReservedFlow, patience: &Patience) -> Resu
     let mut last = None;
     patience.wait_for(REFRESH, || {
         last = row(bed, flow).ok().flatten();
-        let state = last.as_ref().and_then(|row| row.installed.as_ref()).map(|installed| installed.state.as_str());
-        state == Some("installed")
+        let state = last.as_ref().and_then(|row| row.installed.as_ref()).map(|installed| installed.state);
+        state == Some(InstalledState::Installed)
     })?;
     Ok(last)
 }

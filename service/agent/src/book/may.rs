@@ -7,7 +7,8 @@ use crate::speakers;
 use booking::policy::rights::{Call, Right, Whose, named};
 use booking::policy::{Asker, SignalClaim};
 use documents::agent::{AskDoc, CallerDoc, MayDoc, Problem, SignalDoc};
-use documents::may::{MayRow, Signal};
+use documents::event::Direction;
+use documents::may::{CallerRights, MayRow, Signal};
 use terms::book::{Caller, CallerRole};
 use terms::ports::book::PolicyDecision;
 
@@ -30,12 +31,12 @@ impl Drive {
             None => would_book(self, &about, ask)?,
         };
         let role = match about.role {
-            CallerRole::Owner => "owner",
-            CallerRole::Auditor => "auditor",
-            CallerRole::Operator => "operator",
-            CallerRole::Broker => "broker",
+            CallerRole::Owner => CallerRights::Owner,
+            CallerRole::Auditor => CallerRights::Auditor,
+            CallerRole::Operator => CallerRights::Operator,
+            CallerRole::Broker => CallerRights::Broker,
         };
-        Ok(MayDoc { parts, who: about.name, groups: about.groups, role: role.to_owned() })
+        Ok(MayDoc { parts, who: about.name, groups: about.groups, role })
     }
 }
 
@@ -95,7 +96,7 @@ fn would_signal(drive: &mut Drive, about: &Caller, signal: &SignalDoc) -> Result
     };
     let row = |(claim, verdict): (SignalClaim, PolicyDecision)| MayRow {
         resource: claim.resource.unwrap_or_default(),
-        way: Some(if claim.inward { "in" } else { "out" }.to_owned()),
+        way: Some(if claim.inward { Direction::In } else { Direction::Out }),
         allowed: verdict.denied.is_none(),
         rule: verdict.rule,
         why: verdict.denied,

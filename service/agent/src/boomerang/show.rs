@@ -8,7 +8,8 @@ use crate::news::{name_of, packets};
 use crate::read_back::{self, ReadBack};
 use boomerang::{HalfView, SessionPhase};
 use documents::agent::{BoomerangDoc, BoomerangSession, Installed, ReservationRow};
-use documents::boomerang::{BoomerangBlock, MaskDoc};
+use documents::boomerang::{BlockKeeper, BoomerangBlock, InitiatorState, MaskDoc};
+use documents::rows::InstalledState;
 use linux::boomerang::KernelSession;
 use std::net::IpAddr;
 use terms::{Bytes, Fault, FlowKey, FlowSpec, Rate, Span, Time, Tspec};
@@ -22,12 +23,11 @@ pub(super) fn sessions(drive: &Drive) -> impl Iterator<Item = BoomerangSession> 
         far_end: session.asked.far_end,
         flow: packets(&session.asked.classifier.flow_under(&session.asked.mask)),
         state: match session.phase {
-            SessionPhase::Asking if session.asked.no_echo => "told",
-            SessionPhase::Asking => "asking",
-            SessionPhase::Held => "held",
-            SessionPhase::Releasing => "releasing",
-        }
-        .to_owned(),
+            SessionPhase::Asking if session.asked.no_echo => InitiatorState::Told,
+            SessionPhase::Asking => InitiatorState::Asking,
+            SessionPhase::Held => InitiatorState::Held,
+            SessionPhase::Releasing => InitiatorState::Releasing,
+        },
         asked: session.asked.rates.iter().copied().map(rates_doc).collect(),
         granted: session.granted.map(rates_doc),
         refresh_s: session.refresh,
@@ -76,7 +76,7 @@ impl BoomerangTurn<'_> {
             installed,
             measured,
             initiator: half.initiator,
-            by: "agent".to_owned(),
+            by: BlockKeeper::Agent,
             transaction: half.undo.0,
             expires_in_ms: half.expires.map(|at| left(at, now).as_millis()),
             locked: half.locked,
@@ -102,8 +102,10 @@ impl BoomerangTurn<'_> {
             let holds = session.rate > Rate::ZERO;
             let admitted = self.0.node.tc().part_of_grant(session.oif, part).filter(|_| holds);
             let installed = Installed {
-                state: if read.has_class(session.oif, ClassId::CONTROLLED_LOAD) { "installed" } else { "pending" }
-                    .into(),
+                state: match read.has_class(session.oif, ClassId::CONTROLLED_LOAD) {
+                    true => InstalledState::Installed,
+                    false => InstalledState::Pending,
+                },
                 class: read_back::class_name(ClassId::CONTROLLED_LOAD),
                 shared: true,
                 bucket_bps: session.rate.as_bps(),
@@ -119,7 +121,7 @@ impl BoomerangTurn<'_> {
                 installed: holds.then_some(installed),
                 measured: Some(echo.meter.read(now, session.oif, &session.flow, counted)),
                 initiator: nobody,
-                by: "kernel".to_owned(),
+                by: BlockKeeper::Kernel,
                 transaction: session.transaction,
                 expires_in_ms: Some((session.left << 26) / 1_000_000),
                 locked: false,

@@ -8,6 +8,7 @@ use crate::calls::{self, problem};
 use crate::file_writer::Clerk;
 use crate::statics_file::MOST;
 use documents::agent::{EventDoc, Problem, Request, StaticDoc, StaticRow};
+use documents::statics::StaticState;
 use linux::error::SystemError;
 use linux::notifier::Notifier;
 use rsvp::io::AppId;
@@ -47,17 +48,10 @@ pub struct Statics {
 struct Static {
     what: StaticDoc,
     from_file: bool,
-    state: State,
+    state: StaticState,
     said: Option<String>,
     /// The time of the last request for it.
     told: Time,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    Waiting,
-    Held,
-    Refused,
 }
 
 /// The file in the state directory: the statics that are not the configuration's.
@@ -189,7 +183,7 @@ impl Statics {
 
     /// The numbers of the refused ones that were told before a time.
     fn refused(&self, before: Time) -> Vec<u64> {
-        let refused = self.all.iter().filter(|(_, one)| one.state == State::Refused && one.told <= before);
+        let refused = self.all.iter().filter(|(_, one)| one.state == StaticState::Refused && one.told <= before);
         refused.map(|(&number, _)| number).collect()
     }
 
@@ -208,13 +202,13 @@ impl Statics {
         let Some(one) = self.all.get_mut(&number) else { return };
         let sends = matches!(one.what, StaticDoc::Sender { .. });
         let (state, said) = match event {
-            EventDoc::Resv { .. } if sends => (State::Held, None),
-            EventDoc::ResvGone { .. } if sends => (State::Waiting, None),
-            EventDoc::Confirm { node, .. } if !sends => (State::Held, Some(format!("confirmed by {node}"))),
-            EventDoc::PathGone { .. } if !sends => (State::Waiting, None),
+            EventDoc::Resv { .. } if sends => (StaticState::Held, None),
+            EventDoc::ResvGone { .. } if sends => (StaticState::Waiting, None),
+            EventDoc::Confirm { node, .. } if !sends => (StaticState::Held, Some(format!("confirmed by {node}"))),
+            EventDoc::PathGone { .. } if !sends => (StaticState::Waiting, None),
             EventDoc::Error { node, meaning, code, value, text, .. } => {
                 let words = text.as_ref().map_or(String::new(), |text| format!(": {text}"));
-                (State::Refused, Some(format!("{meaning} (code {code}, value {value}) at {node}{words}")))
+                (StaticState::Refused, Some(format!("{meaning} (code {code}, value {value}) at {node}{words}")))
             }
             _ => return,
         };
@@ -224,17 +218,12 @@ impl Statics {
 
 impl Static {
     fn new(what: StaticDoc, from_file: bool) -> Static {
-        Static { what, from_file, state: State::Waiting, said: None, told: Time::ZERO }
+        Static { what, from_file, state: StaticState::Waiting, said: None, told: Time::ZERO }
     }
 
     fn row(&self, number: u64) -> StaticRow {
-        let state = match self.state {
-            State::Waiting => "waiting",
-            State::Held => "held",
-            State::Refused => "refused",
-        };
         let (what, said) = (self.what.clone(), self.said.clone());
-        StaticRow { number, what, from_file: self.from_file, state: state.to_owned(), said }
+        StaticRow { number, what, from_file: self.from_file, state: self.state, said }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Changes of the statics, and what the node is told of them.
 
-use super::{Asked, Change, FIRST_APP, State, Static, TRY_AGAIN};
+use super::{Asked, Change, FIRST_APP, Static, TRY_AGAIN};
 use crate::calls::{self, problem};
 use crate::drive::Drive;
 use crate::log::Level;
 use documents::agent::{Answer, Problem, ReplyLine, Request, StaticRow};
+use documents::statics::StaticState;
 use node::io::{AppCall, Input};
 use rsvp::io::AppId;
 use terms::Time;
@@ -113,7 +114,7 @@ impl StaticsTurn<'_> {
             Ok(request) => self.0.tell(Input::App(request.of(app))),
             Err(refused) => {
                 let Some(one) = self.0.statics.all.get_mut(&number) else { return };
-                (one.state, one.said) = (State::Refused, Some(refused.message));
+                (one.state, one.said) = (StaticState::Refused, Some(refused.message));
             }
         }
     }

@@ -5,6 +5,7 @@ use super::who::{self, HERE, Who};
 use crate::bed::SLUICE;
 use crate::remote::Far;
 use documents::agent::{Answer, CallerDoc, MayDoc, Request};
+use documents::event::Direction;
 use rpc::client::{Client, Error};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -84,9 +85,9 @@ fn what_may_says_of_signals_is_what_comes_of_them() {
     }
     let mut member = Who::User(65_003, Vec::new()).reach(&far);
     let both = may(&mut member, None, &signals(6)[3].0);
-    let rows: Vec<(&str, Option<&str>, &str)> =
-        both.parts.iter().map(|row| (&*row.resource, row.way.as_deref(), &*row.rule)).collect();
-    assert_eq!(rows, [("net/to-a", Some("out"), "calls"), ("net/to-a", Some("in"), "calls")]);
+    let rows: Vec<(&str, Option<Direction>, &str)> =
+        both.parts.iter().map(|row| (&*row.resource, row.way, &*row.rule)).collect();
+    assert_eq!(rows, [("net/to-a", Some(Direction::Out), "calls"), ("net/to-a", Some(Direction::In), "calls")]);
     let no = may(&mut member, None, &signals(6)[4].0);
     assert_eq!(no.parts[0].why.as_deref(), Some("the priority 6 is asked, 5 is allowed"));
     // By certificate nobody signals; and what nobody can signal has no answer.
