@@ -79,7 +79,7 @@ impl CommitTorture {
 
     /// Plays the run.
     pub fn play(&self) -> CommitCounts {
-        let (tally, judge, messages) = world::World::new(self.seed, self.planted).play();
+        let (tally, judge, messages) = world::TransactionWorld::new(self.seed, self.planted).play();
         let of = |law: Law| judge.violations.get(&law).copied().unwrap_or(0);
         CommitCounts {
             seeds: 1,

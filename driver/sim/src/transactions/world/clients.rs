@@ -5,7 +5,7 @@ use super::super::agent::RESOURCES;
 use super::super::broker::{MemberAsk, caller};
 use super::super::message::{Body, Message, Place};
 use super::super::wish::{Change, Stage, Transaction, Wish, WishKind, WishPart};
-use super::{AGENTS, BROKERS, Due, World};
+use super::{AGENTS, BROKERS, Due, TransactionWorld};
 use booking::Call;
 use booking::promise::PrepareAsk;
 use commit::coordinator::Phase;
@@ -15,7 +15,7 @@ use terms::{Span, Time};
 /// The number of times that a client asks again by its key.
 const PATIENCE: u32 = 200;
 
-impl World {
+impl TransactionWorld {
     /// A client wishes for something, or changes its mind.
     pub(super) fn client_acts(&mut self) {
         let booked: Vec<usize> = self.in_stage(|stage| stage == Stage::Booked);

@@ -62,7 +62,7 @@ impl Due {
 }
 
 /// The world.
-pub(super) struct World {
+pub(super) struct TransactionWorld {
     now: Time,
     queue: BTreeMap<(Time, u64), Due>,
     count: u64,
@@ -87,8 +87,8 @@ pub(super) struct World {
     messages: u64,
 }
 
-impl World {
-    pub(super) fn new(seed: u64, planted: Option<PlantedDefect>) -> World {
+impl TransactionWorld {
+    pub(super) fn new(seed: u64, planted: Option<PlantedDefect>) -> TransactionWorld {
         let brokers = BrokerDefects {
             early: planted == Some(PlantedDefect::EarlyDecision),
             silent: planted == Some(PlantedDefect::SilentCoordinator),
@@ -99,7 +99,7 @@ impl World {
         };
         let mut rng = Rng::new(seed, 1 << 43);
         let plan = Plan::draw(&mut rng, BEGIN, ACTIVE, BROKERS, AGENTS);
-        let mut world = World {
+        let mut world = TransactionWorld {
             now: BEGIN,
             queue: BTreeMap::new(),
             count: 0,

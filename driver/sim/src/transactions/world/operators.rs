@@ -1,7 +1,7 @@
 //! Operators: they decide promises whose coordinator is gone or has lost them, and accept an older journal.
 
 use super::super::message::Place;
-use super::{AGENTS, BROKERS, Due, World};
+use super::{AGENTS, BROKERS, Due, TransactionWorld};
 use commit::Branch;
 use terms::Span;
 use terms::book::Handle;
@@ -9,7 +9,7 @@ use terms::book::Handle;
 /// The time between two looks of the operators.
 const LOOK: Span = Span::from_secs(60);
 
-impl World {
+impl TransactionWorld {
     /// Operators look at each agent, if a promise waits for them.
     pub(super) fn operators_look(&mut self) {
         self.later(LOOK, Due::Operators);

@@ -3,14 +3,14 @@
 use super::super::faults::{Blow, Moment, Strike};
 use super::super::message::Place;
 use super::super::net::{Trouble, Weather};
-use super::{AGENTS, BROKERS, Due, World};
+use super::{AGENTS, BROKERS, Due, TransactionWorld};
 use crate::rng::Probability;
 use terms::{Span, Time};
 
 /// The time for which a coordinator and a participant stand still.
 const STILL: Span = Span::from_secs(300);
 
-impl World {
+impl TransactionWorld {
     /// A moment has come for a process: a fault that waited for it strikes.
     pub(super) fn moment(&mut self, place: Place, moment: Moment, other: Option<Place>) {
         if self.calm || !self.is_up(place) {
