@@ -393,7 +393,7 @@ fn elsewhere(
 }
 
 fn allowed(document: &Document<'_>, found: Vec<Spanned<String>>) -> Result<Vec<String>, Mistake> {
-    let read = |one: Spanned<String>| match crate::webhook::WebhookTarget::parse(one.get_ref()) {
+    let read = |one: Spanned<String>| match crate::webhook::target::WebhookTarget::parse(one.get_ref()) {
         Ok(_) if one.get_ref().ends_with('/') => Ok(one.into_inner()),
         Ok(_) => Err(document.at(one.span(), "the beginning of a target ends with /, so that it ends at a whole name")),
         Err(what) => Err(document.at(one.span(), what)),

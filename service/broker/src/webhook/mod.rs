@@ -7,7 +7,7 @@
 mod deliver;
 mod file;
 mod post;
-mod target;
+pub(crate) mod target;
 
 pub use target::WebhookTarget;
 
