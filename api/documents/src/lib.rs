@@ -16,6 +16,7 @@ pub mod rows;
 pub mod session;
 pub mod show;
 pub mod statics;
+pub mod topology;
 pub mod turns;
 pub mod units;
 mod words;

@@ -42,6 +42,17 @@ pub struct Graph {
 /// A path: the interfaces by which it leaves, in order, by their index in the published list.
 pub type Path = Vec<usize>;
 
+/// An end of a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PathEnd<'a> {
+    /// A host: the agent that has the address, or else any host of the narrowest published subnet that contains it.
+    Host(IpAddr),
+    /// An agent.
+    Agent(&'a str),
+    /// Any host of a published subnet: an address of it, and the length of its prefix.
+    Subnet(IpAddr, u8),
+}
+
 /// A place that a search has reached.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Place<'a> {
@@ -95,6 +106,22 @@ impl Graph {
         found.map(|at| Place::Subnet(*at)).ok_or(Nowhere(address))
     }
 
+    /// The place of an end; `None`: nothing is published about it.
+    fn end(&self, end: PathEnd<'_>) -> Option<Place<'_>> {
+        match end {
+            PathEnd::Host(address) => self.place(address).ok(),
+            PathEnd::Agent(name) => self.of.get_key_value(name).map(|(name, _)| Place::Agent(name)),
+            PathEnd::Subnet(address, prefix) => {
+                self.on.get_key_value(&subnet(address, prefix)).map(|(at, _)| Place::Subnet(*at))
+            }
+        }
+    }
+
+    /// The sum of the costs of a path's interfaces.
+    pub fn cost(&self, path: &Path) -> u64 {
+        path.iter().filter_map(|&n| self.interfaces.get(n)).map(|interface| u64::from(interface.cost.max(1))).sum()
+    }
+
     /// The path of least cost by usable interfaces; of equals the one with fewer of them, then the one that
     /// was published first. `Ok(None)`: there is none.
     ///
@@ -104,20 +131,21 @@ impl Graph {
         &self,
         from: IpAddr,
         to: IpAddr,
-        mut usable: impl FnMut(usize) -> bool,
+        usable: impl FnMut(usize) -> bool,
     ) -> Result<Option<Path>, Nowhere> {
-        let (start, goal) = (self.place(from)?, self.place(to)?);
+        Ok(self.search(self.place(from)?, self.place(to)?, usable))
+    }
+
+    fn search<'a>(&'a self, start: Place<'a>, goal: Place<'a>, mut usable: impl FnMut(usize) -> bool) -> Option<Path> {
         // Every place that is reached, by what it costs; the next is always the cheapest that is not done.
         let mut reached: BTreeMap<Place<'_>, (u64, Path, bool)> = BTreeMap::new();
         reached.insert(start, (0, Path::new(), false));
         loop {
             let open = reached.iter().filter(|(_, (.., done))| !done);
             let next = open.min_by(|(_, a), (_, b)| (a.0, a.1.len(), &a.1).cmp(&(b.0, b.1.len(), &b.1)));
-            let Some((place, (cost, path, _))) = next.map(|(place, at)| (place.clone(), at.clone())) else {
-                return Ok(None);
-            };
+            let (place, (cost, path, _)) = next.map(|(place, at)| (place.clone(), at.clone()))?;
             if place == goal {
-                return Ok(Some(path));
+                return Some(path);
             }
             reached.insert(place.clone(), (cost, path.clone(), true));
             for (next, leaves) in self.beyond(&place) {
@@ -163,22 +191,43 @@ impl Graph {
         from: IpAddr,
         to: IpAddr,
         most: usize,
-        mut usable: impl FnMut(usize) -> bool,
+        usable: impl FnMut(usize) -> bool,
     ) -> Result<Vec<Path>, Nowhere> {
-        let Some(first) = self.shortest(from, to, &mut usable)? else { return Ok(Vec::new()) };
+        Ok(self.several((self.place(from)?, self.place(to)?), most, usable))
+    }
+
+    /// The same between two ends. Empty: there is none, or nothing is published about an end. Between an end and
+    /// itself the only path is empty.
+    pub fn ways_between(
+        &self,
+        from: PathEnd<'_>,
+        to: PathEnd<'_>,
+        most: usize,
+        usable: impl FnMut(usize) -> bool,
+    ) -> Vec<Path> {
+        let (Some(from), Some(to)) = (self.end(from), self.end(to)) else { return Vec::new() };
+        self.several((from, to), most, usable)
+    }
+
+    fn several<'a>(
+        &'a self,
+        ends: (Place<'a>, Place<'a>),
+        most: usize,
+        mut usable: impl FnMut(usize) -> bool,
+    ) -> Vec<Path> {
+        let (from, to) = ends;
+        let Some(first) = self.search(from.clone(), to.clone(), &mut usable) else { return Vec::new() };
         let mut others: Vec<(u64, Path)> = Vec::new();
         for without in &first {
-            let Some(path) = self.shortest(from, to, |n| n != *without && usable(n))? else { continue };
-            let cost = path.iter().map(|&n| u64::from(self.interfaces[n].cost.max(1))).sum();
-            if !others.iter().any(|(_, other)| *other == path) {
-                others.push((cost, path));
-            }
+            let other = self.search(from.clone(), to.clone(), |n| n != *without && usable(n));
+            let Some(path) = other.filter(|path| others.iter().all(|(_, known)| known != path)) else { continue };
+            others.push((self.cost(&path), path));
         }
         others.sort_by(|a, b| (a.0, a.1.len(), &a.1).cmp(&(b.0, b.1.len(), &b.1)));
         let mut ways = alloc::vec![first];
         ways.extend(others.into_iter().map(|(_, path)| path));
         ways.truncate(most);
-        Ok(ways)
+        ways
     }
 }
 

@@ -36,6 +36,42 @@ pub fn coarse(exact: &[FreeStep], start: Time, end: Time, grain: Grain) -> Vec<F
     all
 }
 
+/// Two amounts over time as one: `join` says which of the two counts at each moment. What is before the first step of
+/// either counts as nothing.
+pub fn joined(a: &[FreeStep], b: &[FreeStep], join: impl Fn(Rate, Rate) -> Rate) -> Vec<FreeStep> {
+    let mut starts: Vec<Time> = a.iter().chain(b).map(|step| step.start).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    let (mut at_a, mut at_b) = (Cursor::new(a), Cursor::new(b));
+    let mut all: Vec<FreeStep> = Vec::new();
+    for start in starts {
+        let rate = join(at_a.at(start), at_b.at(start));
+        if all.last().is_none_or(|last| last.rate != rate) {
+            all.push(FreeStep { start, rate });
+        }
+    }
+    all
+}
+
+/// A place in amounts over time that only moves on.
+struct Cursor<'a> {
+    rest: &'a [FreeStep],
+    rate: Rate,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(steps: &'a [FreeStep]) -> Cursor<'a> {
+        Cursor { rest: steps, rate: Rate::ZERO }
+    }
+
+    fn at(&mut self, moment: Time) -> Rate {
+        while let Some((first, rest)) = self.rest.split_first().filter(|(first, _)| first.start <= moment) {
+            (self.rate, self.rest) = (first.rate, rest);
+        }
+        self.rate
+    }
+}
+
 /// The least rate at any moment from `from` to `until`.
 fn least(exact: &[FreeStep], from: Time, until: Time) -> Rate {
     let Some(first) = exact.iter().rposition(|step| step.start <= from) else { return Rate::ZERO };

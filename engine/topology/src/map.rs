@@ -1,7 +1,7 @@
 //! The newest advertisement of each domain, and whose word it is.
 
-use crate::advertisement::{Advertisement, Unfit};
-use crate::search::{self, DomainPath};
+use crate::advertisement::{Advertisement, BorderPair, DomainPort, Unfit};
+use crate::search::{self, DomainHop, DomainPath};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,15 +11,20 @@ use terms::{Rate, Time};
 /// The most domains.
 pub const MOST_DOMAINS: usize = 256;
 
-/// The need of a search: a rate at every moment of a window.
+/// The need of a search: a rate at every moment of some windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PathNeed {
+pub struct PathNeed<'a> {
     /// The rate; zero: whatever is free, only the cost counts.
     pub rate: Rate,
-    /// The begin of the window.
-    pub start: Time,
-    /// The end of the window.
-    pub end: Time,
+    /// Begin and end of each window.
+    pub windows: &'a [(Time, Time)],
+}
+
+impl PathNeed<'_> {
+    /// The least that is free on a way in all windows; without windows the way's rate.
+    pub fn free(&self, pair: &BorderPair) -> Rate {
+        self.windows.iter().map(|(start, end)| pair.free_in(*start, *end)).min().unwrap_or(pair.rate)
+    }
 }
 
 /// All that is known of domains.
@@ -31,6 +36,18 @@ pub struct TopologyMap {
 }
 
 impl TopologyMap {
+    /// A map that knows these numbers from before, and nothing else.
+    pub fn with_numbers(numbers: impl IntoIterator<Item = (String, u64)>) -> TopologyMap {
+        let numbers = numbers.into_iter().take(MOST_DOMAINS).collect();
+        TopologyMap { known: BTreeMap::new(), numbers }
+    }
+
+    /// The highest number of each domain that was ever taken. Who keeps them refuses old advertisements also after a
+    /// restart.
+    pub fn numbers(&self) -> &BTreeMap<String, u64> {
+        &self.numbers
+    }
+
     /// Takes an advertisement whose signature was checked; `signer` is the domain that signed it.
     ///
     /// # Errors
@@ -80,10 +97,25 @@ impl TopologyMap {
     /// The path of least cost with room, and others, each the best without one way of the first; at most `most`, the
     /// cheapest first. Of equal costs the one over fewer domains comes first, then the first by name. A way between two
     /// domains counts only if both publish their side of it.
-    pub fn paths(&self, now: Time, from: IpAddr, to: IpAddr, need: PathNeed, most: usize) -> Vec<DomainPath> {
+    pub fn paths(&self, now: Time, from: IpAddr, to: IpAddr, need: PathNeed<'_>, most: usize) -> Vec<DomainPath> {
         let (Some(start), Some(goal)) = (self.home(now, from), self.home(now, to)) else { return Vec::new() };
         let valid: BTreeMap<&str, &Advertisement> =
             self.known.iter().filter(|(_, one)| now < one.until).map(|(name, one)| (name.as_str(), one)).collect();
         search::paths(&valid, (start, goal), need, most)
+    }
+
+    /// The least that is free on a path in the windows of a need, as the domains publish it; zero if one of its ways is
+    /// not published any more. A path inside one domain is not published: `None`.
+    pub fn free_on(&self, path: &DomainPath, need: PathNeed<'_>) -> Option<Rate> {
+        let inside = |hop: &&DomainHop| hop.from == DomainPort::Inside && hop.to == DomainPort::Inside;
+        if path.hops.iter().any(|hop| inside(&hop)) {
+            return None;
+        }
+        let free = |hop: &DomainHop| {
+            let pairs = self.of(&hop.domain).map_or(&[][..], |one| &one.pairs);
+            let pair = pairs.iter().find(|pair| pair.from == hop.from && pair.to == hop.to);
+            pair.map_or(Rate::ZERO, |pair| need.free(pair))
+        };
+        path.hops.iter().map(free).min()
     }
 }

@@ -33,7 +33,7 @@ type Entered<'a> = (&'a str, DomainPort);
 /// The cost of a place, and the way to it.
 type Reached = (u64, Vec<DomainHop>);
 
-pub(crate) fn paths(domains: &Domains<'_>, ends: (&str, &str), need: PathNeed, most: usize) -> Vec<DomainPath> {
+pub(crate) fn paths(domains: &Domains<'_>, ends: (&str, &str), need: PathNeed<'_>, most: usize) -> Vec<DomainPath> {
     if ends.0 == ends.1 {
         let hop = DomainHop { domain: ends.0.to_string(), from: DomainPort::Inside, to: DomainPort::Inside };
         return Vec::from([DomainPath { cost: 0, hops: Vec::from([hop]) }]).into_iter().take(most).collect();
@@ -53,7 +53,12 @@ fn order(path: &DomainPath) -> (u64, usize, &[DomainHop]) {
 }
 
 /// The best path that does not use the way `without`.
-fn best(domains: &Domains<'_>, ends: (&str, &str), need: PathNeed, without: Option<&DomainHop>) -> Option<DomainPath> {
+fn best(
+    domains: &Domains<'_>,
+    ends: (&str, &str),
+    need: PathNeed<'_>,
+    without: Option<&DomainHop>,
+) -> Option<DomainPath> {
     let (start, _) = domains.get_key_value(ends.0)?;
     let mut open: BTreeMap<Entered<'_>, Reached> = BTreeMap::from([((*start, DomainPort::Inside), (0, Vec::new()))]);
     let mut done: BTreeSet<Entered<'_>> = BTreeSet::new();
@@ -98,8 +103,8 @@ fn best(domains: &Domains<'_>, ends: (&str, &str), need: PathNeed, without: Opti
     goal.map(|(cost, hops)| DomainPath { cost, hops })
 }
 
-fn has_room(pair: &BorderPair, need: PathNeed) -> bool {
-    need.rate <= terms::Rate::ZERO || pair.free_in(need.start, need.end) >= need.rate
+fn has_room(pair: &BorderPair, need: PathNeed<'_>) -> bool {
+    need.rate <= terms::Rate::ZERO || need.free(pair) >= need.rate
 }
 
 /// The place behind a border: the neighbour, entered by the same link, if it publishes that it is our neighbour there.

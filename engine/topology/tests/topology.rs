@@ -34,8 +34,9 @@ fn advertisement(domain: &str, inside: [u8; 4], pairs: Vec<BorderPair>) -> Adver
     Advertisement { domain: domain.into(), number: 1, issued: NOW, until: at(600), networks, pairs }
 }
 
-fn need(mbps: u64) -> PathNeed {
-    PathNeed { rate: Rate::from_mbps(mbps), start: at(0), end: at(60) }
+fn need(mbps: u64) -> PathNeed<'static> {
+    static MINUTE: [(Time, Time); 1] = [(NOW, Time::from_nanos(1_060_000_000_000))];
+    PathNeed { rate: Rate::from_mbps(mbps), windows: &MINUTE }
 }
 
 fn line(path: &DomainPath) -> String {
@@ -87,7 +88,7 @@ fn four() -> TopologyMap {
     map
 }
 
-fn paths(map: &TopologyMap, from: [u8; 4], to: [u8; 4], need: PathNeed) -> Vec<String> {
+fn paths(map: &TopologyMap, from: [u8; 4], to: [u8; 4], need: PathNeed<'_>) -> Vec<String> {
     map.paths(NOW, from.into(), to.into(), need, 4).iter().map(line).collect()
 }
 

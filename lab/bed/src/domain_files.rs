@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! domains/anl/trust/      ca.pem ca.key revoked.pem broker-main.* agent-NODE.* operator-root.* requester-alice.*
-//!                         esnet.pem esnet-revoked.pem    copies of a neighbour's
+//!                         esnet.pem esnet-revoked.pem    copies of another domain's
 //! domains/anl/broker.toml broker.sock broker.log broker/
 //! ```
 
@@ -23,6 +23,8 @@ pub const BROKER_PORT: u16 = 8443;
 const BROKER: &str = "main";
 /// The operator of each domain.
 const OPERATOR: &str = "root";
+/// How often each domain publishes what is free: people watch.
+const REFRESH: &str = "2s";
 /// The lifetime of a testbed's certificates.
 const LIFE: Span = Span::from_secs(365 * 86_400);
 
@@ -52,7 +54,7 @@ impl DomainPlaces {
     }
 }
 
-/// Makes all authorities, gives each the copies of its neighbours', and writes the brokers' files.
+/// Makes all authorities, gives each domain copies of the others', and writes the brokers' files.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -62,8 +64,8 @@ pub fn write_all(file: &TestbedFile, dir: &Path, now: Time) -> Result<(), System
     }
     for number in 0..file.domains.all.len() {
         let borders = file.domains.borders(&file.topology, number);
-        for neighbour in neighbours(&borders) {
-            copy_authority(file, number, neighbour, dir)?;
+        for other in others(file, number) {
+            copy_authority(file, number, other, dir)?;
         }
         let places = DomainPlaces::of(dir, &file.domains.all[number].name);
         write(&places.config, &broker_file(file, number, &borders, dir))?;
@@ -93,15 +95,21 @@ fn authority(file: &TestbedFile, number: usize, dir: &Path, now: Time) -> Result
     Ok(())
 }
 
-/// Gives a domain what it needs to know a neighbour's broker: the neighbour's authority, and its list of revocations.
-fn copy_authority(file: &TestbedFile, number: usize, neighbour: usize, dir: &Path) -> Result<(), SystemError> {
-    let [own, other] = [number, neighbour].map(|place| &file.domains.all[place].name);
+/// Gives a domain what it needs to know another's broker, and what it has signed: the other's authority, and its list of
+/// revocations.
+fn copy_authority(file: &TestbedFile, number: usize, other: usize, dir: &Path) -> Result<(), SystemError> {
+    let [own, other] = [number, other].map(|place| &file.domains.all[place].name);
     let (to, from) = (DomainPlaces::of(dir, own).trust, DomainPlaces::of(dir, other).trust);
     for (name, copy) in [("ca.pem", format!("{other}.pem")), ("revoked.pem", format!("{other}-revoked.pem"))] {
         let copy = to.join(copy);
         fs::copy(from.join(name), &copy).map_err(SystemError::doing(format!("write {}", copy.display())))?;
     }
     Ok(())
+}
+
+/// All domains but one. Those behind a neighbour sign what they publish of themselves.
+fn others(file: &TestbedFile, number: usize) -> impl Iterator<Item = usize> {
+    (0..file.domains.all.len()).filter(move |other| *other != number)
 }
 
 /// The neighbours in these links, each once.
@@ -120,14 +128,14 @@ fn broker_file(file: &TestbedFile, number: usize, borders: &[BorderLink], dir: &
     let mut text = format!(
         "# made by sluice up\ndomain = {:?}\nsocket = {:?}\nstate = {:?}\nlisten = [\"{}:{BROKER_PORT}\"]\n\n[tls]\n\
          ca = \"trust/ca.pem\"\ncertificate = \"trust/broker-{BROKER}.pem\"\nkey = \"trust/broker-{BROKER}.key\"\n\
-         revoked = \"trust/revoked.pem\"\n",
+         revoked = \"trust/revoked.pem\"\n\n[topology]\nrefresh = \"{REFRESH}\"\n",
         domain.name,
         places.socket,
         places.home.join("broker"),
         at(domain.broker),
     );
-    for neighbour in neighbours(borders) {
-        let name = &file.domains.all[neighbour].name;
+    for other in others(file, number) {
+        let name = &file.domains.all[other].name;
         text += &format!(
             "\n[[tls.domain]]\nname = {name:?}\nca = \"trust/{name}.pem\"\nrevoked = \"trust/{name}-revoked.pem\"\n\
              roles = [\"broker\"]\n"

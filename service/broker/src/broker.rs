@@ -3,6 +3,7 @@
 use crate::agents::AgentClient;
 use crate::config::Limits;
 use crate::conversation_limits::Rooms;
+use crate::domains::KnownDomains;
 use crate::gather::each;
 use crate::id::{GroupId, ReservationId};
 use crate::paths::LinkMap;
@@ -42,6 +43,8 @@ pub struct Broker {
     pub hooks: WebhookRegistry,
     /// Changes over several members.
     pub transactions: Arc<Transactions>,
+    /// The known domains.
+    pub domains: Arc<KnownDomains>,
     locks: Mutex<BTreeMap<ReservationId, Weak<Turns<()>>>>,
     map: Mutex<Option<(Instant, Arc<LinkMap>)>>,
     keys: Mutex<Keys>,
@@ -55,12 +58,13 @@ struct Keys {
 }
 
 impl Broker {
-    /// A broker over these agents, with these webhooks and transactions.
+    /// A broker over these agents, with these webhooks and transactions, that knows these domains.
     pub fn new(
         limits: Limits,
         agents: Vec<AgentClient>,
         hooks: WebhookRegistry,
         transactions: Arc<Transactions>,
+        domains: Arc<KnownDomains>,
     ) -> Broker {
         Broker {
             agents,
@@ -69,6 +73,7 @@ impl Broker {
             streams: Rooms::new(limits.streams, limits.streams_of_one),
             hooks,
             transactions,
+            domains,
             locks: Mutex::default(),
             map: Mutex::default(),
             keys: Mutex::default(),

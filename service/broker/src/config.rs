@@ -31,6 +31,8 @@
 //! allow = ["https://hooks.example.org/sluice/"]
 //! ca = "/etc/ssl/certs/ca-certificates.crt"   # the default: who signs for the targets
 //!
+//! [topology]                           # what our domain publishes: see `domains::settings`
+//!
 //! [limits]                             # the defaults
 //! connections = 1024                   # of each listener
 //! connections_of_one = 64              # from one address, one /64 of IPv6, one user on the socket, of one certificate's name
@@ -41,6 +43,8 @@
 //! streams_of_one = 16                  # of one caller
 //! ```
 
+use crate::domains::settings::{self, TopologyFile, TopologySettings};
+use crate::limits::{self, LimitsFile};
 use crate::neighbours::{self, NeighbourDomains, NeighbourFile};
 use documents::units;
 use rpc::document::{Document, Mistake, read};
@@ -49,10 +53,11 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use terms::Span;
 use toml::Spanned;
 use trust::Files;
+
+pub use crate::limits::Limits;
 
 /// The socket of this machine's broker.
 pub const SOCKET: &str = "/run/sluice/broker.sock";
@@ -98,6 +103,8 @@ pub struct BrokerConfig {
     pub hooks: Vec<String>,
     /// The file of the authorities that sign for the targets.
     pub hooks_ca: PathBuf,
+    /// How often and how coarsely our domain publishes what is free.
+    pub topology: TopologySettings,
     /// Limits.
     pub limits: Limits,
 }
@@ -127,42 +134,6 @@ pub enum At {
     },
 }
 
-/// The limits of a broker.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// The most connections of each listener.
-    pub connections: usize,
-    /// The most connections from one source, and of one certificate's name.
-    pub connections_of_one: usize,
-    /// The most connections whose TLS handshake is not done.
-    pub handshakes: usize,
-    /// The largest body of a request, bytes.
-    pub body: usize,
-    /// The longest time of a handshake, a head or a body, each.
-    pub head_time: Duration,
-    /// The longest time for which a client may leave data unread.
-    pub unread_time: Duration,
-    /// The most event streams.
-    pub streams: usize,
-    /// The most event streams of one caller.
-    pub streams_of_one: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            connections: 1024,
-            connections_of_one: 64,
-            handshakes: 256,
-            body: 256 << 10,
-            head_time: Duration::from_secs(10),
-            unread_time: Duration::from_secs(30),
-            streams: 256,
-            streams_of_one: 16,
-        }
-    }
-}
-
 impl Default for BrokerConfig {
     fn default() -> BrokerConfig {
         BrokerConfig {
@@ -181,6 +152,7 @@ impl Default for BrokerConfig {
             own_agent: true,
             hooks: Vec::new(),
             hooks_ca: "/etc/ssl/certs/ca-certificates.crt".into(),
+            topology: TopologySettings::default(),
             limits: Limits::default(),
         }
     }
@@ -206,6 +178,7 @@ struct File {
     #[serde(default)]
     neighbour: Vec<NeighbourFile>,
     webhooks: Option<HooksFile>,
+    topology: Option<TopologyFile>,
     limits: Option<LimitsFile>,
 }
 
@@ -235,18 +208,6 @@ struct HooksFile {
     #[serde(default)]
     allow: Vec<Spanned<String>>,
     ca: Option<PathBuf>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LimitsFile {
-    connections: Option<Spanned<usize>>,
-    connections_of_one: Option<Spanned<usize>>,
-    handshakes: Option<Spanned<usize>>,
-    body: Option<Spanned<String>>,
-    head_time: Option<Spanned<String>>,
-    streams: Option<Spanned<usize>>,
-    streams_of_one: Option<Spanned<usize>>,
 }
 
 impl BrokerConfig {
@@ -312,7 +273,8 @@ impl BrokerConfig {
             own_agent,
             hooks,
             hooks_ca,
-            limits: limits(&document, found.limits)?,
+            topology: settings::read(&document, found.topology)?,
+            limits: limits::read(&document, found.limits)?,
         })
     }
 }
@@ -399,40 +361,6 @@ fn allowed(document: &Document<'_>, found: Vec<Spanned<String>>) -> Result<Vec<S
         Err(what) => Err(document.at(one.span(), what)),
     };
     found.into_iter().map(read).collect()
-}
-
-fn limits(document: &Document<'_>, found: Option<LimitsFile>) -> Result<Limits, Mistake> {
-    let mut limits = Limits::default();
-    let Some(found) = found else { return Ok(limits) };
-    let counts = [
-        (&found.connections, &mut limits.connections),
-        (&found.connections_of_one, &mut limits.connections_of_one),
-        (&found.handshakes, &mut limits.handshakes),
-        (&found.streams, &mut limits.streams),
-        (&found.streams_of_one, &mut limits.streams_of_one),
-    ];
-    for (count, to) in counts {
-        let Some(count) = count else { continue };
-        if !(1..=65_536).contains(count.get_ref()) {
-            return Err(document.at(count.span(), "a limit is 1 to 65536"));
-        }
-        *to = *count.get_ref();
-    }
-    if let Some(body) = &found.body {
-        let size = units::parse_bytes(body.get_ref()).map_err(|wrong| document.at(body.span(), wrong))?.get();
-        if !(1 << 10..=1 << 20).contains(&size) {
-            return Err(document.at(body.span(), "a body is 1kb to 1mb, which is what an agent takes"));
-        }
-        limits.body = size as usize;
-    }
-    if let Some(time) = &found.head_time {
-        let span = units::parse_span(time.get_ref()).map_err(|wrong| document.at(time.span(), wrong))?;
-        limits.head_time = Duration::from_nanos(span.as_nanos());
-        if limits.head_time < Duration::from_millis(100) || limits.head_time > Duration::from_secs(300) {
-            return Err(document.at(time.span(), "head_time is 100ms to 5m"));
-        }
-    }
-    Ok(limits)
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use utoipa::openapi::{Object, RefOr, Schema};
         crate::routes::history,
         crate::routes::paths,
         crate::may::may,
+        crate::domains::answer::topology,
         crate::outcome::outcome,
         crate::routes::events,
         crate::routes::webhooks,

@@ -67,6 +67,11 @@ impl LinkMap {
         LinkMap { away, ..self }
     }
 
+    /// The graph of all links.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
     /// Agents whose links are missing, so that some paths may not be known now.
     pub fn away(&self) -> &[String] {
         &self.away

@@ -59,6 +59,7 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         Call::GetResources => get(resources),
         Call::GetPaths => get(paths),
         Call::GetMay => get(crate::may::may),
+        Call::GetTopology => get(crate::domains::answer::topology),
         Call::PostEnquiry => post(enquire),
         Call::PostReservation => post(create),
         Call::GetReservations => get(list),

@@ -3,6 +3,7 @@
 use crate::agents::AgentClient;
 use crate::broker::Broker;
 use crate::config::BrokerConfig;
+use crate::domains::{self, KnownDomains};
 use crate::listen::House;
 use crate::routes;
 use crate::transactions::{CoordinatorSettings, Learn, Transactions, Visits, take_over};
@@ -66,6 +67,7 @@ pub struct Opened {
     without: Vec<std::net::TcpListener>,
     listens: Vec<SocketAddr>,
     operators: Option<u32>,
+    to_brokers: Option<Outward>,
 }
 
 /// Starts a broker; its agents may come later.
@@ -89,11 +91,15 @@ pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
         .map(|files| trust::server(files, now.clone(), Speaks::Http))
         .transpose()
         .map_err(|error| error.to_string())?;
-    let client = config.tls.as_ref().map(|files| trust::client(files, now, Speaks::Agent)).transpose();
-    let client = client.map_err(|error| error.to_string())?;
+    let client = |speaks| {
+        let client = config.tls.as_ref().map(|files| trust::client(files, now.clone(), speaks)).transpose();
+        client.map_err(|error| error.to_string())
+    };
     let hooks = WebhookRegistry::open(config, tls.as_ref().map(|(_, gate)| gate.clone()))?;
     let gate = tls.as_ref().map(|(_, gate)| gate.clone());
-    let outward = client.zip(gate).map(|(config, gate)| Outward { config, gate });
+    let outward = client(Speaks::Agent)?.zip(gate.clone()).map(|(config, gate)| Outward { config, gate });
+    let to_brokers = client(Speaks::Http)?.zip(gate.clone()).map(|(config, gate)| Outward { config, gate });
+    let domains = Arc::new(KnownDomains::open(config, gate)?);
     let agents: Vec<AgentClient> =
         config.agents.iter().map(|at| AgentClient::new(at.clone(), outward.clone())).collect();
     let own = outward.as_ref().and_then(|outward| outward.gate.own()).map(|own| own.name.clone());
@@ -104,7 +110,7 @@ pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
         accept_older: config.accept_older_journal,
     };
     let transactions = Transactions::open(&config.state, settings, agents.clone())?;
-    let broker = Arc::new(Broker::new(config.limits, agents, hooks, transactions));
+    let broker = Arc::new(Broker::new(config.limits, agents, hooks, transactions, domains));
     let (mut listens, mut with_tls, mut without) = (Vec::new(), Vec::new(), Vec::new());
     let unix =
         unix_socket(&config.socket).map_err(|error| format!("listen on {}: {error}", config.socket.display()))?;
@@ -116,7 +122,7 @@ pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
         without.push(tcp(address, &mut listens)?);
     }
     let operators = linux::process::group_id(&config.operators);
-    Ok(Opened { config: config.clone(), broker, unix, with_tls, without, listens, operators })
+    Ok(Opened { config: config.clone(), broker, unix, with_tls, without, listens, operators, to_brokers })
 }
 
 impl Opened {
@@ -125,7 +131,7 @@ impl Opened {
     /// # Errors
     /// A socket cannot be registered for waiting.
     pub async fn serve(self) -> Result<RunningBroker, Broken> {
-        let Opened { config, broker, unix, with_tls, without, listens, operators } = self;
+        let Opened { config, broker, unix, with_tls, without, listens, operators, to_brokers } = self;
         let (stop, stopped) = watch::channel(false);
         let house = House::new(routes::router(broker.clone()), config.limits, stopped.clone());
         let mut tasks = JoinSet::new();
@@ -143,6 +149,7 @@ impl Opened {
             let listener = TcpListener::from_std(listener).map_err(wrong)?;
             tasks.spawn(ends(house.clone().plain(listener, config.plain_as.as_str().into())));
         }
+        tasks.spawn(ends(domains::keep(broker.clone(), to_brokers, stopped)));
         tasks.spawn(ends(house.unix(unix, operators)));
         Ok(RunningBroker { listens, finished, broker, stop, tasks, socket: config.socket })
     }

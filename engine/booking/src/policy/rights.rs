@@ -202,6 +202,7 @@ calls! {
     GetOpenapi "GET /openapi.json"
     GetResources "GET /v1/resources"
     GetPaths "GET /v1/paths"
+    GetTopology "GET /v1/topology"
     GetMay "GET /v1/may"
     PostEnquiry "POST /v1/enquiries"
     PostReservation "POST /v1/reservations"
@@ -277,6 +278,8 @@ impl Call {
         match self {
             Call::Hello | Call::GetOpenapi => OPEN,
             Call::Resources | Call::GetResources | Call::GetPaths => OFFER,
+            // What domains publish of themselves is for all brokers that the gate lets in.
+            Call::GetTopology => const { &any("yyy yyy-y") },
             // A broker asks this as itself, so that it finds ways over partners' agents too.
             Call::Links => const { &any("yyy yyy-r") },
             Call::May | Call::GetMay => const { &by_owner("yyy yyy--", "yyr ryy--") },

@@ -5,7 +5,6 @@
 //! the agents, so no queue grows here. Webhooks and their places are kept in one file of the state folder.
 
 mod deliver;
-mod file;
 mod post;
 pub(crate) mod target;
 
@@ -17,6 +16,7 @@ use crate::config::BrokerConfig;
 use crate::follow::EventCursor;
 use crate::id::base32;
 use crate::problem::{Answer, Problem};
+use crate::state_file;
 use documents::links::CallerDoc;
 use documents::rest::{Webhook, WebhookWish};
 use post::Poster;
@@ -33,8 +33,6 @@ use trust::{CertificateRole, Identity, TrustGate};
 /// The most webhooks, of all and of one owner.
 const MAX_HOOKS: usize = 1_000;
 const MAX_OF_ONE: usize = 32;
-/// The largest file that is read, bytes.
-const MAX_FILE: u64 = 4 << 20;
 
 /// All webhooks.
 #[derive(Debug)]
@@ -115,14 +113,14 @@ impl WebhookRegistry {
     pub fn open(config: &BrokerConfig, gate: Option<Arc<TrustGate>>) -> Result<WebhookRegistry, String> {
         let file = config.state.join("webhooks.json");
         let wrong = |what: String| format!("{}: {what}", file.display());
-        let kept: Vec<Kept> = match file::read(&file).map_err(|error| wrong(error.to_string()))? {
+        let kept: Vec<Kept> = match state_file::read(&file).map_err(|error| wrong(error.to_string()))? {
             None => Vec::new(),
             Some(text) => match serde_json::from_slice(&text) {
                 Ok(kept) => kept,
                 // A broker starts even if its webhooks are lost.
                 Err(error) => {
-                    let aside =
-                        file::set_aside(&file).map_err(|why| wrong(format!("{error}; to set it aside: {why}")))?;
+                    let aside = state_file::set_aside(&file)
+                        .map_err(|why| wrong(format!("{error}; to set it aside: {why}")))?;
                     eprintln!("sluice: {}: {error}; it is kept as {}", file.display(), aside.display());
                     Vec::new()
                 }
@@ -280,7 +278,7 @@ impl WebhookRegistry {
     fn write(&self, all: &BTreeMap<String, Hook>) -> io::Result<()> {
         let kept: Vec<&Kept> = all.values().map(|hook| &hook.kept).collect();
         let text = serde_json::to_vec_pretty(&kept)?;
-        file::write(&self.file, &text)
+        state_file::write(&self.file, &text)
     }
 }
 

@@ -1,7 +1,6 @@
-//! The file of webhooks: at any time the old one or the whole new one exists. A spoilt one does not keep a
+//! Small files of the state folder: at any time the old one or the whole new one exists. A spoilt one does not keep a
 //! broker from starting.
 
-use super::MAX_FILE;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,9 +8,11 @@ use std::path::{Path, PathBuf};
 
 /// The number of spoilt files that are kept; then the oldest is replaced.
 const ASIDE: u32 = 16;
+/// The longest file, bytes.
+pub(crate) const MAX_FILE: u64 = 4 << 20;
 
 /// Reads the file; `None`: there is none.
-pub(super) fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
     let opened = match fs::File::open(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
@@ -26,7 +27,7 @@ pub(super) fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
 
 /// Writes the file. The bytes are on the disk before they have the name, and the name before this returns:
 /// otherwise a power loss may leave an empty file under it (rename(2) orders nothing).
-pub(super) fn write(file: &Path, text: &[u8]) -> io::Result<()> {
+pub(crate) fn write(file: &Path, text: &[u8]) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
     let new = file.with_extension("new");
@@ -38,7 +39,7 @@ pub(super) fn write(file: &Path, text: &[u8]) -> io::Result<()> {
 }
 
 /// Gives an unreadable file another name, and returns it.
-pub(super) fn set_aside(file: &Path) -> io::Result<PathBuf> {
+pub(crate) fn set_aside(file: &Path) -> io::Result<PathBuf> {
     let name = |n: u32| file.with_extension(format!("bad{}", if n == 0 { String::new() } else { format!("-{n}") }));
     let free = (0..ASIDE).map(name).find(|path| !path.exists());
     let aside = free.unwrap_or_else(|| name(0));
