@@ -177,7 +177,7 @@ mod tests {
         for (text, line, why) in [
             ("domain = \"a/b\"".to_owned(), 1, "no name of a domain"),
             ("domain = \"home\"".to_owned(), 1, "no name of a domain"),
-            (one("esnet", "e:1", "")[15..].to_owned(), 3, "write domain ="),
+            (one("esnet", "e:1", "")[15..].to_owned(), 2, "write domain ="),
             (one("anl", "e:1", ""), 3, "not ourselves"),
             (one("lbnl", "e:1", ""), 3, "[[tls.domain]]"),
             (one("mren", "e:1", ""), 3, "roles = [\"broker\"]"),
