@@ -4,9 +4,8 @@
 //! most the grant. With [`Inside::Statistical`] (a measured sum) they may add up to more.
 
 use crate::denied::Denied;
-use crate::modify::SlotChange;
 use crate::slot::SlotId;
-use crate::table::SlotTable;
+use crate::table::{SlotChange, SlotTable};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use terms::{Misuse, Rate, Window};

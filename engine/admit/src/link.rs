@@ -1,10 +1,8 @@
 //! The ledger of a link, as a node uses it: open slots of wire rate on one interface.
 
 use crate::denied::{Denied, Shortfall};
-use crate::expire::SlotNotice;
-use crate::modify::SlotChange;
 use crate::slot::{Slot, SlotId};
-use crate::table::{Limits, SlotOffer, SlotTable};
+use crate::table::{Limits, SlotChange, SlotNotice, SlotOffer, SlotTable};
 use terms::{IfIndex, Misuse, Rate, Refused, Span, Time, Window};
 
 /// Limits on reservations of a link. All rates are wire rates.
@@ -116,6 +114,12 @@ impl LinkLedger {
     /// The largest rate that could be opened at the latest time that the table was told.
     pub fn free_then(&self) -> Rate {
         self.table.free_to_open()
+    }
+
+    /// As [`SlotTable::free_without`].
+    pub fn free_without(&mut self, now: Time, gone: &[SlotId], of: Option<SlotId>) -> Rate {
+        self.table.expire(now);
+        self.table.free_without(gone, of)
     }
 
     /// Sum of all open slots.

@@ -9,16 +9,27 @@
 //! The table is told the time by [`SlotTable::expire`] and never reads a clock. Windows are cut off at now,
 //! and nothing is checked before it.
 
+mod audit;
+mod displace;
+mod expire;
+mod modify;
+mod open;
+mod pooled;
+mod question;
+
+pub use audit::AggregateDrift;
+pub use expire::SlotNotice;
+pub use modify::SlotChange;
+
 use crate::agenda::Agenda;
 use crate::counted::Counted;
 use crate::denied::{Denied, Shortfall};
-use crate::expire::SlotNotice;
-use crate::open::Ahead;
 use crate::pool::SubPool;
 use crate::quantity::{MOST, Quantity};
 use crate::slot::{Slot, SlotId, Slots};
 use crate::state::{After, SlotState, SlotStep};
 use alloc::collections::{BTreeSet, VecDeque};
+use open::Ahead;
 use terms::{Misuse, Rate, Span, Time, Window};
 
 /// The capacity that a resource offers, and its terms.
@@ -61,26 +72,26 @@ impl Default for Limits {
 /// The ledger of one resource. Its agent is its only writer.
 #[derive(Clone, Debug)]
 pub struct SlotTable<Q: Quantity = Rate> {
-    pub(crate) now: Time,
-    pub(crate) offer: SlotOffer<Q>,
-    pub(crate) limits: Limits,
+    now: Time,
+    offer: SlotOffer<Q>,
+    limits: Limits,
     /// The capacity and what is given away: with windows the booked slots, and open slots while they are
     /// sheltered; at every instant the open slots that are safe for ever.
-    pub(crate) whole: Counted,
+    whole: Counted,
     /// The limit for some of the booked slots together.
-    pub(crate) pool: Option<SubPool>,
+    pool: Option<SubPool>,
     /// Sum of the sheltered open slots.
-    pub(crate) sheltered: u64,
+    sheltered: u64,
     /// Sum of the loose open slots, which a booking may displace.
-    pub(crate) loose: u64,
+    loose: u64,
     /// The loose slots, by the end of their shelter.
-    pub(crate) loose_slots: BTreeSet<(Time, SlotId)>,
-    pub(crate) slots: Slots<Q>,
-    pub(crate) undecided: usize,
-    pub(crate) agenda: Agenda,
+    loose_slots: BTreeSet<(Time, SlotId)>,
+    slots: Slots<Q>,
+    undecided: usize,
+    agenda: Agenda,
     /// The free capacity ahead when an open slot last asked.
-    pub(crate) ahead: Option<Ahead>,
-    pub(crate) notices: VecDeque<SlotNotice<Q>>,
+    ahead: Option<Ahead>,
+    notices: VecDeque<SlotNotice<Q>>,
 }
 
 impl<Q: Quantity> SlotTable<Q> {

@@ -23,7 +23,7 @@ impl Tc {
         policy: &P,
         ask: impl FnOnce(&mut BookingPorts<'_, P>) -> T,
     ) -> T {
-        let (resources, links) = (&mut self.resources, &mut self.links);
+        let (resources, links) = self.ledgers_mut();
         let mut ports = BookingPorts { resources, links, touched: BTreeSet::new(), policy };
         let answer = ask(&mut ports);
         for oif in ports.touched {
@@ -34,24 +34,25 @@ impl Tc {
 
     /// The bookable resource of an interface.
     pub fn resource_of(&self, oif: IfIndex) -> Option<ResourceId> {
-        self.resources.of(oif)
+        self.resources().of(oif)
     }
 
     /// Adds a resource other than an interface, or changes its capacity; the caller must tell the bookings.
     pub fn add_resource(&mut self, now: Time, stock: Resource) -> ResourceId {
-        self.resources.add_resource(now, stock)
+        self.ledgers_mut().0.add_resource(now, stock)
     }
 
     /// Sets the terms of bookings on an interface, and the configured guarantees of its classes. Call it
     /// before the first booking there.
     pub fn bookable(&mut self, now: Time, oif: IfIndex, bookable: Bookable) -> Option<ResourceId> {
         self.set_apart(now, oif, bookable.core);
-        self.resources.set_terms(oif, bookable);
-        if let Some(link) = self.links.get_mut(&oif) {
+        let (resources, links) = self.ledgers_mut();
+        resources.set_terms(oif, bookable);
+        if let Some(link) = links.get_mut(&oif) {
             // Without bookings there is nothing to count anew; with them the book must: the resource is another.
             link.ledger.set_premium(bookable.share);
         }
-        self.resources.of(oif)
+        resources.of(oif)
     }
 }
 

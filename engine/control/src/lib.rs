@@ -9,17 +9,13 @@
 
 extern crate alloc;
 
-mod apart;
 pub mod book;
 pub mod classes;
 pub mod core;
-mod displace;
 pub mod edges;
-mod grant;
 pub mod granted;
 mod growth;
 mod held;
-mod interface;
 pub mod io;
 mod link;
 mod order;
@@ -29,8 +25,6 @@ mod ranks;
 pub mod record;
 pub mod resources;
 mod search;
-pub mod status;
-mod sync;
 pub mod tc;
 
-pub use tc::Tc;
+pub use tc::{Tc, status};

@@ -4,7 +4,7 @@
 //! million settled reservations need no second copy, and the next changes are at hand without a search.
 //!
 //! One batch per interface is in progress at a time, and each brings *all* that is due in line, except during
-//! the search for the guilty after a failure ([`crate::apart`]). So a batch is
+//! the search for the guilty after a failure (`tc/apart.rs`). So a batch is
 //! computed from the plane's confirmed state to the state that is wanted now, its classes sum to the link at
 //! its end, and a failed one leaves nothing to take back: the order of operations that keeps the sums right
 //! on the way would be worthless if it were based on a failed batch.

@@ -4,6 +4,13 @@
 //! [`ControlOutput::Installed`]. Each reservation is one open slot of its interface's ledger, opened only here,
 //! however many senders share it (RFC 2205 section 1.3): they share the slot, the class and one bucket in the plane.
 
+mod apart;
+mod displace;
+mod grant;
+mod interface;
+pub mod status;
+mod sync;
+
 use crate::classes;
 use crate::edges::{EdgeState, EdgeTurn};
 use crate::held::{Flows, Held, MOST, Reservations, place};
@@ -28,23 +35,23 @@ pub const MOST_FILTERS: usize = 4_096;
 /// Traffic control of one node.
 #[derive(Debug, Default)]
 pub struct Tc {
-    pub(crate) links: BTreeMap<IfIndex, Link>,
-    pub(crate) held: Reservations,
+    links: BTreeMap<IfIndex, Link>,
+    held: Reservations,
     /// Adopted reservations, and adopted flows that were not requested again, by the end of their lifetime.
-    pub(crate) deadlines: BTreeSet<(Time, RHandle)>,
+    deadlines: BTreeSet<(Time, RHandle)>,
     /// The other flows of adopted reservations that were requested again for only some of their flows, and
     /// the end of their lifetime. Their senders' Paths come one after another.
-    pub(crate) lingering: BTreeMap<RHandle, (Time, Vec<FlowKey>)>,
-    pub(crate) plane: Plane,
+    lingering: BTreeMap<RHandle, (Time, Vec<FlowKey>)>,
+    plane: Plane,
     /// The searches for what made a batch fail.
-    pub(crate) searches: BTreeMap<IfIndex, Search>,
-    pub(crate) edges: EdgeState,
+    searches: BTreeMap<IfIndex, Search>,
+    edges: EdgeState,
     /// The bookable resources.
-    pub(crate) resources: ResourceRegistry,
-    pub(crate) out: Outbox,
-    pub(crate) last_bucket: u64,
+    resources: ResourceRegistry,
+    out: Outbox,
+    last_bucket: u64,
     /// The last batch's memory, reused for the next.
-    pub(crate) scratch: Want,
+    scratch: Want,
 }
 
 impl TrafficControl for Tc {
@@ -145,6 +152,16 @@ impl Tc {
     pub fn edge_turn(&mut self) -> EdgeTurn<'_> {
         let Tc { edges, links, plane, out, .. } = self;
         EdgeTurn { edges, links, plane, out }
+    }
+
+    /// The bookable resources and the links whose ledgers hold the bookings, to change.
+    pub(crate) fn ledgers_mut(&mut self) -> (&mut ResourceRegistry, &mut BTreeMap<IfIndex, Link>) {
+        (&mut self.resources, &mut self.links)
+    }
+
+    /// The bookable resources.
+    pub(crate) fn resources(&self) -> &ResourceRegistry {
+        &self.resources
     }
 
     /// Makes the refusals that do not need the ledger.

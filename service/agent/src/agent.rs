@@ -1,5 +1,10 @@
 //! The agent's loop: wait, tell the node one thing, carry out everything that it says, and again.
 
+mod answer;
+mod changes;
+mod door;
+mod turn;
+
 use crate::alive::{Alive, Done};
 use crate::auth;
 use crate::book::Book;
@@ -41,15 +46,15 @@ use std::collections::{BTreeSet, VecDeque};
 use terms::{IfIndex, Time};
 use traffic::plan::PlanOp;
 
-pub(crate) const RSVP: Token = Token(0);
-pub(crate) const NOTICES: Token = Token(1);
-pub(crate) const SIGNALS: Token = Token(2);
-pub(crate) const LOCAL: Token = Token(3);
-pub(crate) const JOURNAL: Token = Token(4);
-pub(crate) const ECHO: Token = Token(5);
-pub(crate) const REMOTE: Token = Token(6);
-pub(crate) const SEQUENCES: Token = Token(7);
-pub(crate) const STATICS: Token = Token(8);
+const RSVP: Token = Token(0);
+const NOTICES: Token = Token(1);
+const SIGNALS: Token = Token(2);
+const LOCAL: Token = Token(3);
+const JOURNAL: Token = Token(4);
+const ECHO: Token = Token(5);
+const REMOTE: Token = Token(6);
+const SEQUENCES: Token = Token(7);
+const STATICS: Token = Token(8);
 /// Connections are numbered from here; the numbers are the engine's application ids too.
 const FIRST_CLIENT: u64 = 16;
 
@@ -57,24 +62,24 @@ const FIRST_CLIENT: u64 = 16;
 pub(crate) struct Agent {
     /// The node, and what carries out its outputs.
     pub(crate) drive: Drive,
-    pub(crate) started: Time,
+    started: Time,
     /// Interfaces that another program has taken over since we started.
-    pub(crate) foreign: BTreeSet<IfIndex>,
-    pub(crate) mroutes: MulticastRoutes,
-    pub(crate) notices: Notices,
+    foreign: BTreeSet<IfIndex>,
+    mroutes: MulticastRoutes,
+    notices: Notices,
     /// Changes in the kernel that were noticed and not yet handled.
-    pub(crate) noticed: Noticed,
-    pub(crate) receiver: Option<MessageReceiver>,
+    noticed: Noticed,
+    receiver: Option<MessageReceiver>,
     /// Messages that were read and wait for the node.
-    pub(crate) intake: Intake,
+    intake: Intake,
     signals: SignalFd,
     /// Access for callers from other machines.
-    pub(crate) remote: Option<Remote>,
+    remote: Option<Remote>,
     /// Time limits for the work of a turn, and statistics of its duration.
-    pub(crate) turns: Turns,
+    turns: Turns,
     /// Signs of life for the supervisor of this process.
-    pub(crate) alive: Alive,
-    pub(crate) stopping: bool,
+    alive: Alive,
+    stopping: bool,
     _sole: Sole,
 }
 
@@ -242,6 +247,26 @@ impl Agent {
             console.line(Level::Error, "not_unmounted", &[("text", &failed)]);
         }
         console.line(Level::Info, "stopped", &[("interfaces_left", &left)]);
+    }
+
+    /// The interfaces that another program has taken over since the start.
+    pub(crate) fn foreign(&self) -> &BTreeSet<IfIndex> {
+        &self.foreign
+    }
+
+    /// The messages that were read and wait for the node.
+    pub(crate) fn intake(&self) -> &Intake {
+        &self.intake
+    }
+
+    /// The number of messages that the kernel dropped because its receive queue was full.
+    pub(crate) fn dropped_by_kernel(&self) -> u64 {
+        self.receiver.as_ref().map_or(0, MessageReceiver::dropped)
+    }
+
+    /// How long the turns took.
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     /// Tells the node the numbers that the disk has, and that it failed to keep some.

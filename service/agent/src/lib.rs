@@ -3,17 +3,14 @@
 
 mod agent;
 mod alive;
-mod answer;
 pub mod auth;
 pub mod book;
 mod boomerang;
 mod calls;
-mod changes;
 pub mod check;
 pub mod config;
 mod console;
 pub mod core_file;
-mod door;
 mod drive;
 pub mod enforce;
 mod fields;
@@ -48,7 +45,6 @@ mod statics_file;
 mod status;
 pub mod store_file;
 mod trace;
-mod turn;
 mod turns;
 
 pub use agent::{run, run_supervised};

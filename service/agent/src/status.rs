@@ -49,7 +49,7 @@ pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
         reservations.truncate(PAGE);
         notes.push(format!("{more} more reservations: `sluice rsvp show reservation` and `sluice list` find them"));
     }
-    Ok(Status { agent: agent.hello(), interfaces, reservations, notes, turns: agent.turns.doc() })
+    Ok(Status { agent: agent.hello(), interfaces, reservations, notes, turns: agent.turns().doc() })
 }
 
 /// Only the reservations.
@@ -95,7 +95,7 @@ fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
         notes.push(format!("{} is down or gone: nothing is reserved there", wanted.name));
     }
     notes.extend(crate::standing::undeclared_of(&agent.drive.config).map(|(_, text)| text));
-    for oif in &agent.foreign {
+    for oif in agent.foreign() {
         let name = agent.drive.names.get(oif).cloned().unwrap_or_default();
         notes.push(format!("another program took the traffic control of {name}: nothing is guaranteed there"));
     }
@@ -301,13 +301,13 @@ pub fn counters(agent: &Agent) -> Vec<CounterRow> {
     }));
     rows.push(CounterRow { name: "refused".to_owned(), received: counters.refused, sent: 0 });
     let shed =
-        IntakeClass::ALL.into_iter().map(|class| (class, agent.intake.counted(class).shed)).filter(|(_, n)| *n > 0);
+        IntakeClass::ALL.into_iter().map(|class| (class, agent.intake().counted(class).shed)).filter(|(_, n)| *n > 0);
     rows.extend(shed.map(|(class, received)| CounterRow {
         name: format!("shed: {}", class.name()),
         received,
         sent: 0,
     }));
-    let full = agent.receiver.as_ref().map_or(0, linux::sockets::MessageReceiver::dropped);
+    let full = agent.dropped_by_kernel();
     let (link, rest) = agent.drive.messages.dropped();
     for (name, received) in [
         ("dropped by the kernel: its queue was full", full),

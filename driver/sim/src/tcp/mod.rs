@@ -4,13 +4,12 @@
 //! Packets have the lengths of real headers (RFC 9293 with options of RFC 2018).
 //!
 //! Reading order: [`ranges`] (segments known to have arrived), [`scoreboard`] (RFC 6675 section 4), [`timer`]
-//! (RFC 6298), [`growth`] (RFC 5681, RFC 9438), [`sender`], [`recovery`] (its reaction to loss),
-//! [`receiver`].
+//! (RFC 6298), [`growth`] (RFC 5681, RFC 9438), [`sender`] with its reaction to loss
+//! (`sender/recovery.rs`), [`receiver`].
 
 pub mod growth;
 pub mod ranges;
 pub mod receiver;
-mod recovery;
 pub mod scoreboard;
 pub mod sender;
 pub mod timer;

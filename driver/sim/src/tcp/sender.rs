@@ -1,5 +1,7 @@
 //! The sender: told of acknowledgements and time, it says which segment goes next and when to wake it.
 
+mod recovery;
+
 use super::growth::Grower;
 use super::scoreboard::Scoreboard;
 use super::timer::Timer;
@@ -49,28 +51,28 @@ pub struct TcpCounts {
 #[derive(Clone, PartialEq, Debug)]
 #[repr(C)]
 pub struct TcpSender {
-    pub(super) board: Scoreboard,
+    board: Scoreboard,
     /// RecoveryPoint + 1, of the last recovery or timeout.
-    pub(super) recover: u32,
+    recover: u32,
     /// One past the last segment of the source.
     limit: u32,
     /// Congestion window and threshold, 2^-16 segments.
-    pub(super) window: u32,
-    pub(super) threshold: u32,
+    window: u32,
+    threshold: u32,
     /// RescueRxt.
-    pub(super) rescued: u32,
-    pub(super) phase: SenderPhase,
-    pub(super) dup_acks: u8,
+    rescued: u32,
+    phase: SenderPhase,
+    dup_acks: u8,
     /// Segments sent by limited transmit since the last cumulative acknowledgement; they do not count in FlightSize.
-    pub(super) limited: u8,
+    limited: u8,
     /// True if a retransmission or SYN goes whatever the window allows.
-    pub(super) urgent: bool,
+    urgent: bool,
     /// Data segments sent, and those of them that were sent before.
     sent: u32,
     again: u32,
-    pub(super) timer: Timer,
-    pub(super) grower: Grower,
-    pub(super) counts: TcpCounts,
+    timer: Timer,
+    grower: Grower,
+    counts: TcpCounts,
 }
 
 impl TcpSender {
@@ -237,7 +239,7 @@ impl TcpSender {
 
     /// The next segment that was never sent, if there is one and the receiver's window has room.
     #[inline]
-    pub(super) fn new_data(&mut self, conduct: &Conduct) -> Option<Segment> {
+    fn new_data(&mut self, conduct: &Conduct) -> Option<Segment> {
         let next = self.board.high;
         if next >= self.limit || next - self.board.una >= conduct.window {
             return None;

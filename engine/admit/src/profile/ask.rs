@@ -62,7 +62,7 @@ impl<const N: usize> UseProfile<N> {
             let inner = self.inners.get(node);
             let i = inner.index(t);
             base += inner.before(i);
-            node = inner.child[i];
+            node = inner.child(i);
         }
         (base + self.leaves.get(node).level(t)) as u64
     }
@@ -84,7 +84,7 @@ impl<const N: usize> UseProfile<N> {
             (at.i, at.j) = (l.index(start) as u32, r.index(end - 1) as u32);
             *fork = at;
             let (i, j) = (at.i as usize, at.j as usize);
-            at = Fork { left: l.child[i], right: r.child[j], ..at };
+            at = Fork { left: l.child(i), right: r.child(j), ..at };
             at.left_base += l.before(i);
             at.right_base += r.before(j);
         }
@@ -129,14 +129,14 @@ impl<const N: usize> UseProfile<N> {
     fn first_in(&self, part: Part, scope: Scope) -> Option<u64> {
         if part.height == 0 {
             let leaf = self.leaves.get(part.node);
-            let mut steps = leaf.keys.iter().zip(&leaf.levels);
-            return steps
-                .find(|&(&key, &level)| key > scope.start && key < scope.end && part.base + level > scope.ceiling)
-                .map(|(&key, _)| key);
+            return leaf
+                .places()
+                .find(|&(key, level)| key > scope.start && key < scope.end && part.base + level > scope.ceiling)
+                .map(|(key, _)| key);
         }
         let inner = self.inners.get(part.node);
         (inner.index(scope.start)..=inner.index(scope.end - 1))
-            .filter(|&i| part.base + inner.high[i] > scope.ceiling)
+            .filter(|&i| part.base + inner.high(i) > scope.ceiling)
             .find_map(|i| self.first_in(self.child(part, i), scope))
     }
 
@@ -156,8 +156,7 @@ impl<const N: usize> UseProfile<N> {
     fn search_in(&self, part: Part, scope: Scope, search: &mut Search) -> Option<Time> {
         if part.height == 0 {
             let leaf = self.leaves.get(part.node);
-            let inside = leaf.keys.iter().zip(&leaf.levels).filter(|(key, _)| **key > scope.start && **key < scope.end);
-            for (&key, &level) in inside {
+            for (key, level) in leaf.places().filter(|(key, _)| *key > scope.start && *key < scope.end) {
                 if let Some(found) = search.visit(Time::from_nanos(key), part.base + level > scope.ceiling) {
                     return Some(found);
                 }
@@ -166,13 +165,13 @@ impl<const N: usize> UseProfile<N> {
         }
         let inner = self.inners.get(part.node);
         for i in inner.index(scope.start)..=inner.index(scope.end - 1) {
-            let begins = Time::from_nanos(inner.keys[i].max(scope.start));
+            let begins = Time::from_nanos(inner.key(i).max(scope.start));
             if let Some(found) = search.found(begins) {
                 return Some(found);
             }
             let nothing_changes = match search.since {
-                Some(_) => part.base + inner.high[i] <= scope.ceiling,
-                None => part.base + inner.low[i] > scope.ceiling,
+                Some(_) => part.base + inner.high(i) <= scope.ceiling,
+                None => part.base + inner.low(i) > scope.ceiling,
             };
             if !nothing_changes && let Some(found) = self.search_in(self.child(part, i), scope, search) {
                 return Some(found);
@@ -193,8 +192,8 @@ impl<const N: usize> UseProfile<N> {
     fn walk_in(&self, part: Part, scope: Scope, see: &mut impl FnMut(Time, u64) -> bool) -> bool {
         if part.height == 0 {
             let leaf = self.leaves.get(part.node);
-            let inside = leaf.keys.iter().zip(&leaf.levels).filter(|(key, _)| **key > scope.start && **key < scope.end);
-            return inside.into_iter().all(|(&key, &level)| see(Time::from_nanos(key), (part.base + level) as u64));
+            let mut inside = leaf.places().filter(|(key, _)| *key > scope.start && *key < scope.end);
+            return inside.all(|(key, level)| see(Time::from_nanos(key), (part.base + level) as u64));
         }
         let inner = self.inners.get(part.node);
         (inner.index(scope.start)..=inner.index(scope.end - 1)).all(|i| self.walk_in(self.child(part, i), scope, see))
@@ -210,7 +209,8 @@ impl<const N: usize> UseProfile<N> {
                     let node = self.leaves.get(part.node);
                     if *i < node.len() {
                         *i += 1;
-                        return Some((Time::from_nanos(node.keys[*i - 1]), (part.base + node.levels[*i - 1]) as u64));
+                        let (key, level) = node.place(*i - 1);
+                        return Some((Time::from_nanos(key), (part.base + level) as u64));
                     }
                 }
                 let part = to_do.pop()?;
@@ -230,6 +230,6 @@ impl<const N: usize> UseProfile<N> {
 
     fn child(&self, part: Part, i: usize) -> Part {
         let inner = self.inners.get(part.node);
-        Part { node: inner.child[i], height: part.height - 1, base: part.base + inner.before(i) }
+        Part { node: inner.child(i), height: part.height - 1, base: part.base + inner.before(i) }
     }
 }

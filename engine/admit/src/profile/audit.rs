@@ -24,23 +24,20 @@ impl<const N: usize> UseProfile<N> {
         }
         let inner = self.inners.get(node);
         let len = inner.len();
-        if len == 0 || inner.keys[0] != 0 || inner.keys[len..].iter().any(|key| *key != UNUSED) {
+        if !inner.is_well_formed() {
             return Err("an inner node of the profile is malformed");
         }
         let (mut leaves, mut inners) = (0, 1);
         for i in 0..len {
-            let from = if i == 0 { range.0 } else { inner.keys[i] };
-            let to = if i + 1 < len { inner.keys[i + 1] } else { range.1 };
+            let from = if i == 0 { range.0 } else { inner.key(i) };
+            let to = if i + 1 < len { inner.key(i + 1) } else { range.1 };
             if from >= to || from < range.0 || to > range.1 {
                 return Err("inner keys of the profile are out of order");
             }
-            let branch = self.branch(0, inner.child[i], height - 1);
-            let before = inner.before(i);
-            let said = (inner.after[i], inner.high[i], inner.low[i]);
-            if said != (before + branch.total, before + branch.high, before + branch.low) {
+            if !inner.agrees(i, &self.branch(0, inner.child(i), height - 1)) {
                 return Err("an inner node of the profile says what its child does not");
             }
-            let (l, n) = self.audit_node(inner.child[i], height - 1, (from, to))?;
+            let (l, n) = self.audit_node(inner.child(i), height - 1, (from, to))?;
             leaves += l;
             inners += n;
         }
@@ -49,26 +46,10 @@ impl<const N: usize> UseProfile<N> {
 
     fn audit_leaf(&self, node: u32, range: (u64, u64)) -> Result<(), &'static str> {
         let leaf = self.leaves.get(node);
-        let len = leaf.len();
-        let keys = &leaf.keys[..len];
-        let ordered = keys.is_sorted_by(|a, b| a < b) && keys.iter().all(|key| range.0 <= *key && *key < range.1);
-        if !ordered || leaf.keys[len..].iter().any(|key| *key != UNUSED) {
-            return Err("boundaries of the profile are out of order");
-        }
-        if len == 0 && self.height > 0 {
+        if leaf.is_empty() && self.height > 0 {
             return Err("an empty leaf in the profile");
         }
-        let mut level = 0;
-        for i in 0..len {
-            if leaf.levels[i] == level {
-                return Err("a boundary of the profile at which nothing changes");
-            }
-            level = leaf.levels[i];
-        }
-        if leaf.levels[len..].iter().any(|l| *l != level) {
-            return Err("unused levels of a leaf of the profile are wrong");
-        }
-        Ok(())
+        leaf.audit(range)
     }
 
     /// The number of boundaries.

@@ -58,7 +58,7 @@ impl<const N: usize> UseProfile<N> {
             let inner = self.inners.get(node);
             let i = inner.index(at);
             *place = (node, i as u32);
-            node = inner.child[i];
+            node = inner.child(i);
         }
         (path, node)
     }
@@ -74,18 +74,18 @@ impl<const N: usize> UseProfile<N> {
         let mut node = self.root;
         for below in (0..self.height).rev() {
             let i = self.inners.get(node).index(at);
-            let child = self.inners.get(node).child[i];
+            let child = self.inners.get(node).child(i);
             if self.is_full(child, below) {
                 self.split(node, i, below);
             }
             let inner = self.inners.get(node);
-            node = inner.child[inner.index(at)];
+            node = inner.child(inner.index(at));
         }
     }
 
     /// Splits child `i` of a node that has room; the child has `below` levels under it.
     fn split(&mut self, node: u32, i: usize, below: usize) {
-        let child = self.inners.get(node).child[i];
+        let child = self.inners.get(node).child(i);
         let (right, key) = if below == 0 {
             let (right, key) = self.leaves.get_mut(child).split();
             (self.leaves.insert(right), key)
@@ -94,24 +94,19 @@ impl<const N: usize> UseProfile<N> {
             (self.inners.insert(right), key)
         };
         let (left, right) = (self.branch(0, child, below), self.branch(key, right, below));
-        let parent = self.inners.get_mut(node);
-        let before = parent.before(i);
-        parent.after[i] = before + left.total;
-        parent.high[i] = before + left.high;
-        parent.low[i] = before + left.low;
-        parent.insert(i + 1, right);
+        self.inners.get_mut(node).divide(i, left, right);
     }
 
     /// The summary of a node that its parent keeps.
     pub(super) fn branch(&self, key: u64, child: u32, height: usize) -> Branch {
-        let (total, (high, low)) = if height == 0 {
+        let (total, extremes) = if height == 0 {
             let leaf: &Leaf<N> = self.leaves.get(child);
             (leaf.total(), leaf.extremes())
         } else {
             let inner = self.inners.get(child);
             (inner.before(inner.len()), inner.extremes())
         };
-        Branch { key, child, total, high, low }
+        Branch::new(key, child, total, extremes)
     }
 
     fn is_full(&self, node: u32, height: usize) -> bool {
@@ -120,10 +115,10 @@ impl<const N: usize> UseProfile<N> {
 
     /// Removes child `i` if it is empty, or joins it with a neighbour if it is sparse.
     fn tidy(&mut self, node: u32, i: usize, below: usize) {
-        let child = self.inners.get(node).child[i];
+        let child = self.inners.get(node).child(i);
         let (empty, sparse) = match below {
             0 => (self.leaves.get(child).is_empty(), self.leaves.get(child).is_sparse()),
-            _ => (self.inners.get(child).len == 0, self.inners.get(child).is_sparse()),
+            _ => (self.inners.get(child).is_empty(), self.inners.get(child).is_sparse()),
         };
         if empty {
             self.drop_child(node, i, child, below);
@@ -139,14 +134,18 @@ impl<const N: usize> UseProfile<N> {
 
     fn drop_child(&mut self, node: u32, i: usize, child: u32, below: usize) {
         self.inners.get_mut(node).remove(i);
+        self.give_back(child, below);
+    }
+
+    /// Gives the place of a node that is used no more back.
+    fn give_back(&mut self, child: u32, below: usize) {
         if below == 0 { self.leaves.remove(child) } else { self.inners.remove(child) }
     }
 
     /// Joins children `i` and `i + 1` if that leaves room to grow.
     fn join(&mut self, node: u32, i: usize, below: usize) -> bool {
         let parent = self.inners.get(node);
-        let (left, right, key) = (parent.child[i], parent.child[i + 1], parent.keys[i + 1]);
-        let (high, low) = (parent.high[i].max(parent.high[i + 1]), parent.low[i].min(parent.low[i + 1]));
+        let (left, right, key) = (parent.child(i), parent.child(i + 1), parent.key(i + 1));
         let most = N / 4 * 3;
         if below == 0 {
             if self.leaves.get(left).len() + self.leaves.get(right).len() > most {
@@ -161,22 +160,20 @@ impl<const N: usize> UseProfile<N> {
             let absorbed = core::mem::replace(self.inners.get_mut(right), Inner::EMPTY);
             self.inners.get_mut(left).absorb(&absorbed, key);
         }
-        self.drop_child(node, i + 1, right, below);
-        let parent = self.inners.get_mut(node);
-        parent.high[i] = high;
-        parent.low[i] = low;
+        self.inners.get_mut(node).unite(i);
+        self.give_back(right, below);
         true
     }
 
     /// Lowers the tree while its root has fewer than two children.
     fn lower_root(&mut self) {
-        while self.height > 0 && self.inners.get(self.root).len == 1 {
-            let only = self.inners.get(self.root).child[0];
+        while self.height > 0 && self.inners.get(self.root).len() == 1 {
+            let only = self.inners.get(self.root).child(0);
             self.inners.remove(self.root);
             self.root = only;
             self.height -= 1;
         }
-        if self.height > 0 && self.inners.get(self.root).len == 0 {
+        if self.height > 0 && self.inners.get(self.root).is_empty() {
             self.inners.remove(self.root);
             self.root = self.leaves.insert(Leaf::EMPTY);
             self.height = 0;

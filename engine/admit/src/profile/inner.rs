@@ -10,25 +10,33 @@ use core::hint::black_box;
 #[repr(align(64))]
 pub(super) struct Inner<const N: usize> {
     /// No boundary of child `i` is before `keys[i]`; the first is 0, unused ones are [`UNUSED`].
-    pub(super) keys: [u64; N],
+    keys: [u64; N],
     /// The level after child `i`.
-    pub(super) after: [i64; N],
+    after: [i64; N],
     /// The greatest level of a boundary in child `i`.
-    pub(super) high: [i64; N],
-    pub(super) child: [u32; N],
-    pub(super) len: u32,
+    high: [i64; N],
+    child: [u32; N],
+    len: u32,
     /// The least level of a boundary in child `i`.
-    pub(super) low: [i64; N],
+    low: [i64; N],
 }
 
 /// The summary of a child that its parent keeps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Branch {
-    pub(super) key: u64,
-    pub(super) child: u32,
-    pub(super) total: i64,
-    pub(super) high: i64,
-    pub(super) low: i64,
+    key: u64,
+    child: u32,
+    total: i64,
+    high: i64,
+    low: i64,
+}
+
+impl Branch {
+    /// The summary of a child that begins at `key`: its change of level, and the greatest and least level in it.
+    #[inline]
+    pub(super) fn new(key: u64, child: u32, total: i64, (high, low): (i64, i64)) -> Branch {
+        Branch { key, child, total, high, low }
+    }
 }
 
 impl<const N: usize> Inner<N> {
@@ -46,8 +54,49 @@ impl<const N: usize> Inner<N> {
         self.len as usize
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.len() == N
+    }
+
+    /// The key at which child `i` begins.
+    #[inline]
+    pub(super) fn key(&self, i: usize) -> u64 {
+        self.keys[i]
+    }
+
+    /// The node number of child `i`.
+    #[inline]
+    pub(super) fn child(&self, i: usize) -> u32 {
+        self.child[i]
+    }
+
+    /// The greatest level of a boundary in child `i`.
+    #[inline]
+    pub(super) fn high(&self, i: usize) -> i64 {
+        self.high[i]
+    }
+
+    /// The least level of a boundary in child `i`.
+    #[inline]
+    pub(super) fn low(&self, i: usize) -> i64 {
+        self.low[i]
+    }
+
+    /// True if the keys begin at 0 and places without a child are marked.
+    pub(super) fn is_well_formed(&self) -> bool {
+        let len = self.len();
+        len > 0 && self.keys[0] == 0 && self.keys[len..].iter().all(|key| *key == UNUSED)
+    }
+
+    /// True if the node says of child `i` what its summary says.
+    pub(super) fn agrees(&self, i: usize, branch: &Branch) -> bool {
+        let before = self.before(i);
+        let summary = (before + branch.total, before + branch.high, before + branch.low);
+        (self.after[i], self.high[i], self.low[i]) == summary
     }
 
     pub(super) fn is_sparse(&self) -> bool {
@@ -119,7 +168,7 @@ impl<const N: usize> Inner<N> {
 
     /// Inserts a child at place `i`. The levels after later children stay: the new child splits off its left
     /// neighbour, so the level after it is the old one, or `i` is the end.
-    pub(super) fn insert(&mut self, i: usize, branch: Branch) {
+    fn insert(&mut self, i: usize, branch: Branch) {
         let before = self.before(i);
         let len = self.len();
         self.keys.copy_within(i..len, i + 1);
@@ -133,6 +182,24 @@ impl<const N: usize> Inner<N> {
         self.low[i] = before + branch.low;
         self.child[i] = branch.child;
         self.len += 1;
+    }
+
+    /// Splits child `i`: it keeps the part that `left` sums up, and `right` becomes its neighbour.
+    pub(super) fn divide(&mut self, i: usize, left: Branch, right: Branch) {
+        let before = self.before(i);
+        self.after[i] = before + left.total;
+        self.high[i] = before + left.high;
+        self.low[i] = before + left.low;
+        self.insert(i + 1, right);
+    }
+
+    /// Removes child `i + 1`, whose boundaries child `i` has taken over.
+    pub(super) fn unite(&mut self, i: usize) {
+        let high = self.high[i].max(self.high[i + 1]);
+        let low = self.low[i].min(self.low[i + 1]);
+        self.remove(i + 1);
+        self.high[i] = high;
+        self.low[i] = low;
     }
 
     /// Removes the child at place `i`. Its change of level goes to its left neighbour, unless it has none.

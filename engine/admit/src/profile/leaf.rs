@@ -12,8 +12,8 @@ pub(super) const UNUSED: u64 = u64::MAX;
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct Leaf<const N: usize> {
-    pub(super) keys: [u64; N],
-    pub(super) levels: [i64; N],
+    keys: [u64; N],
+    levels: [i64; N],
 }
 
 impl<const N: usize> Leaf<N> {
@@ -34,6 +34,39 @@ impl<const N: usize> Leaf<N> {
     /// True if the leaf has so few boundaries that it should join a neighbour.
     pub(super) fn is_sparse(&self) -> bool {
         self.keys[N / 4] == UNUSED
+    }
+
+    /// Every place: the key and the level from it on. Unused places have the key [`UNUSED`].
+    #[inline]
+    pub(super) fn places(&self) -> impl Iterator<Item = (u64, i64)> + '_ {
+        self.keys.iter().copied().zip(self.levels.iter().copied())
+    }
+
+    /// The boundary at place `i`.
+    #[inline]
+    pub(super) fn place(&self, i: usize) -> (u64, i64) {
+        (self.keys[i], self.levels[i])
+    }
+
+    /// Checks the order of the boundaries, which must all lie in `range`, and the unused places.
+    pub(super) fn audit(&self, range: (u64, u64)) -> Result<(), &'static str> {
+        let len = self.len();
+        let keys = &self.keys[..len];
+        let ordered = keys.is_sorted_by(|a, b| a < b) && keys.iter().all(|key| range.0 <= *key && *key < range.1);
+        if !ordered || self.keys[len..].iter().any(|key| *key != UNUSED) {
+            return Err("boundaries of the profile are out of order");
+        }
+        let mut level = 0;
+        for &next in &self.levels[..len] {
+            if next == level {
+                return Err("a boundary of the profile at which nothing changes");
+            }
+            level = next;
+        }
+        if self.levels[len..].iter().any(|l| *l != level) {
+            return Err("unused levels of a leaf of the profile are wrong");
+        }
+        Ok(())
     }
 
     /// Reads from every cache line, so that all are fetched before the first is needed. It is only a hint.

@@ -4,10 +4,9 @@
 //! ([`super::question`]), without capabilities, and reads one line of it.
 
 use super::broker_file::BrokerAddress;
-use super::question::{BrokerQuestion, Heard};
+use super::question::{BrokerOutcome, BrokerQuestion, Heard};
 use booking::Call;
 use booking::promise::{Contradiction, DecideCall, DecisionQuestion};
-use commit::{Decision, Epoch};
 use linux::error::SystemError;
 use linux::notifier::Notifier;
 use std::collections::BTreeMap;
@@ -92,10 +91,9 @@ impl Coordinators {
 /// The content of an answer; `None`: it is not decided yet.
 fn answer(question: DecisionQuestion, heard: &Heard) -> Option<CoordinatorAnswer> {
     let DecisionQuestion { branch, coordinator, .. } = question;
-    let decision = match (heard.outcome.as_str(), heard.commit) {
-        ("committed", Some(number)) => Decision::Commit { number },
-        ("aborted", None) => Decision::Abort,
-        ("unknown", _) => {
+    let decision = match heard.outcome() {
+        BrokerOutcome::Decided(decision) => decision,
+        BrokerOutcome::Unknown => {
             let transaction = branch.transaction;
             let text = format!(
                 "the broker {coordinator} does not know any more what it decided about transaction {transaction}: \
@@ -103,9 +101,9 @@ fn answer(question: DecisionQuestion, heard: &Heard) -> Option<CoordinatorAnswer
             );
             return Some(CoordinatorAnswer::Unknown(text));
         }
-        _ => return None,
+        BrokerOutcome::Open => return None,
     };
-    let epoch = Epoch { number: heard.epoch.number, decisions: heard.epoch.decisions, nonce: heard.epoch.nonce };
+    let epoch = heard.epoch();
     Some(CoordinatorAnswer::Decided(Call::Decide(Box::new(DecideCall { branch, coordinator, epoch, decision }))))
 }
 
@@ -126,28 +124,21 @@ impl Asker {
             if self.silent.get(&name).is_some_and(|until| Instant::now() < *until) {
                 continue;
             }
-            let words = BrokerQuestion {
-                files: self.files.clone(),
-                name: name.clone(),
-                host: broker.host.clone(),
-                port: broker.port,
-                transaction: question.branch.transaction.to_string(),
-                epoch: question.epoch.number,
-            };
-            match put(&words) {
-                Some(heard) if heard.transaction == words.transaction => {
+            let (transaction, epoch) = (question.branch.transaction, question.epoch.number);
+            match put(&BrokerQuestion::new(&self.files, broker, transaction, epoch)) {
+                Some(heard) => {
                     if let Ok(mut answers) = self.tray.answers.lock() {
                         answers.push((question, heard));
                     }
                     self.tray.notifier.notify();
                 }
-                _ => _ = self.silent.insert(name, Instant::now() + PAUSE),
+                None => _ = self.silent.insert(name, Instant::now() + PAUSE),
             }
         }
     }
 }
 
-/// Puts a question by a process of its own; `None`: no answer.
+/// Puts a question by a process of its own; `None`: no answer to it.
 fn put(question: &BrokerQuestion) -> Option<Heard> {
     let mut command = Command::new(PROGRAM);
     command.arg(super::question::COMMAND).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -158,7 +149,7 @@ fn put(question: &BrokerQuestion) -> Option<Heard> {
     let ended = ends(&mut child);
     let mut text = String::new();
     let read = output?.take(MOST_ANSWER).read_to_string(&mut text).is_ok();
-    if told && ended && read { serde_json::from_str(text.trim()).ok() } else { None }
+    if told && ended && read { question.answer(&text) } else { None }
 }
 
 /// Waits for a process, and ends it when its time is over. True if it ended well by itself.

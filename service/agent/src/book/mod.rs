@@ -15,7 +15,6 @@ mod follow;
 pub mod journal;
 mod may;
 pub mod policy_file;
-mod policy_signal;
 pub mod question;
 pub mod resources;
 pub mod shown;

@@ -41,20 +41,22 @@
 //! priority = 3                         # the highest pre-emption priority (RFC 3181); default: none may be said
 //! ```
 
-use super::policy_signal::signals;
+mod signal;
+
 use crate::document::{Document, Mistake, read};
 use crate::fields::unit;
 use booking::policy::{Bindings, Effect, FlowPattern, Hours, Limits, NamePattern, Policy, Rule, Who};
 use documents::book::Instant;
 use documents::units;
 use serde::Deserialize;
+use signal::signals;
 use std::path::Path;
 use terms::Time;
 use terms::book::ResourceKind;
 use toml::Spanned;
 
 /// The most names, resources or labels in a rule.
-pub(super) const MOST_NAMES: usize = 256;
+const MOST_NAMES: usize = 256;
 /// The longest name of a rule.
 const MAX_TEXT: usize = 128;
 
@@ -71,21 +73,21 @@ struct File {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RuleFile {
-    pub(super) name: Spanned<String>,
+struct RuleFile {
+    name: Spanned<String>,
     who: Spanned<Vec<Spanned<String>>>,
     #[serde(default)]
     resource: Vec<Spanned<String>>,
     #[serde(default)]
-    pub(super) label: Vec<Spanned<String>>,
-    pub(super) background: Option<bool>,
+    label: Vec<Spanned<String>>,
+    background: Option<bool>,
     most: Option<Spanned<String>>,
     together: Option<Spanned<String>>,
     in_group: Option<Spanned<String>>,
     in_all: Option<Spanned<String>>,
     reservations: Option<usize>,
-    pub(super) longest: Option<Spanned<String>>,
-    pub(super) ahead: Option<Spanned<String>>,
+    longest: Option<Spanned<String>>,
+    ahead: Option<Spanned<String>>,
     days: Option<Spanned<Vec<Spanned<String>>>>,
     hours: Option<Spanned<String>>,
     from: Option<Spanned<String>>,
@@ -93,14 +95,14 @@ pub(super) struct RuleFile {
     flows: Option<Vec<Spanned<String>>>,
     #[serde(default)]
     cgroups: Vec<Spanned<String>>,
-    pub(super) signal: Option<bool>,
+    signal: Option<bool>,
     #[serde(default)]
-    pub(super) source: Vec<Spanned<String>>,
+    source: Vec<Spanned<String>>,
     #[serde(default)]
-    pub(super) destination: Vec<Spanned<String>>,
-    pub(super) priority: Option<u16>,
+    destination: Vec<Spanned<String>>,
+    priority: Option<u16>,
     #[serde(default)]
-    pub(super) deny: bool,
+    deny: bool,
 }
 
 /// The contents of a policy file.

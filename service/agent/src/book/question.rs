@@ -4,6 +4,8 @@
 //! reads a byte from the broker it has given up every capability, and opens no file but those of the question and
 //! what names of hosts need.
 
+use super::broker_file::BrokerAddress;
+use commit::{Decision, Epoch, TransactionId};
 use documents::book::EpochDoc;
 use linux::clock::Clock;
 use linux::landlock::{self, Use};
@@ -36,23 +38,76 @@ const SYSTEM: [&str; 9] = [
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BrokerQuestion {
-    pub(super) files: Files,
-    pub(super) name: String,
-    pub(super) host: String,
-    pub(super) port: u16,
+    files: Files,
+    name: String,
+    host: String,
+    port: u16,
     /// 32 hexadecimal digits.
-    pub(super) transaction: String,
-    pub(super) epoch: u64,
+    transaction: String,
+    epoch: u64,
 }
 
 /// The fields of a broker's answer that the agent needs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Heard {
-    pub(super) transaction: String,
-    pub(super) epoch: EpochDoc,
-    pub(super) outcome: String,
+    transaction: String,
+    epoch: EpochDoc,
+    outcome: String,
     #[serde(default)]
-    pub(super) commit: Option<u64>,
+    commit: Option<u64>,
+}
+
+impl BrokerQuestion {
+    /// The question about a transaction of the broker at `address`; `files` are the agent's own certificate and key.
+    pub(super) fn new(
+        files: &Files,
+        address: &BrokerAddress,
+        transaction: TransactionId,
+        epoch: u64,
+    ) -> BrokerQuestion {
+        BrokerQuestion {
+            files: files.clone(),
+            name: address.name.clone(),
+            host: address.host.clone(),
+            port: address.port,
+            transaction: transaction.to_string(),
+            epoch,
+        }
+    }
+
+    /// Reads an answer, one line of JSON; `None` if it is no answer, or an answer to another question.
+    pub(super) fn answer(&self, line: &str) -> Option<Heard> {
+        let heard: Heard = serde_json::from_str(line.trim()).ok()?;
+        (heard.transaction == self.transaction).then_some(heard)
+    }
+}
+
+/// The state of a transaction at its broker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum BrokerOutcome {
+    /// Decided.
+    Decided(Decision),
+    /// Its journal has lost the transaction.
+    Unknown,
+    /// Not yet decided, or an answer that this agent does not understand.
+    Open,
+}
+
+impl Heard {
+    /// The outcome.
+    pub(super) fn outcome(&self) -> BrokerOutcome {
+        match (self.outcome.as_str(), self.commit) {
+            ("committed", Some(number)) => BrokerOutcome::Decided(Decision::Commit { number }),
+            ("aborted", None) => BrokerOutcome::Decided(Decision::Abort),
+            ("unknown", _) => BrokerOutcome::Unknown,
+            _ => BrokerOutcome::Open,
+        }
+    }
+
+    /// The epoch in which the broker answers.
+    pub(super) fn epoch(&self) -> Epoch {
+        Epoch { number: self.epoch.number, decisions: self.epoch.decisions, nonce: self.epoch.nonce }
+    }
 }
 
 /// Reads a question from standard input, and writes the answer to standard output.

@@ -1,10 +1,10 @@
 //! Changing a slot: the old stays unless the new fits at every instant (FAULTS.md T5, T6).
 
+use super::SlotTable;
 use crate::denied::Denied;
 use crate::quantity::Quantity;
 use crate::slot::{Slot, SlotId};
 use crate::state::{SlotState, SlotStep};
-use crate::table::SlotTable;
 use terms::{Misuse, Rate, Time, Window};
 
 /// A change to a slot. `None` leaves the value as it is.

@@ -1,13 +1,11 @@
 //! The room that displacing open slots would make. The caller chooses the slots (RFC 3181: by priorities,
 //! which the table does not know). The table computes exactly, and without a change, if they would be enough.
 
-use crate::link::LinkLedger;
+use super::SlotTable;
 use crate::quantity::Quantity;
 use crate::slot::SlotId;
 use crate::state::SlotState;
-use crate::table::SlotTable;
 use alloc::vec::Vec;
-use terms::{Rate, Time};
 
 impl<Q: Quantity> SlotTable<Q> {
     /// The amount that could be opened without the open slots of `gone`; with `of`, the total that this
@@ -31,12 +29,4 @@ impl<Q: Quantity> SlotTable<Q> {
 /// The sum, or the largest amount.
 fn sum<Q: Quantity>(a: Q, b: Q) -> Q {
     Q::of(a.count().saturating_add(b.count()))
-}
-
-impl LinkLedger {
-    /// As [`SlotTable::free_without`].
-    pub fn free_without(&mut self, now: Time, gone: &[SlotId], of: Option<SlotId>) -> Rate {
-        self.table_mut().expire(now);
-        self.table_mut().free_without(gone, of)
-    }
 }

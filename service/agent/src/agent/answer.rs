@@ -1,6 +1,6 @@
 //! Calls on the local socket, and the agent's answers.
 
-use crate::agent::Agent;
+use super::Agent;
 use crate::boomerang::turn::BoomerangTurn;
 use crate::calls::{self, problem};
 use crate::log::Level;

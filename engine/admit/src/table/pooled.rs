@@ -1,11 +1,11 @@
 //! The table's side of the sub-pool: bookings that count in both, and questions that both must answer.
 
+use super::SlotTable;
+use super::question::typed;
 use crate::denied::{Denied, Shortfall};
 use crate::pool::{SubPool, Take};
 use crate::quantity::{MOST, Quantity};
-use crate::question::typed;
 use crate::slot::SlotId;
-use crate::table::SlotTable;
 use alloc::vec::Vec;
 use terms::{Misuse, Span, Time, Window};
 

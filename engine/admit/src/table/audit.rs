@@ -1,9 +1,9 @@
 //! A check of the table against its slots (FAULTS.md I2), and a digest of its state (I5, I9).
 
+use super::SlotTable;
 use crate::quantity::Quantity;
 use crate::slot::Slot;
 use crate::state::SlotState;
-use crate::table::SlotTable;
 use alloc::collections::BTreeMap;
 use terms::Time;
 

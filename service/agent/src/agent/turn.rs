@@ -1,7 +1,7 @@
 //! One turn of the agent's loop. Each kind of work has so many milliseconds of it, signalling first: a flood of messages
 //! leaves time for calls, and calls leave time for the refreshes of what is reserved.
 
-use crate::agent::{Agent, ECHO, JOURNAL, LOCAL, NOTICES, REMOTE, RSVP, SEQUENCES, SIGNALS, STATICS};
+use super::{Agent, ECHO, JOURNAL, LOCAL, NOTICES, REMOTE, RSVP, SEQUENCES, SIGNALS, STATICS};
 use crate::boomerang::BoomerangHost;
 use crate::boomerang::turn::BoomerangTurn;
 use crate::drive::Drive;

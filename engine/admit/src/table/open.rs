@@ -14,12 +14,11 @@
 //!
 //! In both cases open slots together never exceed `signalled_share`.
 
+use super::{SlotNotice, SlotTable};
 use crate::denied::{Denied, Shortfall};
-use crate::expire::SlotNotice;
 use crate::quantity::{MOST, Quantity};
 use crate::slot::{Slot, SlotId};
 use crate::state::{SlotState, SlotStep};
-use crate::table::SlotTable;
 use terms::{Misuse, Span, Time, Window};
 
 /// The least capacity free of bookings over all instants from the one at which this was noted.

@@ -1,10 +1,10 @@
 //! The passing of time: holds expire, windows open and close, open slots lose their shelter and are
 //! displaced.
 
+use super::SlotTable;
 use crate::quantity::Quantity;
 use crate::slot::{Slot, SlotId};
 use crate::state::{SlotState, SlotStep};
-use crate::table::SlotTable;
 use alloc::vec::Vec;
 use terms::{Rate, Time};
 

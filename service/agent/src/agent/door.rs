@@ -1,6 +1,6 @@
 //! Who comes to the agent, and what they may ask: connections of this machine and of others.
 
-use crate::agent::Agent;
+use super::Agent;
 use crate::calls::problem;
 use crate::log::Level;
 use crate::remote::News;

@@ -1,6 +1,6 @@
 //! Changes by others in the kernel, carried out: links, addresses, routes, traffic control.
 
-use crate::agent::Agent;
+use super::Agent;
 use crate::boomerang::turn::BoomerangTurn;
 use crate::drive::Drive;
 use crate::interfaces::{self, Interfaces};

@@ -1,6 +1,6 @@
 //! The keys of a policy rule about signalled reservations: `signal`, `source`, `destination`, `priority`.
 
-use super::policy_file::{MOST_NAMES, RuleFile};
+use super::{MOST_NAMES, RuleFile};
 use crate::document::{Document, Mistake};
 use booking::policy::{AddressPrefix, SignalScope};
 use toml::Spanned;

@@ -1,13 +1,13 @@
 //! Updating the plane: at the end of a turn, all due changes on an interface become one batch, unless another is in
 //! progress there.
 
+use super::Tc;
 use crate::classes::ReservedLoad;
 use crate::link::Link;
 use crate::order;
 use crate::outbox::ControlOutput;
 use crate::plane::{Due, Shadow};
 use crate::search::Search;
-use crate::tc::Tc;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;

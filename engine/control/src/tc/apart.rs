@@ -4,13 +4,13 @@
 //! batch is split: one half of its reservations is tried while the others stand *apart*, which means that the
 //! plane keeps what it has for them, and then the other half. Only a reservation that fails alone is lost.
 
+use super::Tc;
 use crate::classes::{self, ReservedLoad};
 use crate::link::Link;
 use crate::outbox::ControlOutput;
 use crate::plane::{Due, Shadow};
 use crate::record::FlowRecord;
 use crate::search::Search;
-use crate::tc::Tc;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use terms::ports::RHandle;

@@ -1,11 +1,11 @@
 //! A node's status: for each reservation *asked / admitted / installed*. The fourth value, *measured*, comes
 //! from the reader of the plane's counters; (interface, flow) is the key to join them.
 
+use super::Tc;
 use crate::held::Held;
 use crate::link::Link;
 use crate::order::{self, Want};
 use crate::plane::{Due, Plane};
-use crate::tc::Tc;
 use alloc::vec::Vec;
 use terms::ports::{Preemption, RHandle};
 use terms::{FlowKey, FlowSpec, IfIndex, Rate, Session, Time, Tspec};

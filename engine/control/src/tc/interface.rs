@@ -1,6 +1,7 @@
 //! Reservations and changes around them: an interface comes, changes or goes, an installed flow is adopted,
 //! the plane answers, time passes, the agent stops.
 
+use super::Tc;
 use crate::classes;
 use crate::core::Core;
 use crate::held::{Flows, Held, place};
@@ -9,7 +10,6 @@ use crate::link::Link;
 use crate::outbox::ControlOutput;
 use crate::plane::Due;
 use crate::record::FlowRecord;
-use crate::tc::Tc;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use terms::ports::RHandle;

@@ -1,7 +1,7 @@
 //! Changes of the grant of Boomerang's fast path ([`crate::granted`]): the ledger's slot first, then the class.
 
+use super::Tc;
 use crate::granted::{Granted, GrantedShare};
-use crate::tc::Tc;
 use terms::{IfIndex, Rate, Refused, Time};
 use traffic::plan::ClassId;
 

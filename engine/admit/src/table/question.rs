@@ -1,9 +1,9 @@
 //! Questions to the table: peaks, free capacity, the next place where a slot fits.
 
+use super::SlotTable;
 use crate::denied::{Denied, Shortfall};
 use crate::quantity::Quantity;
 use crate::slot::{Slot, SlotId};
-use crate::table::SlotTable;
 use alloc::vec::Vec;
 use terms::{Misuse, Span, Time, Window};
 

@@ -3,10 +3,10 @@
 //!
 //! The choice depends only on the reservations: among equals the newest is first.
 
+use super::Tc;
 use crate::held::place;
 use crate::io::Event;
 use crate::outbox::ControlOutput;
-use crate::tc::Tc;
 use admit::{SlotId, SlotNotice};
 use alloc::vec::Vec;
 use terms::ports::{Preemption, RHandle, TcRequest};

@@ -1,9 +1,9 @@
 //! The sender's reaction to loss: duplicate acknowledgements (RFC 6675 section 5), NextSeg (section 4), and
 //! timeouts (section 5.1, RFC 5681 section 3.1, RFC 6298 section 5).
 
-use super::scoreboard::DUP_THRESH;
-use super::sender::{Segment, SenderPhase, TcpSender};
-use super::{Conduct, ONE};
+use super::super::scoreboard::DUP_THRESH;
+use super::super::{Conduct, ONE};
+use super::{Segment, SenderPhase, TcpSender};
 use terms::Time;
 
 impl TcpSender {
