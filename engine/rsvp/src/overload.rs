@@ -191,10 +191,8 @@ impl Intake {
         queue.counted.taken += 1;
         queue.count(buckets, |n| *n += 1);
         queue.bytes += len;
-        let mut bytes = self.spare.pop().unwrap_or_default();
-        bytes.extend_from_slice(message.bytes);
-        let Incoming { iif, src, dst, ttl, .. } = *message;
-        queue.waiting.push_back(WaitingMessage { iif, src, dst, ttl, bytes, class, buckets, refresh, proof });
+        let buffer = self.spare.pop().unwrap_or_default();
+        queue.waiting.push_back(WaitingMessage::new(message, buffer, class, buckets, refresh, proof));
         IntakeOutcome::Waits
     }
 
@@ -203,9 +201,9 @@ impl Intake {
         let some: [bool; CLASSES] = core::array::from_fn(|c| !self.classes[c].waiting.is_empty());
         let queue = &mut self.classes[self.shares.next(some)? as usize];
         let next = queue.waiting.pop_front()?;
-        queue.count(next.buckets, |n| *n -= 1);
-        queue.bytes -= next.bytes.len();
-        if let Ok(found) = self.refreshes.find_entry(next.refresh, |other| *other == next.refresh) {
+        queue.count(next.buckets(), |n| *n -= 1);
+        queue.bytes -= next.len();
+        if let Ok(found) = self.refreshes.find_entry(next.refresh(), |other| *other == next.refresh()) {
             found.remove();
         }
         Some(next)
@@ -213,9 +211,9 @@ impl Intake {
 
     /// Takes a message back from the engine, with the time that it took; its buffer is reused.
     pub fn give_back(&mut self, done: WaitingMessage, took: Span) {
-        self.shares.charge(done.class, took);
+        self.shares.charge(done.class(), took);
         if self.spare.len() < SPARE {
-            let mut bytes = done.bytes;
+            let mut bytes = done.into_buffer();
             bytes.clear();
             bytes.shrink_to(2048);
             self.spare.push(bytes);

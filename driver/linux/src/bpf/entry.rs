@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use terms::{Bytes, FlowKey, IfIndex, Rate, ServiceCurve, Span, Wild};
 use traffic::plan::{BucketId, BucketSpec, ClassId, ClassSpec, FlowSpecEntry, LinkSpec, OwnerRecord, QueueSpec};
 use traffic::scheduler::SchedulerKind;
+use traffic::shapes::Shape;
 
 /// The major number of our root qdiscs, the same on every interface and in `flow.c`.
 pub const MAJOR: u16 = 0x5c1c;
@@ -25,14 +26,14 @@ pub const CLASS_RECORD: usize = 64;
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawKey {
-    pub(super) ifindex: u32,
-    pub(super) src: [u8; 16],
-    pub(super) dst: [u8; 16],
-    pub(super) src_port: [u8; 2],
-    pub(super) dst_port: [u8; 2],
-    pub(super) protocol: u8,
-    pub(super) family: u8,
-    pub(super) wild: [u8; 2],
+    ifindex: u32,
+    src: [u8; 16],
+    dst: [u8; 16],
+    src_port: [u8; 2],
+    dst_port: [u8; 2],
+    protocol: u8,
+    family: u8,
+    wild: [u8; 2],
 }
 
 /// `struct flow`.
@@ -113,6 +114,33 @@ const _: () = assert!(1 + 8 + 8 + OwnerRecord::LEN == FLOW_RECORD);
 const _: () = assert!(size_of::<RawKey>() == 44 && size_of::<RawFlow>() == 184 && size_of::<RawState>() == 56);
 
 impl RawKey {
+    /// No bits and no family: the end of the list.
+    pub(super) const NOTHING: RawKey = RawKey {
+        ifindex: 0,
+        src: [0; 16],
+        dst: [0; 16],
+        src_port: [0; 2],
+        dst_port: [0; 2],
+        protocol: 0,
+        family: 0,
+        wild: [0; 2],
+    };
+
+    /// The relevant bits of keys of this shape.
+    pub(super) fn keeping(shape: &Shape) -> RawKey {
+        let port = |any: bool| if any { [0; 2] } else { [0xff; 2] };
+        RawKey {
+            ifindex: u32::MAX,
+            src: leading(shape.is_ipv6, shape.src_wild),
+            dst: leading(shape.is_ipv6, shape.dst_wild),
+            src_port: port(shape.any_src_port),
+            dst_port: port(shape.any_dst_port),
+            protocol: if shape.any_protocol { 0 } else { 0xff },
+            family: if shape.is_ipv6 { 6 } else { 4 },
+            wild: [shape.src_wild, shape.dst_wild],
+        }
+    }
+
     /// The key of a flow that leaves by `oif`.
     pub fn new(oif: IfIndex, flow: &FlowKey) -> RawKey {
         let (family, src) = raw_ip(&flow.src);
@@ -141,6 +169,12 @@ impl RawKey {
         };
         (IfIndex(self.ifindex), flow)
     }
+}
+
+/// The mask of an address with `wild` wild bits at its end, as it is in a key.
+fn leading(is_ipv6: bool, wild: u8) -> [u8; 16] {
+    let ones = (if is_ipv6 { 128_u32 } else { 32 }).saturating_sub(u32::from(wild));
+    u128::MAX.checked_shl(128 - ones).unwrap_or(0).to_be_bytes()
 }
 
 impl RawState {

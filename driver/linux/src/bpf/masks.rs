@@ -10,7 +10,7 @@ use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use terms::{Fault, FlowKey, IfIndex};
-use traffic::shapes::{MOST_SHAPES, Shape, Shapes};
+use traffic::shapes::{MOST_SHAPES, Shapes};
 
 /// The prefix of the name of the pinned program.
 pub(super) const PROGRAM: &str = "masks_";
@@ -147,39 +147,4 @@ pub(super) fn pin_alone(dir: &Path, program: BorrowedFd<'_>, prefix: &str, name:
         }
     }
     sys::pin(program, &dir.join(name)).map_err(fault("pin the flow program"))
-}
-
-impl RawKey {
-    /// No bits and no family: the end of the list.
-    const NOTHING: RawKey = RawKey {
-        ifindex: 0,
-        src: [0; 16],
-        dst: [0; 16],
-        src_port: [0; 2],
-        dst_port: [0; 2],
-        protocol: 0,
-        family: 0,
-        wild: [0; 2],
-    };
-
-    /// The relevant bits of keys of this shape.
-    fn keeping(shape: &Shape) -> RawKey {
-        let port = |any: bool| if any { [0; 2] } else { [0xff; 2] };
-        RawKey {
-            ifindex: u32::MAX,
-            src: leading(shape.is_ipv6, shape.src_wild),
-            dst: leading(shape.is_ipv6, shape.dst_wild),
-            src_port: port(shape.any_src_port),
-            dst_port: port(shape.any_dst_port),
-            protocol: if shape.any_protocol { 0 } else { 0xff },
-            family: if shape.is_ipv6 { 6 } else { 4 },
-            wild: [shape.src_wild, shape.dst_wild],
-        }
-    }
-}
-
-/// The mask of an address with `wild` wild bits at its end, as it is in a key.
-fn leading(is_ipv6: bool, wild: u8) -> [u8; 16] {
-    let ones = (if is_ipv6 { 128_u32 } else { 32 }).saturating_sub(u32::from(wild));
-    u128::MAX.checked_shl(128 - ones).unwrap_or(0).to_be_bytes()
 }

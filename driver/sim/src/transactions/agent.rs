@@ -1,6 +1,7 @@
 //! An agent: the whole node with its bookings, ledger and policy, wired as the agent's program wires it, and the
 //! calls of brokers that wait for its answer.
 
+use super::PlantedDefect;
 use super::broker::no;
 use super::disk::{Disk, DiskBatch};
 use super::message::{Body, Message, Place, number};
@@ -50,9 +51,19 @@ pub(super) enum WriteKind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct AgentDefects {
     /// The disk says that a batch is written before it is.
-    pub(super) lies: bool,
+    lies: bool,
     /// At a start one booked reservation is left out.
-    pub(super) forgets: bool,
+    forgets: bool,
+}
+
+impl AgentDefects {
+    /// Those of a planted defect that agents have.
+    pub(super) fn of(planted: Option<PlantedDefect>) -> AgentDefects {
+        AgentDefects {
+            lies: planted == Some(PlantedDefect::LyingDisk),
+            forgets: planted == Some(PlantedDefect::ForgetfulAgent),
+        }
+    }
 }
 
 /// Who waits for the answer to a call.
@@ -86,9 +97,9 @@ type WholeNode = Node<NoRoutes, terms::probe::Off, Policy>;
 /// An agent.
 pub(super) struct Agent {
     number: usize,
-    pub(super) life: u32,
+    life: u32,
     node: Option<Box<WholeNode>>,
-    pub(super) disk: Disk<Key>,
+    disk: Disk<Key>,
     /// The lead of its calendar, nanoseconds.
     ahead: i64,
     calls: BTreeMap<CallId, Waiting>,
@@ -111,6 +122,21 @@ impl Agent {
             orders: BTreeMap::new(),
             defects,
         }
+    }
+
+    /// The number of times that it has died: what was meant for an earlier life is dropped.
+    pub(super) fn life(&self) -> u32 {
+        self.life
+    }
+
+    /// Its disk.
+    pub(super) fn disk(&self) -> &Disk<Key> {
+        &self.disk
+    }
+
+    /// Its disk, which the world makes write, fill and fail.
+    pub(super) fn disk_mut(&mut self) -> &mut Disk<Key> {
+        &mut self.disk
     }
 
     pub(super) fn is_up(&self) -> bool {

@@ -1,6 +1,7 @@
 //! A broker: the coordinator with its journal, wired as the broker's program wires it. Records that nothing waits
 //! for are gathered; a decision goes to a member once until it answers or is given up; agents are visited.
 
+use super::PlantedDefect;
 use super::disk::{Disk, DiskBatch};
 use super::message::{Body, Message, Place, number};
 use booking::promise::{DecideCall, PrepareAsk, PrepareCall, PromisesCall};
@@ -23,9 +24,16 @@ pub(super) const MOST_SKEW: Span = Span::from_secs(2);
 /// The change that a member is asked for.
 #[derive(Clone, Debug)]
 pub(super) struct MemberAsk {
-    pub(super) agent: usize,
-    pub(super) caller: Caller,
-    pub(super) ask: PrepareAsk,
+    agent: usize,
+    caller: Caller,
+    ask: PrepareAsk,
+}
+
+impl MemberAsk {
+    /// A change at an agent, for a caller.
+    pub(super) fn new(agent: usize, caller: Caller, ask: PrepareAsk) -> MemberAsk {
+        MemberAsk { agent, caller, ask }
+    }
 }
 
 /// An act that a broker asks of its world; they are done in order.
@@ -47,17 +55,27 @@ pub(super) enum BrokerOutput {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct BrokerDefects {
     /// The decision is told before it is on the disk.
-    pub(super) early: bool,
+    early: bool,
     /// A decision is told once, and no question is answered.
-    pub(super) silent: bool,
+    silent: bool,
+}
+
+impl BrokerDefects {
+    /// Those of a planted defect that brokers have.
+    pub(super) fn of(planted: Option<PlantedDefect>) -> BrokerDefects {
+        BrokerDefects {
+            early: planted == Some(PlantedDefect::EarlyDecision),
+            silent: planted == Some(PlantedDefect::SilentCoordinator),
+        }
+    }
 }
 
 /// A broker.
 pub(super) struct Broker {
     number: usize,
-    pub(super) life: u32,
+    life: u32,
     coordinator: Option<Coordinator>,
-    pub(super) disk: Disk<Vec<u8>>,
+    disk: Disk<Vec<u8>>,
     gathered: Vec<DiskBatch<Vec<u8>>>,
     hand_in: Option<Time>,
     /// Batches of which the coordinator was told too early.
@@ -71,9 +89,9 @@ pub(super) struct Broker {
     /// By agent: the least and the most that its clock is ahead of ours, and the time of the measurement.
     clocks: Vec<Option<(i128, i128, Time)>>,
     /// True: an older copy of the journal is used all the same.
-    pub(super) accepts_older: bool,
+    accepts_older: bool,
     /// True: its journal was restored from an older copy since it was last told to accept it.
-    pub(super) restored: bool,
+    restored: bool,
     defects: BrokerDefects,
     nonces: u64,
 }
@@ -103,6 +121,39 @@ impl Broker {
 
     pub(super) fn name(&self) -> String {
         format!("b{}", self.number)
+    }
+
+    /// The number of times that it has died: what was meant for an earlier life is dropped.
+    pub(super) fn life(&self) -> u32 {
+        self.life
+    }
+
+    /// Its disk.
+    pub(super) fn disk(&self) -> &Disk<Vec<u8>> {
+        &self.disk
+    }
+
+    /// Its disk, which the world makes write, fill and fail.
+    pub(super) fn disk_mut(&mut self) -> &mut Disk<Vec<u8>> {
+        &mut self.disk
+    }
+
+    /// Sets its disk back to the last copy. False if there is none.
+    pub(super) fn restore(&mut self) -> bool {
+        let copy = self.disk.restore().is_some();
+        self.restored |= copy;
+        copy
+    }
+
+    /// True if its disk was set back.
+    pub(super) fn is_restored(&self) -> bool {
+        self.restored
+    }
+
+    /// An operator says that its journal is an older copy, and to use it all the same. False if it is not.
+    pub(super) fn accept_older(&mut self) -> bool {
+        self.accepts_older |= self.restored;
+        self.restored
     }
 
     pub(super) fn is_up(&self) -> bool {

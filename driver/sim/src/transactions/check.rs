@@ -130,10 +130,10 @@ impl Judge {
     /// A transaction is decided: every member must have promised, on its disk.
     fn was_promised(&mut self, now: Time, id: TransactionId) {
         let Some(transaction) = self.transactions.get(&id).cloned() else { return };
-        if transaction.change == Change::Cancel || self.excused.contains(&id) {
+        if transaction.change() == Change::Cancel || self.excused.contains(&id) {
             return;
         }
-        for (member, agent) in transaction.agents.iter().enumerate() {
+        for (member, agent) in transaction.agents().iter().enumerate() {
             let part = Branch { transaction: id, member: member as u32 };
             match self.images[*agent].branches.get(&part) {
                 Some((None, _) | (_, true)) => {}
@@ -192,7 +192,8 @@ impl Judge {
             self.broken(Law::Half, now, format!("{part:?} at a{agent} is {what}"));
         }
         if alone && self.operators.get(&part) != Some(&made) {
-            let over = self.transactions.get(&id).is_some_and(|of| self.wishes[of.wish].end <= self.images[agent].seen);
+            let over =
+                self.transactions.get(&id).is_some_and(|of| self.wishes[of.wish()].end() <= self.images[agent].seen);
             if made || !over {
                 self.broken(Law::Half, now, format!("a{agent} has ended {part:?} alone"));
             }
@@ -237,8 +238,8 @@ impl Judge {
         let open = image.branches.iter().filter(|(_, (made, _))| made.is_none());
         let amount = |(part, _): (&Branch, &(Option<bool>, bool))| {
             let of = self.transactions.get(&part.transaction)?;
-            let its = of.change == Change::Modify && self.wishes[of.wish].group == row.group;
-            of.amounts.get(part.member as usize).copied().filter(|_| its)
+            let its = of.change() == Change::Modify && self.wishes[of.wish()].group() == row.group;
+            of.amount(part.member).filter(|_| its)
         };
         open.filter_map(amount).max().unwrap_or(0)
     }
@@ -273,7 +274,8 @@ impl Judge {
         let mut lost: BTreeSet<TransactionId> = parts.map(|(part, _)| part.transaction).collect();
         let rows = now.rows.iter().filter(|(key, row)| then.rows.get(*key) != Some(row));
         let groups: BTreeSet<String> = rows.map(|(_, row)| row.group.clone()).collect();
-        let touched = |of: &&Transaction| of.agents.contains(&agent) && groups.contains(&self.wishes[of.wish].group);
+        let touched =
+            |of: &&Transaction| of.agents().contains(&agent) && groups.contains(self.wishes[of.wish()].group());
         lost.extend(self.transactions.iter().filter(|(_, of)| touched(of)).map(|(id, _)| *id));
         self.excused.extend(lost);
         self.excused_groups.extend(groups);
@@ -281,14 +283,14 @@ impl Judge {
 
     /// A coordinator's disk is set back: orders that the copy does not know are lost.
     pub(super) fn coordinator_restored(&mut self, broker: usize) {
-        let orders = self.transactions.iter().filter(|(_, of)| of.broker == broker && of.change == Change::Cancel);
+        let orders = self.transactions.iter().filter(|(_, of)| of.broker() == broker && of.change() == Change::Cancel);
         self.excused.extend(orders.map(|(id, _)| *id).collect::<Vec<_>>());
     }
 
     /// True if a disk was set back that knew of this wish.
     fn is_excused(&self, wish: usize) -> bool {
-        self.excused_groups.contains(&self.wishes[wish].group)
-            || self.transactions.iter().any(|(id, of)| of.wish == wish && self.excused.contains(id))
+        self.excused_groups.contains(self.wishes[wish].group())
+            || self.transactions.iter().any(|(id, of)| of.wish() == wish && self.excused.contains(id))
     }
 
     /// Everybody is up, and time has passed: each wish is true everywhere or nowhere.
@@ -317,9 +319,9 @@ impl Judge {
     fn has_contradiction(&mut self, now: Time, wish: usize) -> bool {
         let mut found = false;
         let its: Vec<(TransactionId, Transaction)> =
-            self.transactions.iter().filter(|(_, of)| of.wish == wish).map(|(id, of)| (*id, of.clone())).collect();
+            self.transactions.iter().filter(|(_, of)| of.wish() == wish).map(|(id, of)| (*id, of.clone())).collect();
         for (id, of) in its {
-            for (member, agent) in of.agents.iter().enumerate() {
+            for (member, agent) in of.agents().iter().enumerate() {
                 let part = Branch { transaction: id, member: member as u32 };
                 let end = self.images[*agent].branches.get(&part).copied();
                 let by_operator = self.operators.get(&part).is_some_and(|commit| *commit != self.decided.contains(&id));
@@ -328,7 +330,7 @@ impl Judge {
                     found = true;
                 }
                 // If the coordinator is gone for ever, nobody can tell.
-                let untold = !self.contradicted.contains(&part) && !self.gone.contains(&of.broker);
+                let untold = !self.contradicted.contains(&part) && !self.gone.contains(&of.broker());
                 if otherwise && untold && !self.excused.contains(&id) {
                     self.broken(Law::Stuck, now, format!("{part:?} at a{agent} was never contradicted"));
                 }
@@ -342,20 +344,20 @@ impl Judge {
     fn compare(&mut self, now: Time, wish: usize) {
         let of = self.wishes[wish].clone();
         let all: Vec<(TransactionId, Transaction)> =
-            self.transactions.iter().filter(|(_, t)| t.wish == wish).map(|(id, t)| (*id, t.clone())).collect();
+            self.transactions.iter().filter(|(_, t)| t.wish() == wish).map(|(id, t)| (*id, t.clone())).collect();
         let decided =
-            |change: &dyn Fn(Change) -> bool| all.iter().any(|(id, t)| change(t.change) && self.decided.contains(id));
+            |change: &dyn Fn(Change) -> bool| all.iter().any(|(id, t)| change(t.change()) && self.decided.contains(id));
         let created = decided(&|change| matches!(change, Change::Create | Change::Book));
         let cancelled = decided(&|change| change == Change::Cancel);
         let told = all.iter().any(|(id, _)| self.told.get(id) == Some(&true));
         let mut labels = BTreeSet::new();
-        for part in &of.parts {
-            let image = &self.images[part.agent];
+        for part in of.parts() {
+            let image = &self.images[part.agent()];
             let is = |row: &&JournaledReservation| {
-                row.group == of.group && (row.state.is_booked() || row.state == BookingState::Ended)
+                row.group == of.group() && (row.state.is_booked() || row.state == BookingState::Ended)
             };
             let rows: Vec<JournaledReservation> = image.rows.values().filter(is).cloned().collect();
-            let place = format!("{} at a{}", of.group, part.agent);
+            let place = format!("{} at a{}", of.group(), part.agent());
             if cancelled {
                 if rows.iter().any(|row| row.state.is_booked()) {
                     self.broken(Law::Half, now, format!("{place} is cancelled elsewhere and booked here"));
@@ -364,7 +366,7 @@ impl Judge {
             }
             let [row] = &rows[..] else {
                 match rows.len() {
-                    0 if of.kind == WishKind::Single && of.acknowledged => {
+                    0 if of.kind() == WishKind::Single && of.is_acknowledged() => {
                         self.broken(Law::Lost, now, format!("{place} was acknowledged and is not there"));
                     }
                     0 if created => {
@@ -376,19 +378,19 @@ impl Judge {
                 }
                 continue;
             };
-            if !created && of.kind != WishKind::Single {
+            if !created && of.kind() != WishKind::Single {
                 self.broken(Law::Half, now, format!("{place} is there, and was never decided"));
                 continue;
             }
             labels.insert(row.label.clone());
-            let (label, amount) = self.expected(wish, part.agent);
+            let (label, amount) = self.expected(wish, part.agent());
             let has = row.parts[0].1.first().map_or(0, |step| step.amount);
-            if label.is_some_and(|label| label != row.label) || has != amount.unwrap_or(part.amount) {
+            if label.is_some_and(|label| label != row.label) || has != amount.unwrap_or(part.amount()) {
                 self.broken(Law::Lost, now, format!("{place} has {has} as {}: not its last change", row.label));
             }
         }
         if labels.len() > 1 {
-            self.broken(Law::Half, now, format!("{} was changed by some: {labels:?}", of.group));
+            self.broken(Law::Half, now, format!("{} was changed by some: {labels:?}", of.group()));
         }
     }
 
@@ -396,11 +398,11 @@ impl Judge {
     fn expected(&self, wish: usize, agent: usize) -> (Option<String>, Option<u64>) {
         let (mut label, mut amount) = (None, None);
         for part in &self.images[agent].made {
-            let Some(of) = self.transactions.get(&part.transaction).filter(|of| of.wish == wish) else { continue };
-            match of.change {
-                Change::Create => (label, amount) = (Some(of.label.clone()), None),
+            let Some(of) = self.transactions.get(&part.transaction).filter(|of| of.wish() == wish) else { continue };
+            match of.change() {
+                Change::Create => (label, amount) = (Some(of.label().to_owned()), None),
                 Change::Modify => {
-                    (label, amount) = (Some(of.label.clone()), of.amounts.get(part.member as usize).copied());
+                    (label, amount) = (Some(of.label().to_owned()), of.amount(part.member));
                 }
                 Change::Book | Change::Cancel => {}
             }

@@ -4,16 +4,13 @@
 use super::super::agent::RESOURCES;
 use super::super::broker::{MemberAsk, caller};
 use super::super::message::{Body, Message, Place};
-use super::super::wish::{Change, Stage, Transaction, Wish, WishKind, WishPart};
+use super::super::wish::{Change, NextStep, Stage, Transaction, Wish, WishKind, WishPart};
 use super::{AGENTS, BROKERS, Due, TransactionWorld};
 use booking::Call;
 use booking::promise::PrepareAsk;
 use commit::coordinator::Phase;
 use commit::{TransactionId, Vote};
 use terms::{Span, Time};
-
-/// The number of times that a client asks again by its key.
-const PATIENCE: u32 = 200;
 
 impl TransactionWorld {
     /// A client wishes for something, or changes its mind.
@@ -25,14 +22,14 @@ impl TransactionWorld {
         match rng.below(10) {
             0..3 if !booked.is_empty() => {
                 let wish = any(rng, &booked);
-                let single = self.judge.wishes[wish].kind == WishKind::Single;
+                let single = self.judge.wishes[wish].kind() == WishKind::Single;
                 if !single {
                     self.begin(wish, Change::Modify);
                 }
             }
             3 if !booked.is_empty() => {
                 let wish = any(rng, &booked);
-                self.judge.wishes[wish].unwanted = true;
+                self.judge.wishes[wish].give_up();
                 self.begin(wish, Change::Cancel);
             }
             _ if !held.is_empty() => {
@@ -45,7 +42,7 @@ impl TransactionWorld {
 
     fn in_stage(&self, is: impl Fn(Stage) -> bool) -> Vec<usize> {
         let all = self.judge.wishes.iter().enumerate();
-        all.filter(|(_, wish)| is(wish.stage)).map(|(n, _)| n).collect()
+        all.filter(|(_, wish)| is(wish.stage())).map(|(n, _)| n).collect()
     }
 
     /// A new wish.
@@ -53,12 +50,12 @@ impl TransactionWorld {
         let n = self.judge.wishes.len();
         let broker = self.of_clients.below(BROKERS as u64) as usize;
         let wish = draw(&mut self.of_clients, self.now, n, broker);
-        let kind = wish.kind;
+        let kind = wish.kind();
         self.judge.wishes.push(wish);
         match kind {
             WishKind::Create => self.begin(n, Change::Create),
             WishKind::Hold(_) | WishKind::Single => {
-                self.judge.wishes[n].stage = Stage::Calling;
+                self.judge.wishes[n].calls();
                 self.call(n);
             }
         }
@@ -67,15 +64,15 @@ impl TransactionWorld {
     /// Makes the plain calls of a wish: holds, or the one that books it.
     fn call(&mut self, n: usize) {
         let wish = self.judge.wishes[n].clone();
-        if !self.brokers[wish.broker].is_up() {
+        if !self.brokers[wish.broker()].is_up() {
             return self.later(Span::from_secs(10), Due::Retry(n));
         }
-        let hold = if let WishKind::Hold(span) = wish.kind { Some(span) } else { None };
-        for part in wish.parts.iter().filter(|part| part.handle.is_none()) {
-            let call = Call::Create { ask: wish.ask(part, &wish.group), hold, key: wish.group.clone() };
-            self.ask_agent(wish.broker, part.agent, Body::Call { wish: n, caller: caller(wish.owner), call });
+        let hold = if let WishKind::Hold(span) = wish.kind() { Some(span) } else { None };
+        for part in wish.parts().iter().filter(|part| part.handle().is_none()) {
+            let call = Call::Create { ask: wish.ask(part, wish.group()), hold, key: wish.group().to_owned() };
+            self.ask_agent(wish.broker(), part.agent(), Body::Call { wish: n, caller: caller(wish.owner()), call });
         }
-        if wish.kind == WishKind::Single {
+        if wish.kind() == WishKind::Single {
             self.later(Span::from_secs(15), Due::Retry(n));
         }
     }
@@ -86,11 +83,11 @@ impl TransactionWorld {
 
     /// Asks for a change over the members of a wish: their clocks are compared first.
     fn begin(&mut self, n: usize, change: Change) {
-        let broker = self.judge.wishes[n].broker;
+        let broker = self.judge.wishes[n].broker();
         if !self.brokers[broker].is_open() || self.stopped.contains_key(&Place::Broker(broker)) {
             return self.not_begun(n, change);
         }
-        let agents: Vec<usize> = self.judge.wishes[n].parts.iter().map(|part| part.agent).collect();
+        let agents = self.judge.wishes[n].agents();
         let old = self.brokers[broker].old_clocks(self.now, &agents);
         if old.is_empty() || change == Change::Cancel {
             return self.begin_now(n, change);
@@ -103,10 +100,10 @@ impl TransactionWorld {
     }
 
     pub(super) fn begin_now(&mut self, n: usize, change: Change) {
-        let mut wish = self.judge.wishes[n].clone();
-        let broker = wish.broker;
-        let mut agents: Vec<usize> = wish.parts.iter().map(|part| part.agent).collect();
-        let free = matches!(wish.stage, Stage::New | Stage::Held | Stage::Booked | Stage::Looking);
+        let wish = self.judge.wishes[n].clone();
+        let broker = wish.broker();
+        let agents = wish.agents();
+        let free = matches!(wish.stage(), Stage::New | Stage::Held | Stage::Booked | Stage::Looking);
         if !free || !self.brokers[broker].is_open() || self.stopped.contains_key(&Place::Broker(broker)) {
             return self.not_begun(n, change);
         }
@@ -115,33 +112,32 @@ impl TransactionWorld {
             return self.not_begun(n, change);
         }
         let turn = self.of_clients.below(agents.len() as u64) as usize;
-        agents.rotate_left(turn);
-        wish.parts.rotate_left(turn);
+        let wish = wish.in_turn(turn);
+        let agents = wish.agents();
         let id = self.draw_id();
         let (label, mut amounts) = (id.to_string(), Vec::new());
         if change == Change::Modify {
-            amounts = wish.parts.iter().map(|part| amount(&mut self.of_clients, part.resource)).collect();
+            amounts = wish.parts().iter().map(|part| amount(&mut self.of_clients, part.resource())).collect();
         }
         self.note_opposite(broker, &agents);
-        self.judge.wishes[n].stage = Stage::Waiting(id);
-        let of = Transaction { wish: n, broker, change, agents: agents.clone(), amounts: amounts.clone(), label };
-        let label = of.label.clone();
+        self.judge.wishes[n].begins(id);
+        let of = Transaction::new((n, broker), change, &agents, &amounts, &label);
         self.judge.transactions.insert(id, of);
         let outputs = if change == Change::Cancel {
             self.tally.count("cancellation ordered", "");
-            self.brokers[broker].order(self.now, id, &agents, wish.owner, &wish.group)
+            self.brokers[broker].order(self.now, id, &agents, wish.owner(), wish.group())
         } else {
             let ask = |(place, part): (usize, &WishPart)| {
-                let ask = match (change, part.handle) {
+                let ask = match (change, part.handle()) {
                     (Change::Book, Some(handle)) => PrepareAsk::Hold(handle),
                     (Change::Modify, Some(handle)) => {
                         PrepareAsk::Modify { handle, change: Wish::change(part, amounts[place], &label) }
                     }
-                    _ => PrepareAsk::Create { ask: wish.ask(part, &label), key: wish.group.clone() },
+                    _ => PrepareAsk::Create { ask: wish.ask(part, &label), key: wish.group().to_owned() },
                 };
-                MemberAsk { agent: part.agent, caller: caller(wish.owner), ask }
+                MemberAsk::new(part.agent(), caller(wish.owner()), ask)
             };
-            let asks = wish.parts.iter().enumerate().map(ask).collect();
+            let asks = wish.parts().iter().enumerate().map(ask).collect();
             self.brokers[broker].begin(self.now, id, asks)
         };
         self.brokers_say(broker, outputs);
@@ -161,7 +157,7 @@ impl TransactionWorld {
         let asked = others.filter(|(_, phase)| *phase == Phase::Preparing).map(|(id, _)| id).collect::<Vec<_>>();
         for id in asked {
             let Some(of) = self.judge.transactions.get(&id) else { continue };
-            let place = |agent: &usize| of.agents.iter().position(|other| other == agent);
+            let place = |agent: &usize| of.agents().iter().position(|other| other == agent);
             if agents.windows(2).any(|two| place(&two[0]).zip(place(&two[1])).is_some_and(|(a, b)| a > b)) {
                 self.tally.count("C6 two coordinators ask in opposite order", "");
             }
@@ -170,33 +166,21 @@ impl TransactionWorld {
 
     /// The broker could not begin it.
     fn not_begun(&mut self, n: usize, change: Change) {
-        let wish = &mut self.judge.wishes[n];
-        match (wish.stage, change) {
-            (Stage::New, _) => wish.stage = Stage::Over,
-            (Stage::Looking, _) => self.later(Span::from_secs(10), Due::Retry(n)),
-            (Stage::Booked, Change::Cancel) => wish.unwanted = false,
-            _ => {}
+        if self.judge.wishes[n].not_begun(change) == NextStep::Later {
+            self.later(Span::from_secs(10), Due::Retry(n));
         }
     }
 
     pub(super) fn client_refused(&mut self, id: TransactionId) {
-        let Some(of) = self.judge.transactions.get(&id).cloned() else { return };
-        let wish = &mut self.judge.wishes[of.wish];
-        if wish.stage == Stage::Waiting(id) {
-            wish.stage = match of.change {
-                Change::Create => Stage::Over,
-                Change::Book => Stage::Held,
-                Change::Modify | Change::Cancel => Stage::Booked,
-            };
-            wish.unwanted &= of.change != Change::Cancel;
-        }
+        let Some(of) = self.judge.transactions.get(&id) else { return };
+        self.judge.wishes[of.wish()].refused(id, of.change());
     }
 
     /// The client of a transaction is told its end.
     pub(super) fn client_told(&mut self, id: TransactionId, committed: bool) {
         self.judge.tell(self.now, id, committed);
         let Some(of) = self.judge.transactions.get(&id).cloned() else { return };
-        let row = match (of.change, committed) {
+        let row = match (of.change(), committed) {
             (Change::Create, true) => "create committed",
             (Change::Create, false) => "create aborted",
             (Change::Book, true) => "hold booked",
@@ -205,22 +189,15 @@ impl TransactionWorld {
             (Change::Cancel, _) => "cancellation told",
         };
         self.tally.count(row, "");
-        let wish = &mut self.judge.wishes[of.wish];
-        if wish.stage == Stage::Waiting(id) {
-            wish.stage = match (of.change, committed) {
-                (Change::Modify, _) | (Change::Create | Change::Book, true) => Stage::Booked,
-                (Change::Cancel, false) => Stage::Booked,
-                (Change::Create | Change::Book, false) | (Change::Cancel, true) => Stage::Over,
-            };
-        }
+        self.judge.wishes[of.wish()].told(id, of.change(), committed);
     }
 
     /// A broker has died: its clients ask again by their keys.
     pub(super) fn clients_ask_again(&mut self, broker: usize) {
-        let waits = |wish: &Wish| wish.broker == broker && matches!(wish.stage, Stage::Waiting(_));
+        let waits = |wish: &Wish| wish.broker() == broker && matches!(wish.stage(), Stage::Waiting(_));
         let all: Vec<usize> = (0..self.judge.wishes.len()).filter(|n| waits(&self.judge.wishes[*n])).collect();
         for n in all {
-            (self.judge.wishes[n].stage, self.judge.wishes[n].patience) = (Stage::Looking, PATIENCE);
+            self.judge.wishes[n].looks();
             let span = Span::from_secs(1 + self.of_clients.below(20));
             self.later(span, Due::Retry(n));
         }
@@ -229,27 +206,26 @@ impl TransactionWorld {
     /// A client asks again.
     pub(super) fn retry(&mut self, n: usize) {
         let wish = self.judge.wishes[n].clone();
-        match wish.stage {
-            Stage::Calling if wish.kind == WishKind::Single && wish.end > self.now => return self.call(n),
+        match wish.stage() {
+            Stage::Calling if wish.kind() == WishKind::Single && wish.end() > self.now => return self.call(n),
             Stage::Looking => {}
             _ => return,
         }
-        let of = &mut self.judge.wishes[n];
-        of.patience = of.patience.saturating_sub(1);
-        if of.patience == 0 || self.judge.gone.contains(&wish.broker) {
-            of.stage = if of.patience == 0 { Stage::Looking } else { Stage::Over };
+        let gone = self.judge.gone.contains(&wish.broker());
+        if !self.judge.wishes[n].asks_once_more(gone) {
             return;
         }
-        let open: Vec<TransactionId> = self.brokers[wish.broker].open().into_iter().map(|(id, _)| id).collect();
-        let is_open = open.iter().any(|id| self.judge.transactions.get(id).is_some_and(|of| of.wish == n));
+        let open: Vec<TransactionId> = self.brokers[wish.broker()].open().into_iter().map(|(id, _)| id).collect();
+        let is_open = open.iter().any(|id| self.judge.transactions.get(id).is_some_and(|of| of.wish() == n));
         self.later(Span::from_secs(12), Due::Retry(n));
-        if is_open || !self.brokers[wish.broker].is_open() || self.stopped.contains_key(&Place::Broker(wish.broker)) {
+        if is_open || !self.brokers[wish.broker()].is_open() || self.stopped.contains_key(&Place::Broker(wish.broker()))
+        {
             return;
         }
-        self.judge.wishes[n].parts.iter_mut().for_each(|part| part.looked = None);
-        for part in &wish.parts {
-            let look = Body::Look { wish: n, caller: caller(wish.owner), group: wish.group.clone() };
-            self.ask_agent(wish.broker, part.agent, look);
+        self.judge.wishes[n].looks_everywhere();
+        for part in wish.parts() {
+            let look = Body::Look { wish: n, caller: caller(wish.owner()), group: wish.group().to_owned() };
+            self.ask_agent(wish.broker(), part.agent(), look);
         }
     }
 
@@ -258,21 +234,15 @@ impl TransactionWorld {
         match body {
             Body::Vote { branch, vote: Vote::Yes, handle } => {
                 let Some(of) = self.judge.transactions.get(&branch.transaction) else { return };
-                if of.change == Change::Create && self.judge.wishes[of.wish].stage == Stage::Waiting(branch.transaction)
-                {
-                    let wish = &mut self.judge.wishes[of.wish];
-                    wish.parts.iter_mut().filter(|part| part.agent == from).for_each(|part| part.handle = *handle);
+                if of.change() == Change::Create {
+                    self.judge.wishes[of.wish()].promised(branch.transaction, from, *handle);
                 }
             }
             Body::Answered { wish, handle } => self.called(*wish, from, *handle),
             Body::Looked { wish, booked, open } => {
-                let of = &mut self.judge.wishes[*wish];
-                if of.stage == Stage::Looking
-                    && let Some(part) = of.parts.iter_mut().find(|part| part.agent == from)
-                {
-                    part.looked = Some((booked.len(), *open));
-                    part.handle = booked.first().copied().or(part.handle);
-                    self.looked(*wish);
+                if let NextStep::Ask(change) = self.judge.wishes[*wish].looked(self.now, from, booked, *open) {
+                    self.tally.count("asked again by key", "");
+                    self.begin(*wish, change);
                 }
             }
             _ => {}
@@ -281,52 +251,13 @@ impl TransactionWorld {
 
     /// A plain call is answered.
     fn called(&mut self, n: usize, from: usize, handle: Option<terms::book::Handle>) {
-        let wish = &mut self.judge.wishes[n];
-        if wish.stage != Stage::Calling {
-            return;
-        }
-        let Some(handle) = handle else {
-            wish.stage = Stage::Over;
-            return;
-        };
-        wish.parts.iter_mut().filter(|part| part.agent == from).for_each(|part| part.handle = Some(handle));
-        if wish.parts.iter().any(|part| part.handle.is_none()) {
-            return;
-        }
-        if wish.kind == WishKind::Single {
-            (wish.stage, wish.acknowledged) = (Stage::Booked, true);
-            self.tally.count("single call booked", "");
-        } else {
-            wish.stage = Stage::Held;
-            let span = Span::from_secs(1 + self.of_clients.below(20));
-            self.later(span, Due::Begin(n, Change::Book));
-        }
-    }
-
-    /// All agents have said what they have of a wish whose broker died.
-    fn looked(&mut self, n: usize) {
-        let wish = self.judge.wishes[n].clone();
-        let Some(all) = wish.parts.iter().map(|part| part.looked).collect::<Option<Vec<_>>>() else { return };
-        if all.iter().any(|(_, open)| *open) {
-            return;
-        }
-        let whole = all.iter().all(|(booked, _)| *booked > 0);
-        let none = all.iter().all(|(booked, _)| *booked == 0);
-        let over = wish.end <= self.now;
-        match () {
-            () if whole && !wish.unwanted => self.judge.wishes[n].stage = Stage::Booked,
-            () if !none && wish.unwanted => {
-                self.tally.count("asked again by key", "");
-                self.begin(n, Change::Cancel);
+        match self.judge.wishes[n].answered(from, handle) {
+            NextStep::Booked => self.tally.count("single call booked", ""),
+            NextStep::Ask(change) => {
+                let span = Span::from_secs(1 + self.of_clients.below(20));
+                self.later(span, Due::Begin(n, change));
             }
-            () if none && !wish.unwanted && !over && wish.kind == WishKind::Create => {
-                self.tally.count("asked again by key", "");
-                self.begin(n, Change::Create);
-            }
-            () if none => self.judge.wishes[n].stage = Stage::Over,
-            // Some have it: a decision is on its way, or one of them is over by time.
-            () if over => self.judge.wishes[n].stage = Stage::Over,
-            () => {}
+            NextStep::None | NextStep::Later => {}
         }
     }
 }
@@ -347,7 +278,7 @@ fn draw(rng: &mut crate::rng::Rng, now: Time, number: usize, broker: usize) -> W
     let count = if kind == WishKind::Single { 1 } else { 2 + rng.below(AGENTS as u64 - 1) as usize };
     let parts = (0..count).map(|n| {
         let resource = rng.below(RESOURCES.len() as u64) as usize;
-        WishPart { agent: (first + n) % AGENTS, resource, amount: amount(rng, resource), handle: None, looked: None }
+        WishPart::new((first + n) % AGENTS, resource, amount(rng, resource))
     });
     let parts = parts.collect();
     // Most windows are far ahead; some are over before a fault is.
@@ -361,17 +292,6 @@ fn draw(rng: &mut crate::rng::Rng, now: Time, number: usize, broker: usize) -> W
         1..4 => "bob",
         _ => "ann",
     };
-    Wish {
-        owner,
-        group: format!("w{number}"),
-        broker,
-        kind,
-        start,
-        end: start + Span::from_secs(length),
-        parts,
-        stage: Stage::New,
-        acknowledged: false,
-        unwanted: false,
-        patience: PATIENCE,
-    }
+    let end = start + Span::from_secs(length);
+    Wish::new((owner, number), broker, kind, (start, end), parts)
 }

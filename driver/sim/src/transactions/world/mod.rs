@@ -89,14 +89,7 @@ pub(super) struct TransactionWorld {
 
 impl TransactionWorld {
     pub(super) fn new(seed: u64, planted: Option<PlantedDefect>) -> TransactionWorld {
-        let brokers = BrokerDefects {
-            early: planted == Some(PlantedDefect::EarlyDecision),
-            silent: planted == Some(PlantedDefect::SilentCoordinator),
-        };
-        let agents = AgentDefects {
-            lies: planted == Some(PlantedDefect::LyingDisk),
-            forgets: planted == Some(PlantedDefect::ForgetfulAgent),
-        };
+        let (brokers, agents) = (BrokerDefects::of(planted), AgentDefects::of(planted));
         let mut rng = Rng::new(seed, 1 << 43);
         let plan = Plan::draw(&mut rng, BEGIN, ACTIVE, BROKERS, AGENTS);
         let mut world = TransactionWorld {
@@ -164,8 +157,8 @@ impl TransactionWorld {
 
     fn life(&self, place: Place) -> u32 {
         match place {
-            Place::Broker(n) => self.brokers[n].life,
-            Place::Agent(n) => self.agents[n].life,
+            Place::Broker(n) => self.brokers[n].life(),
+            Place::Agent(n) => self.agents[n].life(),
         }
     }
 
@@ -184,11 +177,11 @@ impl TransactionWorld {
             Due::Deliver(message) => self.deliver(*message),
             Due::Disk(place, life) if life == self.life(place) => self.disk_done(place),
             Due::Wake(place) => self.wake(place),
-            Due::Unanswered(n, life, branch, decided) if life == self.brokers[n].life => {
+            Due::Unanswered(n, life, branch, decided) if life == self.brokers[n].life() => {
                 let outputs = self.brokers[n].unanswered(self.now, branch, decided);
                 self.brokers_say(n, outputs);
             }
-            Due::Visit(n, life, agent) if life == self.brokers[n].life => self.visit(n, agent),
+            Due::Visit(n, life, agent) if life == self.brokers[n].life() => self.visit(n, agent),
             Due::Start(place) => self.start(place),
             Due::Resume(place) => self.resume(place),
             Due::Client => self.client_acts(),
@@ -196,7 +189,7 @@ impl TransactionWorld {
             Due::Retry(wish) => self.retry(wish),
             Due::Strike(strike) => self.strike(strike),
             Due::Operators => self.operators_look(),
-            Due::Accept(n, life) if life == self.brokers[n].life => self.accept_older(n),
+            Due::Accept(n, life) if life == self.brokers[n].life() => self.accept_older(n),
             Due::Disk(..) | Due::Unanswered(..) | Due::Visit(..) | Due::Accept(..) => {}
         }
     }
@@ -225,12 +218,12 @@ impl TransactionWorld {
 
     /// Carries out what a broker says, in order, while it lives.
     fn brokers_say(&mut self, n: usize, outputs: Vec<BrokerOutput>) {
-        let (place, life) = (Place::Broker(n), self.brokers[n].life);
+        let (place, life) = (Place::Broker(n), self.brokers[n].life());
         let commits =
             |output: &&BrokerOutput| matches!(output, BrokerOutput::Send(message) if is_commit(&message.body));
         let (all, mut told) = (outputs.iter().filter(commits).count(), 0);
         for output in outputs {
-            if self.brokers[n].life != life {
+            if self.brokers[n].life() != life {
                 return;
             }
             match output {
@@ -257,7 +250,7 @@ impl TransactionWorld {
                 BrokerOutput::NotBegun(id) => self.client_refused(id),
                 BrokerOutput::Outdated => {
                     self.tally.count("C7 older coordinator refused", "");
-                    if !self.brokers[n].restored {
+                    if !self.brokers[n].is_restored() {
                         self.judge.broken(Law::Stuck, self.now, format!("b{n} is outdated, and was never set back"));
                     }
                     self.later(Span::from_secs(60), Due::Accept(n, life));
@@ -270,9 +263,9 @@ impl TransactionWorld {
 
     /// Carries out what an agent says, in order, while it lives.
     fn agents_say(&mut self, n: usize, outputs: Vec<AgentOutput>) {
-        let (place, life) = (Place::Agent(n), self.agents[n].life);
+        let (place, life) = (Place::Agent(n), self.agents[n].life());
         for output in outputs {
-            if self.agents[n].life != life {
+            if self.agents[n].life() != life {
                 return;
             }
             match output {
@@ -312,8 +305,8 @@ impl TransactionWorld {
 
     fn begin_write(&mut self, place: Place) {
         let began = match place {
-            Place::Broker(n) => self.brokers[n].disk.begin(),
-            Place::Agent(n) => self.agents[n].disk.begin(),
+            Place::Broker(n) => self.brokers[n].disk_mut().begin(),
+            Place::Agent(n) => self.agents[n].disk_mut().begin(),
         };
         if began {
             let (life, time) = (self.life(place), Span::from_micros(500 + self.rng.below(12_000)));
@@ -330,8 +323,8 @@ impl TransactionWorld {
     }
 
     fn broker_wrote(&mut self, n: usize) {
-        let (place, life) = (Place::Broker(n), self.brokers[n].life);
-        let answers = self.brokers[n].disk.end(self.now);
+        let (place, life) = (Place::Broker(n), self.brokers[n].life());
+        let answers = self.brokers[n].disk_mut().end(self.now);
         let kept = |written: bool| answers.iter().filter(move |(_, is)| *is == written).map(|(batch, _)| batch);
         kept(true).for_each(|batch| self.judge.coordinator_wrote(self.now, &batch.changes));
         kept(false).for_each(|_| self.tally.count("D4 no space for a coordinator", ""));
@@ -339,7 +332,7 @@ impl TransactionWorld {
             self.moment(place, Moment::AfterLog, None);
         }
         for (batch, written) in &answers {
-            if self.brokers[n].life != life {
+            if self.brokers[n].life() != life {
                 return;
             }
             let outputs = self.brokers[n].answered(self.now, batch.id, *written);
@@ -348,13 +341,13 @@ impl TransactionWorld {
     }
 
     fn agent_wrote(&mut self, n: usize) {
-        let life = self.agents[n].life;
-        let answers = self.agents[n].disk.end(self.now);
+        let life = self.agents[n].life();
+        let answers = self.agents[n].disk_mut().end(self.now);
         for (batch, _) in answers.iter().filter(|(_, written)| *written) {
             self.agent_has(n, batch);
         }
         for (batch, written) in &answers {
-            if self.agents[n].life != life {
+            if self.agents[n].life() != life {
                 return;
             }
             if !written {
@@ -412,7 +405,7 @@ impl TransactionWorld {
     fn visit(&mut self, n: usize, agent: usize) {
         let outputs = self.brokers[n].visit(self.now, agent);
         let pause = if self.brokers[n].is_silent(agent) { BUSY } else { IDLE };
-        self.later(pause, Due::Visit(n, self.brokers[n].life, agent));
+        self.later(pause, Due::Visit(n, self.brokers[n].life(), agent));
         self.brokers_say(n, outputs);
     }
 
@@ -427,7 +420,7 @@ impl TransactionWorld {
                 let nonce = self.rng.next_u64();
                 let outputs = self.brokers[n].start(self.now, nonce);
                 for agent in 0..AGENTS {
-                    self.later(Span::from_millis(50), Due::Visit(n, self.brokers[n].life, agent));
+                    self.later(Span::from_millis(50), Due::Visit(n, self.brokers[n].life(), agent));
                 }
                 self.brokers_say(n, outputs);
             }
@@ -456,8 +449,8 @@ impl TransactionWorld {
         let waits = |stage: Stage| matches!(stage, Stage::Waiting(_) | Stage::Looking);
         for wish in 0..self.judge.wishes.len() {
             let of = &self.judge.wishes[wish];
-            if waits(of.stage) && !self.judge.gone.contains(&of.broker) {
-                let what = format!("nobody told the client of {} its end: {:?}", of.group, of.stage);
+            if waits(of.stage()) && !self.judge.gone.contains(&of.broker()) {
+                let what = format!("nobody told the client of {} its end: {:?}", of.group(), of.stage());
                 self.judge.broken(Law::Stuck, now, what);
             }
         }

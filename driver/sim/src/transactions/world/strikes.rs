@@ -147,7 +147,7 @@ impl TransactionWorld {
         let (now, kept) = (self.now, if lucky { "D1 killed, its write kept" } else { "D1 killed, its write lost" });
         match place {
             Place::Broker(n) => {
-                if self.brokers[n].disk.is_writing() {
+                if self.brokers[n].disk().is_writing() {
                     self.tally.count(kept, "");
                 }
                 for batch in self.brokers[n].die(now, lucky) {
@@ -156,7 +156,7 @@ impl TransactionWorld {
                 self.clients_ask_again(n);
             }
             Place::Agent(n) => {
-                if self.agents[n].disk.is_writing() {
+                if self.agents[n].disk().is_writing() {
                     self.tally.count(kept, "");
                 }
                 for batch in self.agents[n].die(now, lucky) {
@@ -210,8 +210,8 @@ impl TransactionWorld {
 
     fn fill_until(&mut self, place: Place, until: Time) {
         match place {
-            Place::Broker(n) => self.brokers[n].disk.fill(until),
-            Place::Agent(n) => self.agents[n].disk.fill(until),
+            Place::Broker(n) => self.brokers[n].disk_mut().fill(until),
+            Place::Agent(n) => self.agents[n].disk_mut().fill(until),
         }
     }
 
@@ -222,9 +222,9 @@ impl TransactionWorld {
 
     fn back_up(&mut self, place: Place) {
         match place {
-            Place::Broker(n) => self.brokers[n].disk.back_up(),
+            Place::Broker(n) => self.brokers[n].disk_mut().back_up(),
             Place::Agent(n) => {
-                self.agents[n].disk.back_up();
+                self.agents[n].disk_mut().back_up();
                 self.judge.copy(n);
             }
         }
@@ -235,14 +235,13 @@ impl TransactionWorld {
         self.kill(place);
         match place {
             Place::Broker(n) => {
-                if self.brokers[n].disk.restore().is_some() {
+                if self.brokers[n].restore() {
                     self.tally.count("C7 coordinator restored from an older copy", "");
-                    self.brokers[n].restored = true;
                     self.judge.coordinator_restored(n);
                 }
             }
             Place::Agent(n) => {
-                if self.agents[n].disk.restore().is_some() {
+                if self.agents[n].disk_mut().restore().is_some() {
                     self.tally.count("C7 participant restored from an older copy", "");
                     self.judge.restored(n);
                 }
