@@ -1,5 +1,5 @@
 //! Checks of the house: `cargo xtask arrows` (layers, purity), `tidy` (headers, lengths, leftovers), `clauses` (the ledgers of the
-//! RFCs' sentences), `names` and `circles` (public types, imports), `kept` (no test is lost), `programs` (test programs), `links` (of Markdown), `prose` (plain English); with the builds that are there,
+//! RFCs' sentences), `names` and `circles` (public types, imports), `fields` (what types show inside their crate), `kept` (no test is lost), `programs` (test programs), `links` (of Markdown), `prose` (plain English); with the builds that are there,
 //! `cargo xtask checkpoints`; and `cargo xtask suite`, which runs every test and counts.
 //!
 //! Those that read sources alone run under `cargo test` as well, so a change that breaks the house fails the tests.
@@ -9,6 +9,7 @@ mod arrows;
 mod checkpoints;
 mod circles;
 mod clauses;
+mod fields;
 mod kept;
 mod links;
 mod names;
@@ -24,12 +25,13 @@ use std::process::ExitCode;
 type Check = fn(&Path) -> Vec<String>;
 
 /// The checks that read sources alone; each runs under `cargo test` too.
-const ALL: [(&str, Check); 9] = [
+const ALL: [(&str, Check); 10] = [
     ("arrows", arrows::check),
     ("tidy", tidy::check),
     ("clauses", clauses::check),
     ("names", names::check),
     ("circles", circles::check),
+    ("fields", fields::check),
     ("kept", kept::check),
     ("programs", programs::check),
     ("links", links::check),
@@ -44,7 +46,10 @@ fn main() -> ExitCode {
     }
     let findings: Vec<String> = match what.as_str() {
         "figures" => {
-            [names::figures(&root), circles::figures(&root)].concat().iter().for_each(|line| println!("{line}"));
+            [names::figures(&root), circles::figures(&root), fields::figures(&root)]
+                .concat()
+                .iter()
+                .for_each(|line| println!("{line}"));
             return ExitCode::SUCCESS;
         }
         "list-tests" => {
@@ -60,9 +65,12 @@ fn main() -> ExitCode {
             println!("cargo xtask clauses  the clause ledgers of docs/rfc, against the tests that they name");
             println!("cargo xtask names    public type names in two crates, and types with too many methods");
             println!("cargo xtask circles  files of a crate that import each other in a circle");
+            println!("cargo xtask fields   fields that types show inside their crates, and how many may be");
             println!("cargo xtask kept     tests that were there and are there no longer");
             println!("cargo xtask programs one test program a crate, and every file of tests in it");
-            println!("cargo xtask figures  what names and circles count, for a person; list-tests: every test's name");
+            println!(
+                "cargo xtask figures  what names, circles and fields count, for a person; list-tests: every test's name"
+            );
             println!("cargo xtask checkpoints  that they cost nothing where nobody looks (after cargo test)");
             println!("cargo xtask suite    format, clippy and every test, to the end, and one line that counts");
             println!("cargo xtask prose    doc comments that begin with a clause, long lines of Markdown");
