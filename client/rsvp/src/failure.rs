@@ -41,7 +41,7 @@ pub enum Code {
     GpiSess = 17,
     /// Not supported.
     Unsupported = 254,
-    /// Our own fault.
+    /// A fault of this library.
     Unknown = 255,
 }
 

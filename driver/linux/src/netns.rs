@@ -70,7 +70,7 @@ impl Namespace {
         Ok(Namespace { name: String::new(), file })
     }
 
-    /// Its name; empty for [`Namespace::current`].
+    /// The name of the namespace; empty for [`Namespace::current`].
     pub fn name(&self) -> &str {
         &self.name
     }

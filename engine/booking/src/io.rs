@@ -1,6 +1,16 @@
 //! Inputs and outputs of the bookings.
 //!
-//! One input, then drain. Every change is one [`Batch`] to be written durably. Its reply and its events come
+//! The methods of [`Bookings`](crate::Bookings) fall into these families:
+//!
+//! - **Making** (`new`, `keyed`): before the first input.
+//! - **Inputs** (`handle`): one at a time, with the agent's time, and with the ports for ledgers and policy. Every
+//!   [`Input::Recovering`] comes first, then [`Input::Recovered`]; a call that comes earlier is refused.
+//! - **Outputs** (`poll`): read until `None` after each input. A batch is answered by [`Input::Appended`] or
+//!   [`Input::AppendFailed`], an order by [`Input::Enforced`], each once; a call has one reply.
+//! - **Waking** (`wake_at`): the time of the next [`Input::Wake`]; read it after the last output.
+//! - **Views** (`peek`, `due`, `events_after`, `would_allow`, `live`): at any time.
+//!
+//! Every change is one [`Batch`] to be written durably. Its reply and its events come
 //! out only when the batch is [`Input::Appended`]. Changes by time alone are enforced at once.
 //!
 //! Windows are calendar time (UTC); `now` is the agent's own clock; [`Input::Clock`] tells the difference.

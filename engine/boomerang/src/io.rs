@@ -1,4 +1,16 @@
 //! Inputs and outputs of the engine.
+//!
+//! The methods of [`Boomerang`](crate::Boomerang) fall into these families:
+//!
+//! - **Making** (`new`, `with`, `keyed`): before the first input. `configure` may be called between inputs.
+//! - **Inputs** (`handle`): one at a time, with the time of the call, and with the ports for routes and traffic control.
+//! - **Outputs** (`poll`): read until `None` after each input. Each [`Input::Packet`] has one of [`Output::Pass`],
+//!   [`Output::Deliver`] and [`Output::Dropped`]; every other output may come after any input.
+//! - **Waking** (`wake_at`): the time of the next [`Input::Wake`]; read it after the last output.
+//! - **Views** (`halves`, `sessions`, `owns`, `holds`): at any time.
+//!
+//! A reservation that the engine has asked of traffic control is answered by [`Input::Installed`]; until it is over,
+//! [`Input::Displaced`] or [`Input::InterfaceGone`] may end it.
 
 use crate::auth::AuthKey;
 use alloc::vec::Vec;

@@ -1,7 +1,14 @@
 //! The engine's inputs and outputs.
 //!
-//! The driver calls `handle(now, env, input)` and then drains `poll()` until it is empty, before the next
-//! input. `wake_at()` is the time of the next [`Input::Wake`].
+//! The methods of [`Rsvp`](crate::Rsvp) fall into these families:
+//!
+//! - **Making** (`new`, `with`, `keyed`): before the first input.
+//! - **Inputs** (`handle`): one at a time, with the time of the call, and with the ports for routes and traffic control.
+//!   [`Input::Interface`] of an interface comes before its messages.
+//! - **Outputs** (`poll`): read until `None` after each input, and carry out in order.
+//! - **Waking** (`wake_at`): the time of the next [`Input::Wake`]; read it after the last output. To come early is
+//!   harmless, to come late delays what was due.
+//! - **Views** (`sessions`, `paths`, `reservations`, `traffic_control`, `neighbours`, `counters`): at any time.
 
 mod config;
 

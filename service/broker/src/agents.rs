@@ -96,7 +96,7 @@ pub struct Conversation {
 }
 
 impl AgentClient {
-    /// A client of a configured agent; `outward`: our identity at agents on other machines.
+    /// A client of a configured agent. `outward` is the identity that the broker shows to agents on other machines.
     pub fn new(at: AgentAt, outward: Option<Outward>) -> AgentClient {
         let here = matches!(at.at, At::Socket(_));
         let kept =

@@ -57,7 +57,7 @@ impl Sum {
         }
     }
 
-    /// Their terms for traffic control.
+    /// The terms of all senders together, as traffic control is asked for them.
     pub fn together(&self) -> Together {
         Together { several: self.count > 1, enters: self.entering > 0, tspec: self.total() }
     }

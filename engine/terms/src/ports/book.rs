@@ -195,8 +195,8 @@ pub struct SharedLimits {
     pub in_group: Option<u64>,
 }
 
-/// Policy: who may reserve which resource, how much, when, for how long and how far ahead. Total, bounded and
-/// without side effects.
+/// Policy: who may reserve which resource, how much, when, for how long and how far ahead. A policy answers every
+/// question, in bounded time and without side effects.
 pub trait PolicyPort {
     /// True if an answer may depend on [`Question::together`] or on a limit of [`SharedLimits`]; if not, the
     /// sums are not needed.

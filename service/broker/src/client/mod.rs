@@ -173,7 +173,7 @@ impl BrokerClient {
         ))
     }
 
-    /// Changes one.
+    /// Changes a reservation.
     ///
     /// # Errors
     /// Any [`Error`].
