@@ -144,12 +144,51 @@ pub struct NeighbourRow {
     pub reservations: usize,
     /// True if it is on the link: no hop without RSVP lies between.
     pub direct: bool,
+    /// True if it says that it reduces refreshes (RFC 2961); null: refresh reduction is off here, or it was not
+    /// heard.
+    pub refresh_reduction: Option<bool>,
+    /// Its Hellos (RFC 3209 section 5).
+    pub hello: HelloStateDoc,
+    /// The keys that it has signed with since the agent started.
+    pub keys: Vec<NeighbourKeyDoc>,
     /// Messages received with it as the IP source.
     pub received: u64,
     /// Messages sent with it as the IP destination.
     pub sent: u64,
     /// Milliseconds since the last one received; null: none came.
     pub heard_ms_ago: Option<u64>,
+}
+
+/// The Hellos of a neighbour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HelloStateDoc {
+    /// It has said none.
+    Unheard,
+    /// It says Hello.
+    Up,
+    /// It was silent for three and a half intervals; it is asked again when it is heard.
+    Silent,
+}
+
+impl HelloStateDoc {
+    /// The name in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            HelloStateDoc::Unheard => "unheard",
+            HelloStateDoc::Up => "up",
+            HelloStateDoc::Silent => "silent",
+        }
+    }
+}
+
+/// A key of a neighbour.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NeighbourKeyDoc {
+    /// Key Identifier.
+    pub id: u64,
+    /// Its algorithm; null: it is no longer in the file of keys.
+    pub algorithm: Option<String>,
 }
 
 /// A request to a previous hop.
@@ -165,7 +204,7 @@ pub struct RequestRow {
     pub phop: Option<IpAddr>,
     /// The interface towards it.
     pub interface: Option<String>,
-    /// Style, if known.
+    /// Style.
     pub style: Option<StyleDoc>,
     /// The requested flowspec.
     pub asked: FlowSpecDoc,

@@ -2,13 +2,14 @@
 //!
 //! A refused message gives `{"error":..,"offset":..}`: the error and its place, in bytes from the start of
 //! the input (the message; the IP packet with `--ip` and `--pcap`). If RFC 2205 asks for a PathErr or ResvErr
-//! in return, `answer` has its code and value.
+//! in return, `answer` has its code and value, and `objects` what was asked for.
 
 pub mod json;
 
 use crate::complain::Complaint;
 use crate::rsvp::args::DecodeArgs;
 use ::experiments::capture::{CaptureFile, CapturedPacket, frame};
+use agent_service::keys::{self, KeyTable, verdict_name};
 use json::Json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -21,9 +22,10 @@ use wire::ip::Packet;
 /// Runs it.
 pub fn run(args: &DecodeArgs) -> Result<ExitCode, Complaint> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let keys = args.keys.as_deref().map(keys::load).transpose().map_err(|wrong| Complaint::usage(wrong.to_string()))?;
     let done = match &args.pcap {
-        Some(file) => pcap(file, &mut out)?,
-        None => hex(args, &mut out)?,
+        Some(file) => pcap(file, keys.as_ref(), &mut out)?,
+        None => hex(args, keys.as_ref(), &mut out)?,
     };
     match done.and_then(|()| out.flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e.into()),
@@ -32,7 +34,7 @@ pub fn run(args: &DecodeArgs) -> Result<ExitCode, Complaint> {
 }
 
 /// One line of hex after the other. Lines that begin with `#` are comments.
-fn hex(args: &DecodeArgs, out: &mut impl Write) -> Result<std::io::Result<()>, Complaint> {
+fn hex(args: &DecodeArgs, keys: Option<&KeyTable>, out: &mut impl Write) -> Result<std::io::Result<()>, Complaint> {
     for line in BufReader::new(open(args.file.as_deref())?).split(b'\n') {
         let line = line.map_err(|e| unreadable(args.file.as_deref(), &e))?;
         let line = String::from_utf8_lossy(&line);
@@ -41,8 +43,8 @@ fn hex(args: &DecodeArgs, out: &mut impl Write) -> Result<std::io::Result<()>, C
         }
         let said = match bytes(&line) {
             Err(column) => error("not hexadecimal", column),
-            Ok(bytes) if args.ip => packet(&bytes, None),
-            Ok(bytes) => message(&bytes),
+            Ok(bytes) if args.ip => packet(&bytes, keys, None),
+            Ok(bytes) => signed(&bytes, said(&bytes, 0), keys).finish(),
         };
         if let Err(e) = writeln!(out, "{said}") {
             return Ok(Err(e));
@@ -52,7 +54,7 @@ fn hex(args: &DecodeArgs, out: &mut impl Write) -> Result<std::io::Result<()>, C
 }
 
 /// The RSVP packets of a capture; everything else in it is passed over.
-fn pcap(file: &Path, out: &mut impl Write) -> Result<std::io::Result<()>, Complaint> {
+fn pcap(file: &Path, keys: Option<&KeyTable>, out: &mut impl Write) -> Result<std::io::Result<()>, Complaint> {
     let mut bytes = Vec::new();
     open(Some(file))?.read_to_end(&mut bytes).map_err(|e| unreadable(Some(file), &e))?;
     let capture = CaptureFile::new(&bytes)
@@ -61,7 +63,7 @@ fn pcap(file: &Path, out: &mut impl Write) -> Result<std::io::Result<()>, Compla
         let said = match record {
             Err(cut) => error(cut.what, cut.offset),
             Ok(record) => match frame::ip_packet(record.link, record.bytes).filter(|p| may_be_rsvp(p)) {
-                Some(bytes) => packet(bytes, Some(&record)),
+                Some(bytes) => packet(bytes, keys, Some(&record)),
                 None => continue,
             },
         };
@@ -108,9 +110,19 @@ pub fn bytes(line: &str) -> Result<Vec<u8>, usize> {
     if half.is_some() { Err(text.len()) } else { Ok(bytes) }
 }
 
-/// The contents of a message, as a line of JSON.
-fn message(bytes: &[u8]) -> String {
-    said(bytes, 0).finish()
+/// Adds what the keys say of a message's INTEGRITY; of a Bundle, of each of its messages.
+fn signed(bytes: &[u8], mut json: Json, keys: Option<&KeyTable>) -> Json {
+    let Some(keys) = keys else { return json };
+    let name = |bytes: &[u8]| keys.verdict(bytes).map_or("unreadable", verdict_name);
+    match Message::parse(bytes) {
+        Ok(Message::Bundle(bundle)) => {
+            json.list("integrity");
+            bundle.messages().for_each(|message| json.item(FieldValue::Text(name(message))));
+            json.end();
+        }
+        _ => json.field("integrity", FieldValue::Text(name(bytes))),
+    }
+    json
 }
 
 /// The contents of a message that begins at offset `base` of the input, or its first error.
@@ -130,6 +142,8 @@ pub fn said(bytes: &[u8], base: usize) -> Json {
         json.field("Error_Value", FieldValue::Number(u64::from(answer.value)));
         json.field("meaning", FieldValue::Text(wire::iana::error::name(answer.code)));
         json.end();
+        // It is whole, and only asks for what nobody here has: a reader wants to see what that is.
+        wire::describe::describe_refused(bytes, &mut json);
     }
     json
 }
@@ -147,10 +161,10 @@ fn may_be_rsvp(bytes: &[u8]) -> bool {
 }
 
 /// The contents of the message in an IP packet, with the packet's own header and its place in the capture.
-fn packet(bytes: &[u8], record: Option<&CapturedPacket<'_>>) -> String {
+fn packet(bytes: &[u8], keys: Option<&KeyTable>, record: Option<&CapturedPacket<'_>>) -> String {
     let mut json = match Packet::parse(bytes) {
         Ok(packet) => {
-            let mut json = inside(bytes, &packet);
+            let mut json = inside(bytes, &packet, keys);
             json.record(Some("ip"));
             json.field("src", FieldValue::Address(packet.src()));
             json.field("dst", FieldValue::Address(packet.dst()));
@@ -168,7 +182,7 @@ fn packet(bytes: &[u8], record: Option<&CapturedPacket<'_>>) -> String {
     json.finish()
 }
 
-fn inside(bytes: &[u8], packet: &Packet<'_>) -> Json {
+fn inside(bytes: &[u8], packet: &Packet<'_>, keys: Option<&KeyTable>) -> Json {
     let v4 = packet.src().is_ipv4();
     if packet.protocol() != IPPROTO_RSVP {
         return wrong(&format!("not RSVP: IP protocol {}", packet.protocol()), if v4 { 9 } else { 6 });
@@ -177,7 +191,7 @@ fn inside(bytes: &[u8], packet: &Packet<'_>) -> Json {
         return wrong("a fragment of an IP packet", if v4 { 6 } else { 40 });
     }
     let payload = packet.payload();
-    said(payload, payload.as_ptr() as usize - bytes.as_ptr() as usize)
+    signed(payload, said(payload, payload.as_ptr() as usize - bytes.as_ptr() as usize), keys)
 }
 
 fn error(what: &str, offset: usize) -> String {

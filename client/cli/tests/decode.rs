@@ -117,6 +117,35 @@ fn refusals_say_what_and_where_and_the_status_is_still_zero() {
     assert_eq!((&said[5]["answer"]["Error_Code"], &said[5]["answer"]["Error_Value"]), (&13.into(), &0x2a01.into()));
 }
 
+/// What nobody here serves is shown all the same, beside the refusal.
+#[test]
+fn the_null_service_and_aggregate_sessions_are_shown() {
+    use wire::iana::class;
+    use wire::{Builder, MessageType, RsvpHop};
+    let hop = RsvpHop { addr: [10, 0, 1, 1].into(), lih: 1 };
+    let null = [0, 0, 0, 3, 6, 0, 0, 2, 128, 0, 0, 1, 0, 0, 5, 220];
+    let session = terms::Session { dst: [10, 0, 2, 2].into(), protocol: 17, dst_port: 5004 };
+    let sender = terms::SenderTemplate { src: [10, 0, 0, 1].into(), src_port: 5004 };
+    let head = |builder: Builder| builder.hop(&hop).time_values(terms::Span::from_secs(30));
+    let path = head(Builder::new(MessageType::Path, 63).session(&session)).sender_template(&sender.into());
+    let path = path.raw(class::SENDER_TSPEC, 2, &null).finish().unwrap();
+    let aggregate = head(Builder::new(MessageType::Path, 63).raw(class::SESSION, 9, &[10, 0, 2, 2, 0, 0, 0, 46]));
+    let aggregate = aggregate.raw(class::SENDER_TEMPLATE, 9, &[10, 0, 0, 1]).finish().unwrap();
+    let said = lines(&["--hex"], (hex(&path) + &hex(&aggregate)).as_bytes());
+    let of = |n: usize, class: &str| {
+        let objects = said[n]["objects"].as_array().unwrap_or_else(|| panic!("{}", said[n]));
+        objects.iter().find(|o| o["class"] == class).unwrap()["fields"].clone()
+    };
+    assert!(said[0]["error"].as_str().unwrap().contains("null service (RFC 2997)"), "{}", said[0]);
+    assert_eq!((&said[0]["answer"]["Error_Code"], &said[0]["answer"]["Error_Value"]), (&21.into(), &2.into()));
+    let tspec = of(0, "SENDER_TSPEC");
+    assert_eq!((&tspec["service"], &tspec["M"]), (&"null".into(), &1500.into()), "{tspec}");
+    assert!(said[1]["error"].as_str().unwrap().contains("aggregate sessions (RFC 3175)"), "{}", said[1]);
+    let (session, sender) = (of(1, "SESSION"), of(1, "SENDER_TEMPLATE"));
+    assert_eq!((&session["DestAddress"], &session["DSCP"]), (&"10.0.2.2".into(), &46.into()), "{session}");
+    assert_eq!(sender["Aggregator_Address"], "10.0.0.1");
+}
+
 #[test]
 fn whole_ip_packets() {
     let whole = packet(&seed("path-v4"));

@@ -30,6 +30,8 @@ pub const BOTTLENECK: LinkId = LinkId(1);
 
 /// Frames per second of the video.
 pub const FRAMES_PER_SECOND: u64 = 12;
+/// The bytes of a frame.
+pub const FRAME_BYTES: u64 = FRAME_PACKETS as u64 * VIDEO_PACKET as u64;
 /// Packets of a frame: 32 of 1,009 bytes, twelve times a second, are 3.1 Mbit/s.
 const FRAME_PACKETS: u32 = 32;
 const VIDEO_PACKET: u32 = 1_009;
@@ -121,13 +123,21 @@ pub fn video(sweep: &SimSweep) -> Result<Vec<SimPoint>, ExperimentError> {
 /// # Errors
 /// As [`video`].
 pub fn video_point(sweep: &SimSweep, offered: Rate, reserved: bool) -> Result<SimPoint, ExperimentError> {
-    let scenario = video_scenario(sweep, offered, reserved);
+    video_reserving(sweep, offered, reserved.then(video_tspec))
+}
+
+/// Plays one point with this Tspec announced and reserved; `None`: nothing is reserved.
+///
+/// # Errors
+/// As [`video`].
+pub fn video_reserving(sweep: &SimSweep, offered: Rate, tspec: Option<Tspec>) -> Result<SimPoint, ExperimentError> {
+    let scenario = video_scenario(sweep, offered, tspec);
     let mut world = World::new(&scenario).map_err(ExperimentError::Unplayable)?;
     world.run_until(scenario.measured.1 + COOL_DOWN);
     world.check().map_err(ExperimentError::Broken)?;
     Ok(SimPoint {
         offered,
-        reserved,
+        reserved: tspec.is_some(),
         video: world.flow(SourceId(0)),
         flood: world.flow(SourceId(1)),
         set_up: set_up_time(&world, GLENWOOD),
@@ -229,15 +239,16 @@ pub fn reserve(
     ]
 }
 
-fn video_scenario(sweep: &SimSweep, offered: Rate, reserved: bool) -> Scenario {
+fn video_scenario(sweep: &SimSweep, offered: Rate, tspec: Option<Tspec>) -> Scenario {
     let start = Time::ZERO + WARM_UP;
     let end = start + sweep.measured;
-    let ask = if reserved { SimReservation::ControlledLoad } else { SimReservation::Nothing };
+    let ask = if tspec.is_some() { SimReservation::ControlledLoad } else { SimReservation::Nothing };
+    let tspec = tspec.unwrap_or_else(video_tspec);
     // The flood runs before and after what is measured, so that the queue is as full at the start as later.
     let (early, late) = (Time::ZERO + Span::from_secs(1), end + COOL_DOWN);
     Scenario {
         sources: vec![video_source(5_004, 5_004, start, end), flood_source(offered, 9_000, 9_000, early, late)],
-        script: reserve(5_004, 5_004, video_tspec(), ask, Time::ZERO + ANNOUNCED).to_vec(),
+        script: reserve(5_004, 5_004, tspec, ask, Time::ZERO + ANNOUNCED).to_vec(),
         measured: (start, end),
         ..testbed(sweep.scheduler, Span::from_secs(30), sweep.seed)
     }

@@ -201,9 +201,11 @@ impl<P: ProbeObserver> Rsvp<P> {
         views::traffic_control(&self.state)
     }
 
-    /// The neighbours that any state comes from, by interface and address.
+    /// The neighbours that any state comes from, or that were heard, by interface and address.
     pub fn neighbours(&self) -> Vec<(IfIndex, IpAddr, NeighbourView)> {
-        views::neighbours(&self.state)
+        let mut all = views::neighbours(&self.state);
+        self.signalling.show_neighbours(&mut all);
+        all.into_iter().map(|((interface, addr), one)| (interface, addr, one)).collect()
     }
 
     /// The number of blocks that walks over chains of sessions have looked at, for tests of growth.

@@ -105,9 +105,7 @@ impl<P: ProbeObserver, E: Env> Reception<'_, P, E> {
             Message::Srefresh(m) if self.state.config().refresh_reduction => {
                 self.signalling.srefresh_arrives(self.state, self.env, from, m)
             }
-            Message::Hello(m) if self.state.config().refresh_reduction => {
-                self.signalling.hello_arrives(self.state, from, m)
-            }
+            Message::Hello(m) => self.signalling.hello_arrives(self.state, from, m),
             _ => self.signalling.drop_message(self.state, from, "message type is not handled"),
         }
         self.state.heard_out();
@@ -131,7 +129,7 @@ impl<P: ProbeObserver, E: Env> Reception<'_, P, E> {
         self.signalling.drop_message(self.state, from, malformed.what);
         let (Some(answer), Some(found)) = (malformed.answer, Salvage::read(bytes)) else { return };
         let Some(hop) = found.hop.filter(|hop| !self.signalling.links().is_ours(hop.addr)) else { return };
-        let refusal = Refusal::code(answer.code, answer.value);
+        let refusal = Refusal::worded(answer.code, answer.value, malformed.what);
         match found.kind {
             MessageType::Path => {
                 Refusing::new(self.state, self.signalling).answer_path(from, &found, hop.addr, &refusal)

@@ -56,6 +56,17 @@ impl Refusal {
         Refusal { code, value, in_place: false, text: None }
     }
 
+    /// A refusal with a text.
+    pub fn worded(code: u8, value: u16, text: &str) -> Refusal {
+        Refusal { text: Some(String::from(text)), ..Refusal::code(code, value) }
+    }
+
+    /// A service that is not offered.
+    pub fn unsupported_service(number: u8) -> Refusal {
+        let text = wire::intserv::unsupported(number);
+        Refusal::worded(error::TRAFFIC_CONTROL, error::TC_SERVICE_UNSUPPORTED, text)
+    }
+
     /// A table of this engine is full.
     pub fn table_full(what: &str, limit: usize) -> Refusal {
         Refusal {

@@ -70,8 +70,8 @@ impl<'a> Refusing<'a> {
 
     /// Answers an unreadable Path, if the parts that the answer needs can be read (RFC 2205 section 3.10).
     pub(crate) fn answer_path(&mut self, from: &Arrival, found: &Salvage<'_>, hop: IpAddr, refusal: &Refusal) {
-        let Some((src, session)) = self.signalling.links().address_on(from.iif, hop).zip(found.session) else { return };
-        let build = Builder::new(MessageType::PathErr, HOP_TTL).session(&session).error_spec(&refusal.spec(src));
+        let Some((src, session)) = self.signalling.links().address_on(from.iif, hop).zip(found.named()) else { return };
+        let build = Builder::new(MessageType::PathErr, HOP_TTL).object(&session).error_spec(&refusal.spec(src));
         let mut build = with_text(build, refusal);
         for object in found.quotable() {
             build = build.object(&object);
@@ -115,8 +115,8 @@ impl<'a> Refusing<'a> {
 
     /// Answers an unreadable Resv, if the parts that the answer needs can be read (RFC 2205 section 3.10).
     pub(crate) fn answer_resv(&mut self, from: &Arrival, found: &Salvage<'_>, hop: IpAddr, refusal: &Refusal) {
-        let Some((src, session)) = self.signalling.links().address_on(from.iif, hop).zip(found.session) else { return };
-        let build = Builder::new(MessageType::ResvErr, HOP_TTL).session(&session);
+        let Some((src, session)) = self.signalling.links().address_on(from.iif, hop).zip(found.named()) else { return };
+        let build = Builder::new(MessageType::ResvErr, HOP_TTL).object(&session);
         let build = build.hop(&RsvpHop { addr: src, lih: from.iif.0 }).error_spec(&refusal.spec(src));
         let mut build = with_text(build, refusal).style(found.style.unwrap_or(Style::Ff));
         for object in found.quotable() {

@@ -114,7 +114,7 @@ impl<P: ProbeObserver, E: Env> ResvArrival<'_, P, E> {
             }
             let done = match flow.flow.spec {
                 Some(flowspec) => self.flow_arrives(from, said, &filter, flowspec),
-                None => Err(Refusal::code(error::TRAFFIC_CONTROL, error::TC_SERVICE_UNSUPPORTED)),
+                None => Err(Refusal::unsupported_service(flow.flow.service)),
             };
             if let Err(refusal) = done {
                 let erring = Erring { filters: alloc::vec![filter], flowspec: flow.flow.spec, ..Erring::of(resv) };

@@ -16,6 +16,8 @@ use crate::state::psb::Forwarded;
 use crate::state::rsb::Rsb;
 use crate::state::table::BlockId;
 use crate::transport::Transport;
+use crate::views::NeighbourView;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::{IfIndex, Rate, Session, Time};
@@ -267,6 +269,12 @@ impl Signalling {
     /// Takes a neighbour's Hello.
     pub fn hello_arrives(&mut self, state: &mut State, from: &Arrival, message: &Hello<'_>) {
         self.exchange(state).hello_arrives(from, message);
+    }
+
+    /// Adds what was said between neighbours to a view of them, and neighbours that no state comes from.
+    pub fn show_neighbours(&self, all: &mut BTreeMap<(IfIndex, IpAddr), NeighbourView>) {
+        self.neighbours.show(all);
+        self.transport.show_keys(all);
     }
 
     /// Handles a neighbour's alarm.

@@ -10,6 +10,8 @@ use crate::io::{Datagram, Interface};
 use crate::links::Links;
 use crate::outbox::Outbox;
 use crate::state::State;
+use crate::views::NeighbourView;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use terms::{IfIndex, Time};
@@ -75,6 +77,13 @@ impl Transport {
     /// Takes an interface's present state. False if it is as it was.
     pub fn change(&mut self, interface: IfIndex, state: Option<Interface>) -> bool {
         self.links.change(interface, state)
+    }
+
+    /// Adds the keys of authenticated senders to a view of the neighbours.
+    pub fn show_keys(&self, all: &mut BTreeMap<(IfIndex, IpAddr), NeighbourView>) {
+        for (interface, addr, key_id) in self.security.proven() {
+            all.entry((interface, addr)).or_insert_with(NeighbourView::on_link).keys.push(key_id);
+        }
     }
 
     /// Forgets an interface that is gone.

@@ -52,6 +52,8 @@ pub struct PathView {
     pub refreshed_at: Time,
     /// Our request to the previous hop for it, and the time of its next refresh.
     pub request: Option<(FlowSpec, Time)>,
+    /// The style of that request.
+    pub request_style: Option<Style>,
 }
 
 /// A request for a reservation.
@@ -104,6 +106,18 @@ pub struct TcView {
     pub installed: Option<FlowSpec>,
 }
 
+/// The answers of a neighbour to Hello (RFC 3209 section 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum HelloState {
+    /// It has said no Hello yet.
+    #[default]
+    Unheard,
+    /// It says Hello.
+    Up,
+    /// It said Hello before, and has been silent for three and a half intervals.
+    Silent,
+}
+
 /// A neighbour, and the number of states that come from it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NeighbourView {
@@ -113,6 +127,20 @@ pub struct NeighbourView {
     pub reservations: usize,
     /// True if it is on the link, by its TTLs.
     pub direct: bool,
+    /// True if its last message had the Refresh-Reduction-Capable flag (RFC 2961); `None`: refresh reduction is
+    /// off here, or it was not heard.
+    pub capable: Option<bool>,
+    /// Its Hellos.
+    pub hello: HelloState,
+    /// The identifiers of the keys that it has signed with since we started.
+    pub keys: Vec<u64>,
+}
+
+impl NeighbourView {
+    /// A neighbour on the link that no state comes from.
+    pub(crate) fn on_link() -> NeighbourView {
+        NeighbourView { direct: true, ..NeighbourView::default() }
+    }
 }
 
 /// All sessions.
@@ -141,6 +169,7 @@ pub(crate) fn paths(state: &State) -> impl Iterator<Item = PathView> + '_ {
         expires: p.expires,
         refreshed_at: p.path_refresh_at,
         request: p.request.map(|r| (r.flowspec, r.refresh_at)),
+        request_style: p.request.map(|r| r.style),
     })
 }
 
@@ -176,8 +205,8 @@ pub(crate) fn traffic_control(state: &State) -> impl Iterator<Item = TcView> + '
     })
 }
 
-/// The neighbours that any state comes from, by interface and address.
-pub(crate) fn neighbours(state: &State) -> Vec<(IfIndex, IpAddr, NeighbourView)> {
+/// The neighbours that any state comes from, by interface and address; of messages between neighbours nothing.
+pub(crate) fn neighbours(state: &State) -> BTreeMap<(IfIndex, IpAddr), NeighbourView> {
     let mut all: BTreeMap<(IfIndex, IpAddr), NeighbourView> = BTreeMap::new();
     for (_, _, psb) in state.psbs() {
         if let Some(phop) = psb.phop() {
@@ -193,7 +222,7 @@ pub(crate) fn neighbours(state: &State) -> Vec<(IfIndex, IpAddr, NeighbourView)>
             one.direct = rsb.direct;
         }
     }
-    all.into_iter().map(|((interface, addr), one)| (interface, addr, one)).collect()
+    all
 }
 
 /// A digest of all state, without lifetimes, refresh times and counters: equal before and after a message

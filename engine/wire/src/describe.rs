@@ -6,9 +6,10 @@
 use crate::iana::{class, ctype, error, parameter, service};
 use crate::intserv::{self, Parameter, ServiceData};
 use crate::message::{Bundle, Message};
-use crate::object::Object;
+use crate::object::{Object, Objects};
 use crate::objects::{
-    Content, FilterObject, HelloObject, Integrity, MessageIdList, PolicyData, PreemptionPriority, decode,
+    AggregateSession, Content, FilterObject, HelloObject, Integrity, MessageIdList, PolicyData, PreemptionPriority,
+    decode,
 };
 use core::net::IpAddr;
 use terms::Style;
@@ -59,8 +60,24 @@ pub fn describe(message: &Message<'_>, to: &mut dyn Visitor) {
     if let Message::Bundle(bundle) = message {
         return sub_messages(bundle, to);
     }
+    describe_objects(envelope.objects, to);
+}
+
+/// Visits the list `objects` of a message that is refused, as far as its object headers can be read; false if
+/// its common header cannot be.
+pub fn describe_refused(bytes: &[u8], to: &mut dyn Visitor) -> bool {
+    let Ok((header, objects)) = crate::message::envelope(bytes) else { return false };
+    if header.kind == crate::MessageType::Bundle {
+        return false;
+    }
+    to.field("type", FieldValue::Text(header.kind.name()));
+    describe_objects(objects, to);
+    true
+}
+
+fn describe_objects(objects: Objects<'_>, to: &mut dyn Visitor) {
     to.list("objects");
-    for object in envelope.objects {
+    for object in objects {
         to.record(None);
         describe_object(&object, to);
         to.end();
@@ -120,6 +137,8 @@ fn fields(object: &Object<'_>, content: &Content<'_>, to: &mut dyn Visitor) {
             number(to, "Flags", x.flags);
             number(to, "DstPort", x.session.dst_port);
         }
+        Content::AggregateSession(x) => aggregate_session(x, to),
+        Content::Aggregator(x) => to.field("Aggregator_Address", FieldValue::Address(*x)),
         Content::Hop(x) => {
             to.field("Hop_Address", FieldValue::Address(x.addr));
             number(to, "LIH", x.lih);
@@ -182,6 +201,12 @@ fn fields(object: &Object<'_>, content: &Content<'_>, to: &mut dyn Visitor) {
 
 fn number(to: &mut dyn Visitor, name: &'static str, value: impl Into<u64>) {
     to.field(name, FieldValue::Number(value.into()));
+}
+
+fn aggregate_session(x: &AggregateSession, to: &mut dyn Visitor) {
+    to.field("DestAddress", FieldValue::Address(x.dst));
+    number(to, "Flags", x.flags);
+    number(to, "DSCP", x.dscp);
 }
 
 fn hello(x: &HelloObject, to: &mut dyn Visitor) {
@@ -314,6 +339,7 @@ fn known_parameter(each: &Parameter<'_>, to: &mut dyn Visitor) -> bool {
             to.field("R", float([r0, r1, r2, r3]));
             to.field("S", word([s0, s1, s2, s3]));
         }
+        (parameter::NULL_SERVICE_TSPEC, &[a, b, c, d]) => to.field("M", word([a, b, c, d])),
         (parameter::PATH_BANDWIDTH, &[a, b, c, d]) => to.field("AVAILABLE_PATH_BANDWIDTH", float([a, b, c, d])),
         (parameter::IS_HOPS, &[a, b, c, d]) => to.field("NUMBER_OF_IS_HOPS", word([a, b, c, d])),
         (parameter::MIN_LATENCY, &[a, b, c, d]) => to.field("MINIMUM_PATH_LATENCY", word([a, b, c, d])),

@@ -1,7 +1,7 @@
 //! The registries: message types, class numbers, C-Types, error codes, service and parameter numbers, with their names.
 //!
 //! RFC 2205 appendices A and B; RFC 2210; RFC 2207 (GPI); RFC 2747 (integrity); RFC 2961 (refresh reduction);
-//! RFC 3209 (hello); RFC 5284 (user error). A name here does not mean that this crate decodes the item.
+//! RFC 3175 (aggregates); RFC 3209 (hello); RFC 5284 (user error). A name here does not mean that this crate decodes the item.
 
 /// IP protocol number of RSVP.
 pub const IPPROTO_RSVP: u8 = 46;
@@ -184,6 +184,10 @@ pub mod ctype {
     pub const FILTER_GPI_IPV4: u8 = 4;
     /// FILTER_SPEC and SENDER_TEMPLATE for IPsec, IPv6 (RFC 2207).
     pub const FILTER_GPI_IPV6: u8 = 5;
+    /// SESSION, FILTER_SPEC and SENDER_TEMPLATE of an aggregate reservation, IPv4 (RFC 3175).
+    pub const AGGREGATE_IPV4: u8 = 9;
+    /// SESSION, FILTER_SPEC and SENDER_TEMPLATE of an aggregate reservation, IPv6 (RFC 3175).
+    pub const AGGREGATE_IPV6: u8 = 10;
 }
 
 /// Error codes (RFC 2205 appendix B) and the values we send.
@@ -301,6 +305,8 @@ pub mod parameter {
     pub const MIN_LATENCY: u8 = 8;
     /// PATH_MTU, bytes.
     pub const PATH_MTU: u8 = 10;
+    /// NULL_SERVICE_TSPEC: the maximum packet size alone (RFC 2997 section 5).
+    pub const NULL_SERVICE_TSPEC: u8 = 128;
     /// TOKEN_BUCKET_TSPEC.
     pub const TOKEN_BUCKET_TSPEC: u8 = 127;
     /// Guaranteed service Rspec.

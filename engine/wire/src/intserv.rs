@@ -154,13 +154,21 @@ pub fn sender_tspec(object: &Object<'_>) -> Result<Tspec, MalformedMessage> {
     let service = only_service(object)?;
     if service.number != service::GENERAL {
         let (code, value) = (error::TRAFFIC_CONTROL, error::TC_SERVICE_UNSUPPORTED);
-        return Err(object.answered("sender Tspec of a service we do not know", service.at, code, value));
+        return Err(object.answered(unsupported(service.number), service.at, code, value));
     }
     let mut parameters = service.parameters();
     let found = tspec(object, &service, parameters.next(), Role::Sender)?;
     match parameters.next() {
         None => Ok(found),
         Some(_) => Err(Role::Sender.bad(object, "sender Tspec has more than the token bucket", service.at)),
+    }
+}
+
+/// The text of the refusal of a service that we do not have.
+pub fn unsupported(number: u8) -> &'static str {
+    match number {
+        service::NULL => "the null service (RFC 2997) is not offered: say what the traffic needs",
+        _ => "a service that we do not know: there are controlled load and guaranteed service",
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod address;
 mod adspec;
+pub(crate) mod aggregate;
 mod error;
 mod hello;
 mod message_id;
@@ -12,6 +13,7 @@ mod preemption;
 
 pub use address::{FilterObject, RsvpHop, Scope, SessionObject};
 pub use adspec::AdspecObject;
+pub use aggregate::{AGGREGATE_REFUSED, AggregateSession};
 pub use error::{ErrorSpec, UserError};
 pub use hello::{Challenge, HelloObject};
 pub use message_id::{ACK_DESIRED, ListKind, MessageId, MessageIdAck, MessageIdList};
@@ -31,6 +33,7 @@ use terms::{Span, Style, Tspec};
 pub enum Content<'a> {
     Null,
     Session(SessionObject),
+    AggregateSession(AggregateSession),
     Hop(RsvpHop),
     Integrity(Integrity<'a>),
     TimeValues(Span),
@@ -40,6 +43,8 @@ pub enum Content<'a> {
     FlowSpec(FlowDescriptor<'a>),
     FilterSpec(FilterObject),
     SenderTemplate(FilterObject),
+    /// FILTER_SPEC or SENDER_TEMPLATE of an aggregate reservation: the aggregator.
+    Aggregator(IpAddr),
     SenderTspec(Tspec),
     Adspec(AdspecObject<'a>),
     PolicyData(PolicyData<'a>),
@@ -63,6 +68,12 @@ pub enum Content<'a> {
 pub fn decode<'a>(object: &Object<'a>) -> Result<Content<'a>, MalformedMessage> {
     Ok(match object.class {
         class::NULL => Content::Null,
+        class::SESSION if aggregate::is_aggregate(object) => {
+            Content::AggregateSession(AggregateSession::decode(object)?)
+        }
+        class::FILTER_SPEC | class::SENDER_TEMPLATE if aggregate::is_aggregate(object) => {
+            Content::Aggregator(aggregate::aggregator(object)?)
+        }
         class::SESSION => Content::Session(SessionObject::decode(object)?),
         class::RSVP_HOP => Content::Hop(RsvpHop::decode(object)?),
         class::INTEGRITY => Content::Integrity(Integrity::decode(object)?),

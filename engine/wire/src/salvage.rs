@@ -11,7 +11,7 @@ use terms::{Session, Style};
 pub struct Salvage<'a> {
     /// The type: Path is answered by PathErr, Resv by ResvErr, other types not at all.
     pub kind: MessageType,
-    /// SESSION.
+    /// SESSION, but for the form of RFC 3175, which [`Salvage::named`] has.
     pub session: Option<Session>,
     /// RSVP_HOP: the addressee of the answer.
     pub hop: Option<RsvpHop>,
@@ -43,6 +43,12 @@ impl<'a> Salvage<'a> {
     /// The objects of one class, as they came: the sender descriptor or flow descriptor that the answer quotes.
     pub fn of_class(&self, class: u8) -> impl Iterator<Item = Object<'a>> + 'a {
         self.objects.filter(move |o| o.class == class)
+    }
+
+    /// The SESSION object as it came, if it can be read; also that of an aggregate reservation (RFC 3175).
+    pub fn named(&self) -> Option<Object<'a>> {
+        let readable = |o: &Object<'a>| matches!(decode(o), Ok(Content::Session(_) | Content::AggregateSession(_)));
+        self.of_class(class::SESSION).find(readable)
     }
 
     /// The first error flow descriptor of a Resv, or the sender descriptor of a Path, for the answer.

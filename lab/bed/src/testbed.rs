@@ -308,10 +308,8 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path, dir: &Path) -> Strin
         file.rsvp.max_resvs,
         file.rsvp.max_unreserved,
     );
-    if file.rsvp.refresh_reduction {
-        text += "refresh_reduction = true\n";
-        text += &file.rsvp.hello.map_or(String::new(), |every| format!("hello = \"{}ns\"\n", every.as_nanos()));
-    }
+    let hello = file.rsvp.hello.map_or(0, |every| every.as_nanos());
+    text += &format!("refresh_reduction = {}\nhello = \"{hello}ns\"\n", file.rsvp.refresh_reduction);
     if file.boomerang {
         text += &format!("\n[boomerang]\nfast_path = {}\n", file.fast_path);
     }

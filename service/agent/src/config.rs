@@ -23,7 +23,7 @@
 //! max_unreserved = 61440               # path states beyond as many as there are reservations; the default is 2,048 for each second of
 //!                                      # refresh: a flood of senders does not fill links with refreshes
 //! refresh_reduction = true             # RFC 2961, with neighbours that do it too; off unless said
-//! hello = "5s"                         # with it: how often neighbours are asked whether they started anew; never unless said
+//! hello = "10s"                        # with it: how often neighbours are asked whether they started anew; the default; "0s": never
 //!
 //! [store]
 //! any_filesystem = true                # take network file systems and overlays for the state, which may forget; not unless said

@@ -16,7 +16,7 @@
 use crate::document::{Document, Mistake};
 use jiff::civil::DateTime;
 use jiff::tz;
-use rsvp::integrity::{Algorithm, IntegrityKey, KeyTable};
+use rsvp::integrity::{Algorithm, IntegrityKey, IntegrityVerdict};
 use serde::Deserialize;
 use std::fs::File as OpenFile;
 use std::io::Read;
@@ -26,6 +26,8 @@ use std::path::Path;
 use terms::{Span, Time};
 use toml::Spanned;
 use toml::value::{Datetime, Offset};
+
+pub use rsvp::integrity::KeyTable;
 
 /// The largest key file, bytes.
 const MOST_BYTES: u64 = 1 << 20;
@@ -152,6 +154,16 @@ pub fn name(algorithm: Algorithm) -> &'static str {
         Algorithm::HmacSha256 => "hmac-sha-256",
         Algorithm::HmacSha1 => "hmac-sha-1",
         Algorithm::HmacMd5 => "hmac-md5",
+    }
+}
+
+/// The verdict on a message's INTEGRITY, for people and scripts.
+pub fn verdict_name(verdict: IntegrityVerdict) -> &'static str {
+    match verdict {
+        IntegrityVerdict::Unsigned => "none",
+        IntegrityVerdict::Good => "good",
+        IntegrityVerdict::Bad => "bad",
+        IntegrityVerdict::UnknownKey => "unknown key",
     }
 }
 

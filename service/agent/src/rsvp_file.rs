@@ -12,6 +12,8 @@ const MAX_STATES: usize = 1 << 24;
 /// The default limit of senders without a reservation, for each second of the refresh period: the rate of
 /// Paths per second for them.
 const UNRESERVED_PER_S: usize = 2_048;
+/// The default interval of Hello requests, to neighbours that know Hello.
+const HELLO: Span = Span::from_secs(10);
 
 /// The section `[rsvp]` as it is written.
 #[derive(Default, Debug, Deserialize)]
@@ -48,9 +50,10 @@ pub fn set_refresh(config: &mut rsvp::io::Config, refresh: Span) {
 /// # Errors
 /// A value is out of its limits, or has no such unit.
 pub fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> Result<rsvp::io::Config, Mistake> {
-    let mut config = rsvp::io::Config::default();
+    // Hello goes with refresh reduction, which a file asks for.
+    let mut config = rsvp::io::Config { hello: Some(HELLO), ..rsvp::io::Config::default() };
     config.max_unreserved = unreserved(config.refresh);
-    let Some(found) = found else { return Ok(config) };
+    let Some(found) = found else { return Ok(rsvp::io::Config { hello: None, ..config }) };
     if let Some(refresh) = &found.refresh {
         config.refresh = unit(document, refresh, units::parse_span)?;
         let (least, most) = (Span::from_millis(100), Span::from_secs(3600));
@@ -86,13 +89,16 @@ pub fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> Result<
         }
     }
     config.refresh_reduction = found.refresh_reduction.unwrap_or(config.refresh_reduction);
+    if !config.refresh_reduction {
+        config.hello = None;
+    }
     if let Some(hello) = &found.hello {
         let every = unit(document, hello, units::parse_span)?;
-        if every < Span::from_millis(100) || !config.refresh_reduction {
-            let what = "hello is 100ms or more, and goes with refresh_reduction = true";
+        config.hello = Some(every).filter(|every| *every != Span::ZERO);
+        if config.hello.is_some_and(|every| every < Span::from_millis(100) || !config.refresh_reduction) {
+            let what = "hello is 100ms or more, or 0s (never), and goes with refresh_reduction = true";
             return Err(document.at(hello.span(), what));
         }
-        config.hello = Some(every);
     }
     let limits = [
         (&found.max_sessions, &mut config.max_sessions),

@@ -1,15 +1,20 @@
 //! The operator's tables: rows of RSVP's state, the ledger and the kernel, filtered, at most a line's worth.
 
 use crate::agent::Agent;
+use crate::keys;
 use crate::news::name_of;
 use crate::read_back::{self, ReadBack};
 use crate::status;
 use control::status::ReservationView;
 use documents::agent::{ReservationRow, RowFilter, Rows, SenderRow, SessionId, TableDoc, View};
 use documents::rows::InstalledState;
-use documents::show::{InstalledRow, NeighbourRow, RequestRow, RsvpInterfaceRow, SignallingRow};
+use documents::show::{
+    HelloStateDoc, InstalledRow, NeighbourKeyDoc, NeighbourRow, RequestRow, RsvpInterfaceRow, SignallingRow,
+};
 use rsvp::Origin;
-use terms::{Fault, Time};
+use rsvp::integrity::AuthMode;
+use rsvp::views::HelloState;
+use terms::{Fault, IfIndex, Time};
 use wire::MessageType;
 
 /// One table.
@@ -81,12 +86,31 @@ fn neighbours<'a>(agent: &'a Agent, filter: &'a RowFilter) -> impl Iterator<Item
             paths: known.paths,
             reservations: known.reservations,
             direct: known.direct,
+            refresh_reduction: known.capable,
+            hello: match known.hello {
+                HelloState::Unheard => HelloStateDoc::Unheard,
+                HelloState::Up => HelloStateDoc::Up,
+                HelloState::Silent => HelloStateDoc::Silent,
+            },
+            keys: known.keys.iter().map(|id| key_of(agent, interface, *id)).collect(),
             received: counted.received,
             sent: counted.sent,
             heard_ms_ago: counted.heard.map(|heard| now.since(heard).as_millis()),
         }
     });
     all.filter(|row| filter.wants_interface([Some(row.interface.as_str())]))
+}
+
+/// A key that a neighbour signed with, as the interface's file of keys has it.
+fn key_of(agent: &Agent, interface: IfIndex, id: u64) -> NeighbourKeyDoc {
+    let auth = agent.drive.names.get(&interface).and_then(|name| agent.drive.auth.get(name));
+    let algorithm = match auth {
+        Some(AuthMode::Keys(table)) => {
+            table.keys().iter().find(|key| key.id == id).map(|key| keys::name(key.algorithm))
+        }
+        _ => None,
+    };
+    NeighbourKeyDoc { id, algorithm: algorithm.map(str::to_owned) }
 }
 
 fn requests<'a>(agent: &'a Agent, filter: &'a RowFilter) -> impl Iterator<Item = RequestRow> + 'a {
@@ -103,7 +127,7 @@ fn requests<'a>(agent: &'a Agent, filter: &'a RowFilter) -> impl Iterator<Item =
             sender: path.template.into(),
             phop: phop.map(|phop| phop.addr),
             interface: phop.map(|phop| name_of(phop.iif, &agent.drive.names)),
-            style: None,
+            style: path.request_style.map(Into::into),
             asked: flowspec.into(),
             refresh_in_ms: left(refresh_at, now),
         })

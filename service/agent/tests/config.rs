@@ -234,12 +234,23 @@ fn mistakes_name_file_line_and_reason() {
             mroute("239.1.1.1", "[\"b\"]\nsender = \"fd00::1\""),
             "agent.toml:6: fd00::1 cannot send to 239.1.1.1",
         ),
-        ("hello alone", "auth = \"none\"\n[rsvp]\nhello = \"1s\"".into(), "agent.toml:3: hello is 100ms or more, and"),
     ];
     for (case, text, expected) in table {
         let told = parse(text).expect_err(case);
         assert!(told.starts_with(expected), "{case}: {told}\n expected: {expected}");
         assert!(!told.contains('\n'), "{case}: one line, not {told:?}");
+    }
+}
+
+#[test]
+fn hello_goes_with_refresh_reduction_and_not_too_often() {
+    let told = |rsvp: &str| parse(&format!("auth = \"none\"\n[rsvp]\n{rsvp}")).map(|config| config.rsvp.hello);
+    assert_eq!(told("refresh_reduction = true"), Ok(Some(Span::from_secs(10))));
+    assert_eq!(told("refresh_reduction = true\nhello = \"0s\""), Ok(None), "never");
+    assert_eq!(told("refresh_reduction = false"), Ok(None));
+    for (rsvp, line) in [("hello = \"1s\"", 3), ("refresh_reduction = true\nhello = \"99ms\"", 4)] {
+        let mistake = told(rsvp).unwrap_err();
+        assert!(mistake.starts_with(&format!("agent.toml:{line}: hello is 100ms or more, or 0s")), "{mistake}");
     }
 }
 

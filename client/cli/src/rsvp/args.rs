@@ -60,8 +60,9 @@ pub enum RsvpCommand {
     #[command(
         after_help = "Examples:\n  echo 1005...  | sluice rsvp decode --hex            one message in hex a line\n  \
                       echo 46c0...  | sluice rsvp decode --hex --ip       one whole IP packet in hex a line\n  \
-                      sluice rsvp decode --pcap trouble.pcap              every RSVP packet of a capture (pcap, pcapng)\n\n\
-                      What is refused is printed as {\"error\":\"what is wrong\",\"offset\":where}."
+                      sluice rsvp decode --pcap trouble.pcap              every RSVP packet of a capture (pcap, pcapng)\n  \
+                      sluice rsvp decode --pcap trouble.pcap --keys eth0.keys   and whether its digest is right\n\n\
+                      What is refused is printed as {\"error\":\"what is wrong\",\"offset\":where}; with the objects, if it is refused for what it asks."
     )]
     Decode(DecodeArgs),
 }
@@ -231,6 +232,9 @@ pub struct DecodeArgs {
     /// Read a capture file; `-` is standard input
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
+    /// Check each INTEGRITY by the keys of this file, as the agent has it: good, bad, unknown key, or none
+    #[arg(long, value_name = "KEYS")]
+    pub keys: Option<PathBuf>,
     /// With --hex: read this file [default: standard input]
     #[arg(conflicts_with = "pcap", value_name = "FILE")]
     pub file: Option<PathBuf>,

@@ -7,7 +7,9 @@ use documents::agent::{
     Answer, CounterRow, FlowSpecDoc, Request, ReservationRow, RowFilter, Rows, SenderId, SenderRow, SessionId,
     SessionRow, StyleDoc, TableDoc, View,
 };
-use documents::show::{InstalledRow, NeighbourRow, RequestRow, RsvpInterfaceRow, SignallingRow};
+use documents::show::{
+    HelloStateDoc, InstalledRow, NeighbourKeyDoc, NeighbourRow, RequestRow, RsvpInterfaceRow, SignallingRow,
+};
 use rpc::client::Client;
 use rpc::table::{Align, TextTable};
 use std::io::{IsTerminal, Write};
@@ -159,6 +161,9 @@ fn neighbours(rows: &[NeighbourRow]) -> TextTable {
         ("heard", R),
         ("in", R),
         ("out", R),
+        ("refresh", L),
+        ("hello", L),
+        ("keys", L),
         ("", L),
     ]);
     for row in rows {
@@ -170,10 +175,19 @@ fn neighbours(rows: &[NeighbourRow]) -> TextTable {
             or_dash(row.heard_ms_ago.map(|ms| format!("{:.1}s ago", ms as f64 / 1000.0))),
             row.received.to_string(),
             row.sent.to_string(),
+            or_dash(row.refresh_reduction.map(|reduced| if reduced { "reduced" } else { "in full" })),
+            (if row.hello == HelloStateDoc::Unheard { "-" } else { row.hello.as_str() }).to_owned(),
+            keys(&row.keys),
             if row.direct { "" } else { "behind a hop without RSVP" }.to_owned(),
         ]);
     }
     table
+}
+
+/// `1 hmac-sha-256`, of each.
+fn keys(keys: &[NeighbourKeyDoc]) -> String {
+    let one = |key: &NeighbourKeyDoc| format!("{} {}", key.id, key.algorithm.as_deref().unwrap_or("(gone)"));
+    if keys.is_empty() { "-".to_owned() } else { keys.iter().map(one).collect::<Vec<_>>().join(", ") }
 }
 
 fn sessions(rows: &[SessionRow]) -> TextTable {

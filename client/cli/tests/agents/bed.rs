@@ -47,12 +47,14 @@ pub fn seed(name: &str, refresh: &str) -> TestbedFile {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/seed.toml");
     let text = std::fs::read_to_string(&path).unwrap();
     let text = text.replace("name = \"seed\"", &format!("name = \"{name}\""));
-    TestbedFile::parse(&path, &format!("{text}\n[rsvp]\nrefresh = \"{refresh}\"\n")).unwrap()
+    TestbedFile::parse(&path, &format!("{text}\n[rsvp]\nrefresh = \"{refresh}\"\nrefresh_reduction = true\n")).unwrap()
 }
 
-/// The same without keys: nothing but the protocol's own messages.
+/// The same without keys, refresh reduction and Hello: nothing but the protocol's own messages.
 pub fn unsigned(name: &str, refresh: &str) -> TestbedFile {
-    TestbedFile { keys: false, ..seed(name, refresh) }
+    let mut file = TestbedFile { keys: false, ..seed(name, refresh) };
+    (file.rsvp.refresh_reduction, file.rsvp.hello) = (false, None);
+    file
 }
 
 /// A name that no other test has, and a folder of that name.

@@ -43,3 +43,4 @@ mod statics;
 mod storms;
 mod supervised;
 mod trace;
+mod urgent;

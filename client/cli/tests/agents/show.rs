@@ -1,7 +1,8 @@
 //! The operator's tables: what each says of a reservation over two routers, and that filters hold.
 
 use crate::bed::{Bed, SENDER, SESSION, SLUICE, expect, reserve};
-use documents::agent::{Answer, EventDoc, Request, RowFilter, Rows, TableDoc, View};
+use documents::agent::{Answer, EventDoc, Request, RowFilter, Rows, StyleDoc, TableDoc, View};
+use documents::show::{HelloStateDoc, NeighbourRow};
 use std::net::IpAddr;
 use std::process::Command;
 
@@ -48,11 +49,22 @@ fn every_table_tells_its_part_of_one_reservation() {
     let told: Vec<_> = neighbours.iter().map(|n| (n.address, n.paths, n.reservations, n.direct)).collect();
     assert_eq!(told, [(ip("10.0.1.1"), 1, 0, true), (ip("10.0.2.2"), 0, 1, true)]);
 
+    crate::bed::wait_for("both neighbours have said Hello and reduce refreshes", || {
+        let neighbours = rows!(&bed, "maui", Neighbours);
+        let agreed = |n: &NeighbourRow| (n.refresh_reduction, n.hello) == (Some(true), HelloStateDoc::Up);
+        (neighbours.len() == 2 && neighbours.iter().all(agreed)).then_some(())
+    });
+    for neighbour in rows!(&bed, "maui", Neighbours) {
+        let [key] = &neighbour.keys[..] else { panic!("each link has its key: {neighbour:?}") };
+        assert_eq!(key.algorithm.as_deref(), Some("hmac-sha-256"), "{neighbour:?}");
+    }
+
     let sender = &rows!(&bed, "maui", Senders)[0];
     assert_eq!((sender.session, sender.sender, sender.phop), (SESSION, SENDER, Some(ip("10.0.1.1"))));
 
     let request = &rows!(&bed, "maui", Requests)[0];
     assert_eq!((request.phop, request.interface.as_deref()), (Some(ip("10.0.1.1")), Some("to-yosemite")));
+    assert_eq!(request.style, Some(StyleDoc::Ff));
     assert!(request.refresh_in_ms.is_some_and(|ms| ms <= 45_000), "{request:?}");
 
     let reservation = &rows!(&bed, "maui", Reservations)[0];

@@ -52,6 +52,54 @@ fn each_message_is_seen_on_its_way_in_and_out() {
     assert_eq!(kinds, ["01", "02", "07"]);
 }
 
+/// What an operator sees of signatures in a capture: with the link's keys, with another secret, with none of that id.
+#[test]
+fn a_capture_is_held_against_keys() {
+    let Some(bed) = Bed::up("1s") else { return };
+    let file = bed.place.join("signed.pcap");
+    let socket = bed.home("maui").join("agent.sock");
+    let _sender = bed.sender(1_000_000);
+    let mut receiver = bed.receiver();
+    reserve(&mut receiver, 1_000_000);
+    expect(&mut receiver, "the confirmation", |event| matches!(event, EventDoc::Confirm { .. }));
+    let mut trace = Command::new(SLUICE);
+    trace.args(["rsvp", "trace", "--interface", "to-yosemite", "--count", "4", "--for", "60s", "--pcap"]);
+    assert!(trace.arg(&file).arg("--socket").arg(&socket).output().unwrap().status.success());
+    let decoded = |keys: &std::path::Path| {
+        let mut command = Command::new(SLUICE);
+        command.args(["rsvp", "decode", "--pcap"]).arg(&file).arg("--keys").arg(keys).output().unwrap()
+    };
+    let verdicts = |keys: &std::path::Path| {
+        let output = decoded(keys);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let one = |line: &str| match &serde_json::from_str::<serde_json::Value>(line).unwrap()["integrity"] {
+            serde_json::Value::Array(each) => each.iter().map(|one| one.as_str().unwrap().to_owned()).collect(),
+            one => vec![one.as_str().unwrap().to_owned()],
+        };
+        let mut all: Vec<String> = text.lines().flat_map(one).collect();
+        assert!(all.len() >= 4, "{text}");
+        all.dedup();
+        all
+    };
+    let right = bed.home("maui").join("to-yosemite.keys");
+    assert_eq!(verdicts(&right), ["good"]);
+    let text = std::fs::read_to_string(&right).unwrap();
+    let (id, secret) = (text.find("id = ").unwrap(), text.find("secret = \"").unwrap() + 10);
+    let other = |name: &str, text: String| {
+        let file = bed.place.join(name);
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        file
+    };
+    let wrong = other("wrong.keys", format!("{}00ff00ff{}", &text[..secret], &text[secret + 8..]));
+    assert_eq!(verdicts(&wrong), ["bad"]);
+    let unknown = other("unknown.keys", format!("{}id = 9{}", &text[..id], &text[id + 5..]));
+    assert_eq!(verdicts(&unknown), ["unknown key"]);
+    let output = decoded(&bed.place.join("none.keys"));
+    assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("none.keys"), "{output:?}");
+}
+
 #[test]
 fn a_capture_is_read_by_tshark_and_nothing_in_it_is_malformed() {
     let Some(bed) = Bed::of(|name| unsigned(name, "30s")) else { return };

@@ -13,7 +13,7 @@
 //! | `replay` `sequence` | numbers of others, and our own |
 //! | `check` `handshake` `seal` | a message comes in, a challenge or its answer comes in, a message goes out |
 //! | `again` | repetition of messages that a neighbour dropped before our answer |
-//! | `signer` | signatures of tools that are no node |
+//! | `signer` `verdict` | signatures of tools that are no node, and their look at captured messages |
 //!
 //! Limits (RFC 4230): the IP header is not covered, so a message is bound to the interface that it came in on
 //! and to the neighbour that its RSVP_HOP names; contents are not secret; each holder of a key can speak for
@@ -30,11 +30,13 @@ mod replay;
 mod seal;
 mod sequence;
 mod signer;
+mod verdict;
 
 pub use key::{Algorithm, AuthMode, BadKeys, IntegrityKey, KeyTable, MOST_KEY_ID, MOST_KEYS};
 
 pub use proof::Proof;
 pub use signer::Signer;
+pub use verdict::IntegrityVerdict;
 
 use crate::catch_up::CatchUps;
 use crate::links::Links;
@@ -111,6 +113,13 @@ struct Sender {
     challenged: Option<Time>,
     /// The time of its last signed message.
     heard: Time,
+}
+
+impl Security {
+    /// The senders that have proved a key, with the key's identifier.
+    pub fn proven(&self) -> impl Iterator<Item = (IfIndex, IpAddr, u64)> + '_ {
+        self.senders.keys().copied()
+    }
 }
 
 impl Sender {

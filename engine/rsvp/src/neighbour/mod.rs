@@ -34,6 +34,7 @@ use crate::state::table::BlockId;
 use crate::state::timers::Alarm;
 use crate::state::{State, Timer};
 use crate::transport::Transport;
+use crate::views::{HelloState, NeighbourView};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -45,6 +46,9 @@ use wire::{Header, MessageType};
 
 /// Most neighbours. Further ones get messages without names.
 pub(crate) const MOST_NEIGHBOURS: usize = 4096;
+
+/// Most neighbours on one interface, so that who invents neighbours on a link leaves room on the others.
+pub(crate) const MOST_ON_A_LINK: u32 = 1024;
 
 /// The state that a message of ours refreshes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +71,10 @@ pub(crate) struct Neighbours {
     key: u64,
     all: Vec<Neighbour>,
     index: BTreeMap<(IfIndex, IpAddr), u32>,
+    /// The number of them on each interface.
+    on_link: BTreeMap<IfIndex, u32>,
+    /// Places in `all` whose interface is gone.
+    free: Vec<u32>,
     /// Neighbours that get messages at the end of this input.
     ready: Vec<u32>,
 }
@@ -93,6 +101,8 @@ struct Neighbour {
     instance: Option<u32>,
     hello_heard: Time,
     hello_at: Time,
+    /// True if it was silent for too long, and is not asked until it is heard again.
+    is_silent: bool,
     /// Our last message about each state that we refresh at it; and the state behind each of our names.
     said: Flat<Saying>,
     ours: Flat<u32>,
@@ -155,6 +165,8 @@ impl Neighbours {
             key: chance[1],
             all: Vec::new(),
             index: BTreeMap::new(),
+            on_link: BTreeMap::new(),
+            free: Vec::new(),
             ready: Vec::new(),
         }
     }
@@ -169,6 +181,20 @@ impl Neighbours {
         self.named
     }
 
+    /// Adds what is known of each to a view of the neighbours.
+    pub fn show(&self, all: &mut BTreeMap<(IfIndex, IpAddr), NeighbourView>) {
+        for (at, n) in &self.index {
+            let neighbour = &self.all[*n as usize];
+            let one = all.entry(*at).or_insert_with(NeighbourView::on_link);
+            one.capable = Some(neighbour.capable);
+            one.hello = match (neighbour.instance, neighbour.is_silent) {
+                (None, _) => HelloState::Unheard,
+                (Some(_), false) => HelloState::Up,
+                (Some(_), true) => HelloState::Silent,
+            };
+        }
+    }
+
     fn mark(&mut self, n: usize) {
         let neighbour = &mut self.all[n];
         if !neighbour.is_ready {
@@ -177,12 +203,26 @@ impl Neighbours {
         }
     }
 
-    /// Forgets the state of the neighbours on an interface that is gone.
+    /// True if one more neighbour on this interface can be remembered.
+    fn has_room(&self, at: IfIndex) -> bool {
+        let here = self.on_link.get(&at).copied().unwrap_or(0);
+        here < MOST_ON_A_LINK && (self.all.len() < MOST_NEIGHBOURS || !self.free.is_empty())
+    }
+
+    /// Forgets the neighbours on an interface that is gone. Their places are for others: no state has a mark of
+    /// theirs any more, because a change of interfaces unmarks all.
     pub fn forget_neighbours(&mut self, at: IfIndex) {
-        for neighbour in self.all.iter_mut().filter(|n| n.at == at) {
+        self.on_link.remove(&at);
+        for (n, neighbour) in self.all.iter_mut().enumerate().filter(|(_, n)| n.at == at) {
+            if self.index.remove(&(at, neighbour.addr)).is_some() {
+                self.free.push(n as u32);
+            }
             neighbour.forget_names();
             neighbour.forget_its_names();
             neighbour.instance = None;
+            neighbour.hello_at = Time::FOREVER;
+            neighbour.is_silent = false;
+            neighbour.capable = false;
             neighbour.acknowledges = false;
             neighbour.acks.clear();
             neighbour.late.clear();
@@ -217,15 +257,18 @@ impl Exchange<'_> {
                 neighbour.acknowledges = false;
             }
             neighbour.capable = capable;
+            if neighbour.is_silent {
+                self.ask_again(n);
+            }
             return Some(n);
         }
-        if self.neighbours.all.len() >= MOST_NEIGHBOURS {
+        if !self.neighbours.has_room(at) {
             return None;
         }
         let own = self.transport.links().address_on(at, addr)?;
-        let n = self.neighbours.all.len();
+        let n = self.neighbours.free.pop().map_or(self.neighbours.all.len(), |n| n as usize);
         let key = self.neighbours.key.wrapping_add(n as u64).wrapping_mul(0xd134_2543_de82_ef95);
-        self.neighbours.all.push(Neighbour {
+        let mut fresh = Neighbour {
             at,
             addr,
             own,
@@ -237,7 +280,8 @@ impl Exchange<'_> {
             more: BTreeMap::new(),
             instance: None,
             hello_heard: self.now,
-            hello_at: self.state.config().hello.map_or(Time::FOREVER, |every| self.now + every),
+            hello_at: Time::FOREVER,
+            is_silent: false,
             said: Flat::new(key.rotate_left(17)),
             ours: Flat::new(key.rotate_left(34)),
             errors: Flat::new(key.rotate_left(51)),
@@ -250,9 +294,18 @@ impl Exchange<'_> {
             phase: key.rotate_left(7),
             late: BTreeMap::new(),
             alarm: Alarm::OFF,
-        });
+        };
+        match self.neighbours.all.get_mut(n) {
+            Some(place) => {
+                // What may still be under way for the place goes on.
+                core::mem::swap(&mut fresh.alarm, &mut place.alarm);
+                fresh.is_ready = place.is_ready;
+                *place = fresh;
+            }
+            None => self.neighbours.all.push(fresh),
+        }
         self.neighbours.index.insert((at, addr), n as u32);
-        self.arm_neighbour(n);
+        *self.neighbours.on_link.entry(at).or_default() += 1;
         if capable {
             self.say_hello(n);
         }

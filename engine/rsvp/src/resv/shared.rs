@@ -30,10 +30,10 @@ pub(crate) struct Whose {
 
 impl<P: ProbeObserver, E: Env> ResvArrival<'_, P, E> {
     pub(crate) fn shared_arrives(&mut self, from: &Arrival, said: &Said, resv: &Resv<'_>) {
-        let flowspec = resv.flows().next().and_then(|f| f.flow.spec);
-        let done = self.whose(from, resv).and_then(|whose| match flowspec {
+        let flow = resv.flows().next().map(|f| f.flow);
+        let done = self.whose(from, resv).and_then(|whose| match flow.and_then(|flow| flow.spec) {
             Some(flowspec) => self.request_arrives(from, said, whose, flowspec),
-            None => Err(Refusal::code(error::TRAFFIC_CONTROL, error::TC_SERVICE_UNSUPPORTED)),
+            None => Err(Refusal::unsupported_service(flow.map_or(0, |flow| flow.service))),
         });
         if let Err(refusal) = done {
             self.errors().resv_refused(from, resv.hop.addr, &Erring::of(resv), &refusal);

@@ -2,6 +2,7 @@
 
 use crate::story::net::*;
 use rsvp::io::{Config, Event, Input, NeighbourNews};
+use rsvp::views::HelloState;
 use terms::{IfIndex, Span};
 use wire::{Builder, HelloObject, Message, MessageType};
 
@@ -81,6 +82,78 @@ fn strange_hellos_change_nothing() {
     assert!(drops.contains(&"Hello of no instance") && drops.contains(&"Hello ACK to another life of ours"));
     assert_eq!(news(&net, 1, NeighbourNews::Restarted), 0);
     assert_eq!(net.engine(1).digest(), before);
+}
+
+/// A node that is silent is asked no more, and asked again as soon as it says anything.
+#[test]
+fn who_was_silent_is_asked_again_when_it_is_heard() {
+    let mut net = line(Some(Span::from_secs(1)));
+    net.run(Span::from_secs(10));
+    let state = |net: &Net| net.engine(0).neighbours()[0].2.hello;
+    assert_eq!(state(&net), HelloState::Up);
+    net.fate = Box::new(|_, f| if f.from == 1 && f.to == 0 { Fate::Lose } else { Fate::Deliver });
+    net.run(Span::from_secs(10));
+    assert_eq!(state(&net), HelloState::Silent);
+    let to_it = |net: &Net, since| {
+        net.log.iter().filter(|(at, from, to, k)| *at >= since && (*from, *to, *k) == (0, 1, "Hello")).count()
+    };
+    let since = net.now;
+    net.fate = Box::new(|_, f| if f.from == 1 || f.to == 1 { Fate::Lose } else { Fate::Deliver });
+    net.run(Span::from_secs(30));
+    assert_eq!(to_it(&net, since), 0, "nobody is asked who never answers");
+    net.fate = Box::new(|_, _| Fate::Deliver);
+    net.run(Span::from_secs(45));
+    assert_eq!((state(&net), news(&net, 0, NeighbourNews::Silent)), (HelloState::Up, 1));
+    assert!(to_it(&net, since) > 5, "asked every second again");
+    assert_eq!(news(&net, 0, NeighbourNews::Restarted), 0);
+    assert_eq!(net.held(), [3, 3, 3, 0]);
+}
+
+/// A REQUEST is answered where refresh reduction is off too, without the flag and without a trace.
+#[test]
+fn without_refresh_reduction_a_request_is_answered_too() {
+    let mut net = Net::reserved_line(R, 3);
+    let before = net.engine(1).digest();
+    let (here, there) = (net.interface(1, 1).addresses[0], net.interface(0, 1).addresses[0]);
+    let heard = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let keep = heard.clone();
+    net.fate = Box::new(move |_, f| {
+        if let Ok(Message::Hello(m)) = Message::parse(&f.datagram.bytes) {
+            keep.borrow_mut().push((f.from, m.envelope.header.flags, m.hello));
+        }
+        Fate::Deliver
+    });
+    let mut tell = |request, ttl| {
+        let hello = HelloObject { request, src_instance: 4711, dst_instance: 0 };
+        let bytes = Builder::new(MessageType::Hello, 255).hello(&hello).finish().unwrap();
+        net.tell(1, Input::Message { iif: IfIndex(1), src: there, dst: here, ttl, bytes: &bytes });
+    };
+    tell(true, 254);
+    tell(false, 255);
+    assert_eq!(heard.borrow().len(), 0, "from beyond a hop, or no question");
+    tell(true, 255);
+    assert_eq!(heard.borrow().len(), 1);
+    let (from, flags, hello) = heard.borrow()[0];
+    assert_eq!((from, flags, hello.request, hello.dst_instance), (1, 0, false, 4711));
+    assert!(hello.src_instance != 0);
+    assert_eq!((net.engine(1).digest(), net.engine(1).neighbours()[0].2.capable), (before, None));
+}
+
+/// Whoever invents neighbours on one link leaves room for those on another.
+#[test]
+fn neighbours_of_one_link_are_limited() {
+    let mut net = line(None);
+    net.run(Span::from_secs(60));
+    let here = net.interface(1, 1).addresses[0];
+    let hello = HelloObject { request: true, src_instance: 4711, dst_instance: 0 };
+    let bytes = Builder::new(MessageType::Hello, 255).flags(1).hello(&hello).finish().unwrap();
+    for n in 0..2_000u32 {
+        let src = std::net::Ipv4Addr::from(0x0a63_0000 + n).into();
+        net.tell(1, Input::Message { iif: IfIndex(1), src, dst: here, ttl: 255, bytes: &bytes });
+    }
+    let on = |net: &Net, at| net.engine(1).neighbours().iter().filter(|(i, ..)| *i == IfIndex(at)).count();
+    assert_eq!((on(&net, 1), on(&net, 2)), (1_024, 1));
+    assert_eq!(net.held(), [3, 3, 3, 0]);
 }
 
 /// A REQUEST is answered with both instances, whatever of us the asker believes.

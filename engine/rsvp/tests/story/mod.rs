@@ -59,5 +59,6 @@ mod scope;
 mod set_up;
 mod soft_state;
 mod styles;
+mod words;
 mod worst_legal;
 mod wrong;

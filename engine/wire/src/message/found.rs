@@ -6,6 +6,7 @@ use crate::MalformedMessage;
 use crate::flows::{Descriptors, Grammar};
 use crate::iana::{MessageType, class, error};
 use crate::object::{MAX_OBJECTS, Object, Objects};
+use crate::objects::aggregate;
 use crate::objects::{AdspecObject, Challenge, Content, ErrorSpec, FilterObject, HelloObject, Integrity, MessageId};
 use crate::objects::{Content as C, decode};
 use crate::objects::{RsvpHop, Scope, SessionObject, UserError};
@@ -107,6 +108,11 @@ impl<'a> Found<'a> {
             C::MessageId(x) => self.message_id.replace(x).is_some(),
             C::Hello(x) => self.hello.replace(x).is_some(),
             C::Challenge(x) => self.challenge.replace(x).is_some(),
+            // Its BNF has none, and what comes after one would be read as a flow descriptor list elsewhere.
+            C::Style(_) if self.header.kind == MessageType::Path => {
+                return Err(MalformedMessage::silent("STYLE in a Path", object.offset));
+            }
+            C::AggregateSession(_) | C::Aggregator(_) => return Err(aggregate::refused(object)),
             C::Style(x) => {
                 self.after_style = rest;
                 let (flowspec, filter) = match self.header.kind {
@@ -140,6 +146,7 @@ impl<'a> Found<'a> {
         let step = if object.class == class::FLOWSPEC { grammar.flowspec() } else { grammar.filter() };
         step.map_err(|what| MalformedMessage::silent(what, object.offset))?;
         match (content, self.session) {
+            (C::Aggregator(_), _) => Err(aggregate::refused(object)),
             (C::FilterSpec(filter), Some(s)) => check_sender(&s.session, filter, object.offset, self.quotes()),
             _ => Ok(()),
         }

@@ -32,9 +32,10 @@ fn silent(message: Builder, what: &str) {
 }
 
 #[track_caller]
-fn answered(message: Builder, code: u8, value: u16) {
+fn answered(message: Builder, code: u8, value: u16) -> MalformedMessage {
     let fault = parse(message).expect_err("it must be refused");
     assert_eq!(fault.answer, Some(ErrorReply { code, value }), "{fault}");
+    fault
 }
 
 /// A message whose only object's Length field says `length`.
@@ -127,7 +128,7 @@ fn p20_damage_beside_an_unknown_class_is_not_answered() {
 #[test]
 fn p21_unknown_c_types() {
     for class in [1u8, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 22, 23, 24, 25, 64] {
-        for ctype in [0, 9, 255] {
+        for ctype in [0, 11, 255] {
             let start = Builder::new(MessageType::Path, 63);
             answered(start.raw(class, ctype, &[0; 8]), error::UNKNOWN_CTYPE, u16::from_be_bytes([class, ctype]));
         }
@@ -135,6 +136,53 @@ fn p21_unknown_c_types() {
     // The first after RFC 2207's IPsec forms.
     answered(Builder::new(MessageType::Path, 1).raw(1, 5, &[0; 8]), error::UNKNOWN_CTYPE, 0x0105);
     assert!(parse(path().raw(class::USER_ERROR_SPEC, 2, &[])).is_ok(), "classes above 0xbf pass");
+}
+
+/// RFC 3175: what people see of an aggregate session, and the answer.
+#[test]
+fn p21_aggregate_sessions_are_shown_and_refused() {
+    let session4 = [10, 0, 2, 2, 0, 1, 0, 0xee];
+    let aggregate = |body: &[u8], sender: &[u8], ctype| {
+        let head = Builder::new(MessageType::Path, 63).raw(class::SESSION, ctype, body);
+        head.hop(&hop4()).time_values(Span::from_secs(30)).raw(class::SENDER_TEMPLATE, ctype, sender)
+    };
+    let path = aggregate(&session4, &[10, 0, 1, 1], 9);
+    let fault = answered(path, error::UNKNOWN_CTYPE, 0x0109);
+    assert_eq!(fault.what, wire::objects::AGGREGATE_REFUSED);
+    let bytes = aggregate(&session4, &[10, 0, 1, 1], 9).finish().unwrap();
+    let found = wire::Salvage::read(&bytes).unwrap();
+    assert_eq!((found.session, found.named().map(|o| (o.ctype, o.body))), (None, Some((9, &session4[..]))));
+    let mut six = [0xfd; 20];
+    six[16..].copy_from_slice(&[0, 0, 0, 46]);
+    answered(aggregate(&six, &[0xfd; 16], 10), error::UNKNOWN_CTYPE, 0x010a);
+    silent(aggregate(&session4[..4], &[10, 0, 1, 1], 9), "SESSION has the wrong length");
+    silent(aggregate(&six[..12], &[0xfd; 16], 10), "no room for an address");
+    // A filter of that form in another session.
+    let list = resv(Style::Ff).flowspec(&controlled()).raw(class::FILTER_SPEC, 9, &[10, 0, 1, 1]);
+    answered(list, error::UNKNOWN_CTYPE, 0x0a09);
+}
+
+/// RFC 2205 section 3.1.3: a Path has no STYLE.
+#[test]
+fn p26_no_style_in_a_path() {
+    silent(path().style(Style::Ff), "STYLE in a Path");
+    let twice = path().style(Style::Wf).flowspec(&controlled());
+    silent(twice, "STYLE in a Path");
+}
+
+/// RFC 2997: a Tspec of the null service says the largest packet alone.
+#[test]
+fn p34_the_null_service_is_refused_in_words() {
+    let tspec = [0, 0, 0, 3, 6, 0, 0, 2, 128, 0, 0, 1, 0, 0, 5, 220];
+    let head = Builder::new(MessageType::Path, 63).session(&session4()).hop(&hop4());
+    let head = head.time_values(Span::from_secs(30)).sender_template(&sender4(1));
+    let fault = answered(head.raw(class::SENDER_TSPEC, 2, &tspec), error::TRAFFIC_CONTROL, 2);
+    assert!(fault.what.contains("null service"), "{fault}");
+    let bytes = resv(Style::Ff).raw(class::FLOWSPEC, 2, &tspec).filter_spec(&sender4(1)).finish().unwrap();
+    let Ok(Message::Resv(resv)) = Message::parse(&bytes) else { panic!("the one flow is refused, not the message") };
+    let flow = resv.flows().next().unwrap().flow;
+    assert_eq!((flow.service, flow.spec), (wire::iana::service::NULL, None));
+    assert!(wire::intserv::unsupported(flow.service).contains("null service"));
 }
 
 #[test]

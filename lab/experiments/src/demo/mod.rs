@@ -4,6 +4,7 @@
 //! beginning gives the stream's burstiness and its Tspec. Then the sender announces that Tspec, and at each
 //! point of the second sweep the receiver reserves *while the flood runs*, is measured, and releases.
 
+mod beside;
 mod charts;
 mod measure;
 mod report;
@@ -22,6 +23,7 @@ use bed::patience::Patience;
 use bed::scratch::Scratch;
 use bed::testbed::UpOptions;
 use bed::{Bed, RECEIVER, SENDER};
+pub use beside::{BESIDE, BesidePaper};
 use documents::session::{SenderId, SessionId, TspecDoc};
 use figures::progress::Progress;
 use linux::clock::Clock;

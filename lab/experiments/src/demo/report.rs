@@ -204,6 +204,9 @@ impl DemoReport {
     pub fn text(&self) -> String {
         let mut text = self.table();
         text += &format!("\n{}\n{}\n", self.setup.line(), self.stream_line());
+        for beside in self.beside() {
+            text += &format!("the paper's text: {}: {:.2}; here {:.2}\n", beside.what, beside.published, beside.here);
+        }
         for note in &self.notes {
             text += &format!("note: {note}\n");
         }

@@ -104,6 +104,9 @@ mod tests {
         assert_eq!(line["reserved"]["loss"].as_f64(), Some(0.0));
         assert!(line["unreserved"]["fps"].as_f64().expect("a number") < 6.0);
         assert!(report.text().contains("simulated time"));
+        let beside: Vec<_> = report.beside().iter().map(|beside| (beside.published, beside.here)).collect();
+        assert_eq!((beside.len(), beside[0]), (4, (12.0, 12.0)), "the paper's own frame rate: {beside:?}");
+        assert!(report.text().contains("less than 10 %"), "{}", report.text());
         assert_eq!(simulate(true, None).expect("two points").json(), json, "the quick form agrees");
     }
 }

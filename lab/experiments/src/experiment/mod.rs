@@ -1,4 +1,4 @@
-//! Experiments on the simulator. Each compares its measurements with a published document, cell by cell.
+//! Experiments on the simulator and on real packets. Each compares its measurements with a published document, cell by cell.
 //!
 //! An experiment is one file with one [`Experiment`] in it, and one line in [`ALL`] (`all.rs`). The frame does the rest:
 //! [`finding`] holds the cells and writes them as text, CSV and JSON, [`sweep`] plays many runs on all cores
@@ -6,8 +6,10 @@
 //! all results.
 
 mod all;
+mod bucket;
 pub mod finding;
 mod mace_table2;
+mod profiled;
 pub mod report;
 pub mod statistics;
 pub mod sweep;

@@ -72,6 +72,13 @@ pub fn with_interval(value: f64, ci95: Option<f64>) -> String {
     } else {
         2
     };
+    // What would be nothing but zeros is written with its power of ten.
+    if value != 0.0 && value.abs() < 0.005 {
+        return match ci95 {
+            Some(half) => format!("{value:.1e} ±{half:.1e}"),
+            None => format!("{value:.1e}"),
+        };
+    }
     match ci95 {
         Some(half) => format!("{value:.digits$} ±{half:.digits$}"),
         None => format!("{value:.digits$}"),
