@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Writes the generated files of the package with nothing but the standard library.
 
-    python3 generate.py            writes sluice/_documents.py, sluice/_shapes.py and sluice/_sync.py
+    python3 generate.py            writes sluice/_documents.py, sluice/_shapes.py, and what waits: sluice/_sync.py, _co_sync.py and _rsvp_sync.py
     python3 generate.py --check    says which of them are stale, and ends with status 1 if one is
 
-The documents come from docs/openapi.json, the waiting half from sluice/_async.py. The same sources give the same bytes.
+The documents come from docs/openapi.json, the waiting half from the awaited one. The same sources give the same bytes.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from typing import Dict
 sys.dont_write_bytecode = True
 from generator.documents import Documents  # noqa: E402
 from generator.schema import Missing, OpenApi  # noqa: E402
-from generator.twin import Untranslated, waiting  # noqa: E402
+from generator.twin import TWINS, Untranslated, waiting  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 OPENAPI = HERE.parent.parent / "docs" / "openapi.json"
@@ -26,8 +26,9 @@ PACKAGE = HERE / "sluice"
 def generated() -> Dict[pathlib.Path, str]:
     """The files and their content."""
     texts = Documents(OpenApi(json.loads(OPENAPI.read_text(encoding="utf-8")))).texts()
-    source = PACKAGE / "_async.py"
-    texts["_sync.py"] = waiting(source.read_text(encoding="utf-8"), str(source))
+    for awaited, (waits, title) in TWINS.items():
+        source = PACKAGE / awaited
+        texts[waits] = waiting(source.read_text(encoding="utf-8"), str(source), title)
     return {PACKAGE / name: text for name, text in sorted(texts.items())}
 
 

@@ -1,4 +1,4 @@
-"""Writes ``sluice/_sync.py`` from ``sluice/_async.py``: the same text without ``async`` and ``await``."""
+"""Writes the waiting half, ``_sync.py`` from ``_async.py`` and so on: the same text without ``async`` and ``await``."""
 
 from __future__ import annotations
 
@@ -8,15 +8,27 @@ import re
 import tokenize
 from typing import Dict, List, Set, Tuple
 
-HEAD = '''"""A broker, call by call.
+HEAD = '''"""%s
 
-Generated from _async.py by client/python/generate.py: change that file, not this one.
+Generated from %s by client/python/generate.py: change that file, not this one.
 """'''
+#: The awaited files: what each becomes, and the first line of that.
+TWINS = {
+    "_async.py": ("_sync.py", "A broker, call by call."),
+    "_co_async.py": ("_co_sync.py", "Co-reservations, call by call."),
+    "_rsvp_async.py": ("_rsvp_sync.py", "Sessions of RSVP, call by call."),
+}
 
 NAMES = {
     "AsyncBroker": "Broker",
     "AsyncReservation": "Reservation",
     "AsyncStream": "Stream",
+    "AsyncCall": "Call",
+    "AsyncSession": "Session",
+    "_rsvp_async": "_rsvp_sync",
+    "AsyncCoReservation": "CoReservation",
+    "_async": "_sync",
+    "_co_async": "_co_sync",
     "AsyncIterator": "Iterator",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
@@ -32,8 +44,8 @@ class Untranslated(Exception):
     """The source has something that has no waiting twin."""
 
 
-def waiting(source: str, path: str) -> str:
-    """The twin of a source whose calls are awaited."""
+def waiting(source: str, path: str, title: str) -> str:
+    """The twin of a source whose calls are awaited; ``title`` is its first line."""
     tree = ast.parse(source, path)
     edits = _parentheses(tree, source)
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
@@ -44,10 +56,11 @@ def waiting(source: str, path: str) -> str:
             edits.append((token.start, token.end, NAMES[token.string]))
         elif token.type in (tokenize.STRING, tokenize.COMMENT):
             edits.append((token.start, token.end, _renamed(token.string)))
-    title = tree.body[0]
-    assert title.end_lineno is not None
+    first = tree.body[0]
+    assert first.end_lineno is not None
     lines = _edited(source, edits).splitlines()
-    twin = "\n".join([HEAD] + [_sorted(line) for line in lines[title.end_lineno :]]) + "\n"
+    name = path.rsplit("/", 1)[-1]
+    twin = "\n".join([HEAD % (title, name)] + [_sorted(line) for line in lines[first.end_lineno :]]) + "\n"
     _checked(twin, path)
     return twin
 
@@ -96,7 +109,7 @@ def _checked(twin: str, path: str) -> None:
     left: Dict[str, Set[int]] = {}
     for token in tokenize.generate_tokens(io.StringIO(twin).readline):
         if token.type != tokenize.COMMENT and re.search(r"\b(async|await|asyncio|aclose|Async\w+|__a\w+__)\b", token.string):
-            if "_async.py" not in token.string:
+            if "Generated from " not in token.string:
                 left.setdefault(token.string, set()).add(token.start[0])
     if left:
         raise Untranslated("%s: %s has no waiting twin: see generator/twin.py" % (path, ", ".join(sorted(left))))

@@ -9,11 +9,12 @@
     ...
     film.cancel()
 
-``AsyncBroker`` is the same with ``await``. ``sluice.boomerang`` reserves by Boomerang, with one message and no broker.
+``AsyncBroker`` is the same with ``await``. ``sluice.together`` is for several parts as one, with strategies for what is refused or
+breaks. ``sluice.rsvp`` signals by RSVP, ``sluice.boomerang`` reserves by Boomerang, with one message and no broker.
 The standard library is all that is needed.
 """
 
-from . import boomerang
+from . import boomerang, rsvp, together
 from ._async import AsyncBroker, AsyncReservation
 from ._documents import (
     Alternative,
@@ -58,4 +59,6 @@ __all__ = [
     "boomerang",
     "duration",
     "rate",
+    "rsvp",
+    "together",
 ]

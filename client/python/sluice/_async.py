@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, AsyncIterator, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import _documents as d
+from ._co_async import AsyncCoReservation, together
 from ._errors import Malformed
+from ._plan import News, Part, Step
 from ._requests import change, flow, limited, wish
 from ._streams import AsyncStream
 from ._units import Duration, Rate, When, instant
@@ -144,7 +146,7 @@ class AsyncBroker:
 
     async def resources(self, start: Optional[When] = None, end: Optional[When] = None) -> List[d.Resource]:
         """The resources of all agents; with a window also the free amounts in it, step by step."""
-        query = {"from": start and instant(start), "to": end and instant(end)}
+        query = {"from": instant(start) if start else None, "to": instant(end) if end else None}
         return [d.Resource.read(row) for row in (await self.call("GET", target("/v1/resources", query)))["resources"]]
 
     async def enquire(
@@ -187,6 +189,27 @@ class AsyncBroker:
         until, span = limited(end, duration, more)
         doc = wish(a, b, forward=forward, reverse=reverse, parts=parts, start=start, end=until, duration_=span, **more)
         return AsyncReservation(self, await self.call("POST", "/v1/reservations", doc, key))
+
+    async def together(
+        self,
+        parts: Sequence[Part],
+        *,
+        strategy: Sequence[Step] = (),
+        start: Optional[When] = None,
+        end: Optional[When] = None,
+        duration: Optional[Duration] = None,
+        name: str = "",
+        attempts: int = 20,
+        patience: Duration = 60.0,
+        told: Optional[Callable[[News], object]] = None,
+    ) -> AsyncCoReservation:
+        """Reserves all parts as one, all or none, and asks in other ways where one is refused: see ``sluice.together``.
+
+        ``strategy`` is for parts that have none of their own. At most ``attempts`` requests are refused, and ``patience`` is the
+        time for all of them; both count anew for each repair. ``name`` is the label: what a program of the same name has made is
+        taken over, also one that was killed in the middle, and one lives at a time. ``told`` is called with all that is done.
+        """
+        return await together(self, parts, strategy, (start, end, duration), name, (attempts, patience), told)
 
     async def reservation(self, ident: str) -> AsyncReservation:
         """The reservation of that name."""

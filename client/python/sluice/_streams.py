@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from typing import Awaitable, TypeVar
+from typing import Awaitable, Callable, TypeVar
 
 from ._wire import Place
 
 T = TypeVar("T")
+#: A call without arguments, awaited and waiting.
+AsyncCall = Callable[[], Awaitable[T]]
+Call = Callable[[], T]
 
 #: The longest line of a head or between chunks, bytes.
 MAX_LINE = 1 << 16
@@ -68,6 +71,10 @@ class AsyncStream:
         """Closes the connection."""
         self._writer.close()
 
+    def fileno(self) -> int:
+        """Its descriptor; -1: it is closed."""
+        return int(self._writer.get_extra_info("socket").fileno())
+
     @staticmethod
     async def pause(seconds: float) -> None:
         """Does nothing for a while."""
@@ -78,7 +85,7 @@ async def _before(until: float, work: Awaitable[T]) -> T:
     try:
         return await asyncio.wait_for(work, max(until - time.monotonic(), 0))
     except asyncio.TimeoutError:
-        raise OSError(_LATE) from None
+        raise TimeoutError(_LATE) from None
 
 
 class Stream:
@@ -115,7 +122,7 @@ class Stream:
     def _left(self) -> float:
         left = self._until - time.monotonic()
         if left <= 0:
-            raise OSError(_LATE)
+            raise TimeoutError(_LATE)
         return left
 
     def _fill(self) -> bool:
@@ -124,7 +131,7 @@ class Stream:
         try:
             piece = self._socket.recv(65536)
         except socket.timeout:
-            raise OSError(_LATE) from None
+            raise TimeoutError(_LATE) from None
         self._got += piece
         return bool(piece)
 
@@ -166,6 +173,10 @@ class Stream:
     def close(self) -> None:
         """Closes the connection."""
         self._socket.close()
+
+    def fileno(self) -> int:
+        """Its descriptor; -1: it is closed."""
+        return self._socket.fileno()
 
     @staticmethod
     def pause(seconds: float) -> None:

@@ -188,7 +188,9 @@ def requests():
 
 def twins(sluice):
     """Both halves have the same calls with the same parameters and words."""
-    for waits, awaited in ((sluice.Broker, sluice.AsyncBroker), (sluice.Reservation, sluice.AsyncReservation)):
+    together = (sluice.together.CoReservation, sluice.together.AsyncCoReservation)
+    session = (sluice.rsvp.Session, sluice.rsvp.AsyncSession)
+    for waits, awaited in ((sluice.Broker, sluice.AsyncBroker), (sluice.Reservation, sluice.AsyncReservation), together, session):
         for name, call in inspect.getmembers(waits, inspect.isfunction):
             other = getattr(awaited, re.sub(r"^__(enter|exit)__$", r"__a\1__", name))
             assert list(inspect.signature(call).parameters) == list(inspect.signature(other).parameters), name

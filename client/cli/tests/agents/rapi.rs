@@ -32,8 +32,8 @@ fn compiled(bed: &Bed, library: &str, source: &str) -> Option<PathBuf> {
     Some(program)
 }
 
-/// A C program on a node; it is killed with the test.
-struct Program {
+/// A program on a node; it is killed with the test.
+pub struct Program {
     child: Child,
     lines: Receiver<String>,
     heard: Vec<String>,
@@ -53,7 +53,8 @@ impl Program {
         Program::run(bed, node, command)
     }
 
-    fn run(bed: &Bed, node: &str, mut command: Command) -> Program {
+    /// Starts a command on a node.
+    pub fn run(bed: &Bed, node: &str, mut command: Command) -> Program {
         command.env("LD_LIBRARY_PATH", &*bed.place).stdin(Stdio::piped()).stdout(Stdio::piped());
         let namespace = bed.netns(node);
         namespace.enter_at_exec(&mut command);
@@ -64,13 +65,19 @@ impl Program {
         Program { child, lines, heard: Vec::new() }
     }
 
-    fn tell(&mut self, line: &str) -> String {
+    /// Kills it, and what it has started lives on.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+    }
+
+    /// Tells it something, and gives its answer.
+    pub fn tell(&mut self, line: &str) -> String {
         writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
         self.hear("did ")
     }
 
     /// The next line that begins so.
-    fn hear(&mut self, start: &str) -> String {
+    pub fn hear(&mut self, start: &str) -> String {
         self.hear_such(start, |line| line.starts_with(start))
     }
 
@@ -161,7 +168,7 @@ fn rapi_registers_again_when_the_agent_comes_back_and_a_crash_releases() {
 
     // A child that lives on does not keep what its parent had reserved.
     receiver.tell("fork");
-    receiver.child.kill().unwrap();
+    receiver.kill();
     assert!(sender.hear("RESV ").contains(" 1/0/0 "), "the reservation ends with the program");
     wait_for("the router has released", || (reservations(&bed, "yosemite") == 0).then_some(()));
 }

@@ -56,6 +56,12 @@ fn both_halves_read_answers_of_every_form() {
     alone("answers.py", "answers of every form were read");
 }
 
+/// The order of requests of a co-reservation, by the table that the library for C is held to as well.
+#[test]
+fn strategies_are_those_of_the_table() {
+    alone("strategies.py", "the table of strategies holds");
+}
+
 #[test]
 fn every_call_over_the_unix_socket() {
     let bed = Bed::five("python");
