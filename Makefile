@@ -6,7 +6,7 @@ BENCH ?=
 SLUICE = target/release/sluice
 TRIAL = target/trial/sluice
 
-.PHONY: help build demo demo-quick gara test nightly fuzz bench install uninstall clean wheel
+.PHONY: help build demo demo-quick gara test nightly fuzz bench install install-c uninstall clean wheel
 
 help:
 	@echo "make demo        a real video against a flood, without and with a reservation (root, about 5 minutes)"
@@ -17,14 +17,17 @@ help:
 	@echo "make fuzz        each decoder for FUZZ_SECONDS ($(FUZZ_SECONDS)), with a nightly compiler and cargo-fuzz"
 	@echo "make bench       every benchmark, one JSON line per figure; BENCH=pattern for those that match"
 	@echo "make wheel       the Python package, under target/wheel"
-	@echo "make install     the program, its man pages, completions and systemd unit, under PREFIX=$(PREFIX)"
+	@echo "make install     the program, the C libraries, man pages, completions and systemd units, under PREFIX=$(PREFIX)"
 
 build:
 	@dist/setup.sh build
 	$(CARGO) build --release --locked -p sluice
 
-# The C libraries: the name in target/release, then the installed one.
+# The C libraries: the name in the folder BUILT, then the installed one.
 LIBRARIES = rapi:rapi scrapi:scrapi sluice_c:sluice
+BUILT ?= target/release
+# The functions that a page of section 3 is about: each is a name of the page.
+PAGE_NAMES = sed -n '/^\.Sh NAME/,/^\.Nd/s/^\.Nm \([a-z_]*\).*/\1/p'
 
 # To try it: the profile `trial` builds in less time than a release, which is for measuring.
 demo:
@@ -104,16 +107,6 @@ wheel:
 install: build
 	$(CARGO) build --release --locked -p sluice-c -p sluice-rapi -p sluice-scrapi
 	install -D -m 755 -s $(SLUICE) $(DESTDIR)$(PREFIX)/bin/sluice
-	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
-	for both in $(LIBRARIES); do built=$${both%%:*} name=$${both##*:}; \
-		install -m 644 -s target/release/lib$$built.so $(DESTDIR)$(PREFIX)/lib/lib$$name.so.1 && \
-		ln -sf lib$$name.so.1 $(DESTDIR)$(PREFIX)/lib/lib$$name.so && \
-		install -m 644 target/release/lib$$built.a $(DESTDIR)$(PREFIX)/lib/lib$$name.a && \
-		strip --strip-debug $(DESTDIR)$(PREFIX)/lib/lib$$name.a && \
-		sed 's|@PREFIX@|$(PREFIX)|' dist/pkgconfig/lib$$name.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/lib$$name.pc \
-		|| exit 1; done
-	install -m 644 client/rapi/include/rapi.h client/scrapi/include/scrapi.h client/c/include/sluice.h \
-		$(DESTDIR)$(PREFIX)/include/
 	install -d -m 755 $(DESTDIR)/etc/sluice
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	for unit in sluice-agent sluice-broker; do \
@@ -123,6 +116,23 @@ install: build
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 	$(SLUICE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sluice
 	$(SLUICE) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_sluice
+	$(MAKE) install-c
+
+# The C libraries as they are built in BUILT: shared and static, headers, pkg-config files, pages of section 3.
+install-c:
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man3
+	for both in $(LIBRARIES); do built=$${both%%:*} name=$${both##*:}; \
+		install -m 644 -s $(BUILT)/lib$$built.so $(DESTDIR)$(PREFIX)/lib/lib$$name.so.1 && \
+		ln -sf lib$$name.so.1 $(DESTDIR)$(PREFIX)/lib/lib$$name.so && \
+		install -m 644 $(BUILT)/lib$$built.a $(DESTDIR)$(PREFIX)/lib/lib$$name.a && \
+		strip --strip-debug $(DESTDIR)$(PREFIX)/lib/lib$$name.a && \
+		sed 's|@PREFIX@|$(PREFIX)|' dist/pkgconfig/lib$$name.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/lib$$name.pc \
+		|| exit 1; done
+	install -m 644 client/rapi/include/rapi.h client/scrapi/include/scrapi.h client/c/include/sluice.h \
+		$(DESTDIR)$(PREFIX)/include/
+	for page in dist/man/*.3; do \
+		install -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man3/ && for name in $$($(PAGE_NAMES) $$page); do \
+		ln -sf $$(basename $$page) $(DESTDIR)$(PREFIX)/share/man/man3/$$name.3 || exit 1; done || exit 1; done
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/sluice $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice-agent.service
@@ -131,6 +141,8 @@ uninstall:
 	for both in $(LIBRARIES); do name=$${both##*:}; rm -f $(DESTDIR)$(PREFIX)/include/$$name.h \
 		$(DESTDIR)$(PREFIX)/lib/lib$$name.so $(DESTDIR)$(PREFIX)/lib/lib$$name.so.1 $(DESTDIR)$(PREFIX)/lib/lib$$name.a \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig/lib$$name.pc; done
+	for page in dist/man/*.3; do for name in $$(basename $$page .3) $$($(PAGE_NAMES) $$page); do \
+		rm -f $(DESTDIR)$(PREFIX)/share/man/man3/$$name.3; done; done
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sluice $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_sluice
 
 clean:

@@ -10,7 +10,8 @@
  *     sluice_cancel(s, r.handle);
  *     sluice_close(s);
  *
- * Every call waits for its answer, at most ten seconds. A connection is for one thread at a time. Link with -lsluice_c.
+ * Every call waits for its answer, at most ten seconds. A connection is for one thread at a time. Link with
+ * $(pkg-config --libs libsluice).
  */
 #ifndef SLUICE_H
 #define SLUICE_H
