@@ -123,6 +123,96 @@ int sluice_boomerang_reserve(sluice *s, const char *far_end, const struct sluice
                              uint32_t reverse_bps, uint64_t *number, uint32_t granted[2]);
 int sluice_boomerang_release(sluice *s, uint64_t number);
 
+/* ---- several parts as one reservation, all or none, over one or more agents: by a broker of this machine ----
+ *
+ *     struct sluice_item way = {NULL, 6e6, "10.0.0.1", "10.0.2.2", 0};
+ *     struct sluice_item cpu[2] = {{"maui/cpu", 0.5, NULL, NULL, 0}, {"glenwood/cpu", 0.5, NULL, NULL, 0}};
+ *     struct sluice_need needs[2] = {{"network", 1, &way, NULL, "smaller 0.5"}, {"processor", 2, cpu, NULL, NULL}};
+ *     struct sluice_when hour = {0, 0, 3600, 0, 0};
+ *     struct sluice_news news;
+ *     sluice_together *t;
+ *     if (sluice_together_make(NULL, needs, 2, "retry 2, another, later 600", &hour, "film-17", 0, 0, &t) != SLUICE_OK)
+ *         fprintf(stderr, "%s\n", sluice_together_why(t));
+ *     while (sluice_together_next(t, 60000, &news) == SLUICE_OK || ...)
+ *         puts(news.text);
+ *     sluice_together_cancel(t);
+ *     sluice_together_close(t);
+ *
+ * A strategy is a text of steps with commas between them:
+ *     retry TIMES [PAUSE [FACTOR [LONGEST]]]   asks again for the same, after a pause in seconds (0.5) that grows by a
+ *                                              factor (2) up to the longest (30)
+ *     another                                  asks for the part's next alternative
+ *     smaller SHARE                            takes what is free, down to this share of each amount
+ *     later SECONDS                            takes the earliest time for all parts that begins within this span
+ * Each refusal names a part, and its strategy takes one step; the step that is named first changes fastest. If the
+ * reservation breaks at an agent, a new whole one takes its place by the same strategies, until the old end.
+ */
+
+/* One item: so much of a resource of an agent, "AGENT/NAME"; or, with a resource of NULL, the network between two hosts. */
+struct sluice_item {
+    const char *resource;
+    double amount;      /* in the resource's unit; between hosts: bit/s from the first to the second */
+    const char *from;
+    const char *to;
+    double reverse;     /* between hosts: bit/s back */
+};
+
+/* A part: its alternatives, best first. One part at most is between two hosts. */
+struct sluice_need {
+    const char *name;
+    size_t alternatives;
+    const struct sluice_item *items; /* those of the first alternative, then those of the second, ... */
+    const size_t *counts;            /* how many items each alternative has, which go together; NULL: one each */
+    const char *strategy;            /* NULL: that of the call */
+};
+
+#define SLUICE_NEEDS 16
+
+/* What was done, or happened. */
+enum {
+    SLUICE_NEWS_REFUSED = 1,   /* a request was refused */
+    SLUICE_NEWS_PAUSE = 2,     /* there is a pause before the next one */
+    SLUICE_NEWS_GAVE_BACK = 3, /* a reservation was given back */
+    SLUICE_NEWS_MADE = 4,      /* a reservation was made, or found */
+    SLUICE_NEWS_BROKEN = 5,    /* a part of it is over or missing */
+    SLUICE_NEWS_REPAIRED = 6,  /* a new one is in its place */
+    SLUICE_NEWS_LOST = 7,      /* no strategy is left: it is over */
+    SLUICE_NEWS_OVER = 8,      /* it is over */
+    SLUICE_NEWS_AWAY = 9,      /* the broker does not answer; it is asked again */
+};
+
+struct sluice_news {
+    int what;
+    char part[64];      /* the part that it is about, by its name */
+    char place[192];    /* a resource, an agent, or two hosts */
+    char text[1024];    /* in words */
+};
+
+/* A co-reservation, for one thread at a time. */
+typedef struct sluice_together sluice_together;
+
+/* Reserves all parts or none. broker is the path of a Unix socket or http://127.0.0.1:PORT; NULL: /run/sluice/broker.sock.
+ * strategy is for parts that have none. when needs a duration or an end. name is the label, or NULL: what a program of the
+ * same name has made is taken over, also one that was killed in the middle, and one lives at a time. attempts is the most
+ * requests that are refused (0: 20), patience_s the longest time (0: 60), for the first time and for each repair. *t is
+ * set in any case. SLUICE_REFUSED: no strategy is left, and sluice_together_why() says which part, where, why, and what
+ * was tried. SLUICE_AWAY: not within this time. */
+int sluice_together_make(const char *broker, const struct sluice_need *needs, size_t count, const char *strategy,
+                         const struct sluice_when *when, const char *name, size_t attempts, double patience_s,
+                         sluice_together **t);
+/* The next of the news, those of sluice_together_make() first; looks at the reservation twice a second meanwhile, and repairs
+ * it. SLUICE_NOTHING: nothing happened in time, or it is over. A repair may take longer than the timeout. */
+int sluice_together_next(sluice_together *t, int timeout_ms, struct sluice_news *news);
+/* Its name at the broker and its state, as they were last seen; where a part is, counted from 0. */
+int sluice_together_state(sluice_together *t, char id[96], char state[16]);
+int sluice_together_place(sluice_together *t, size_t part, char place[192]);
+/* Gives all of it back. */
+int sluice_together_cancel(sluice_together *t);
+/* Ends the object; the reservation stays. */
+void sluice_together_close(sluice_together *t);
+/* Why the last call did not return SLUICE_OK: a sentence, good until the next call. */
+const char *sluice_together_why(const sluice_together *t);
+
 #ifdef __cplusplus
 }
 #endif

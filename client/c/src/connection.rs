@@ -31,6 +31,16 @@ pub enum CallFailure {
     Nothing,
 }
 
+impl CallFailure {
+    /// The reason, for people.
+    pub fn words(&self) -> &str {
+        match self {
+            CallFailure::Refused(why) | CallFailure::Misuse(why) | CallFailure::Away(why) => why,
+            CallFailure::Nothing => "nothing happened in time",
+        }
+    }
+}
+
 impl From<Error> for CallFailure {
     fn from(error: Error) -> CallFailure {
         match error {

@@ -1,7 +1,7 @@
 //! The structures of the C header, byte for byte, and their conversion to and from the agent's documents.
 
 use crate::connection::CallFailure;
-use documents::book::{AskDoc, BackgroundDoc, BookEvent, FlowDoc, Instant, PartDoc, ReservationDoc};
+use documents::book::{AskDoc, BackgroundDoc, BookEvent, FlowDoc, Instant, PartDoc, ReservationDoc, WhenDoc};
 use documents::boomerang::{ClassifierDoc, MaskDoc, SitePrefix, between};
 use std::ffi::{CStr, c_char, c_int};
 use std::net::IpAddr;
@@ -135,6 +135,24 @@ impl GivenFlow {
     }
 }
 
+impl GivenWhen {
+    /// Reads the times; also for how long it is only held, seconds.
+    pub fn read(&self) -> Result<(WhenDoc, Option<f64>), CallFailure> {
+        let positive = |seconds: f64| (seconds > 0.0).then_some(seconds);
+        if !self.duration_s.is_finite() || !self.hold_s.is_finite() || self.duration_s < 0.0 || self.hold_s < 0.0 {
+            return Err(CallFailure::Misuse("a span of time is a positive number of seconds".to_owned()));
+        }
+        let when = WhenDoc {
+            start: if self.start_s == 0 { None } else { Some(instant(self.start_s)?) },
+            end: if self.end_s == 0 { None } else { Some(end(self.end_s)?) },
+            duration_s: positive(self.duration_s),
+            earliest: self.earliest != 0,
+            ..WhenDoc::default()
+        };
+        Ok((when, positive(self.hold_s)))
+    }
+}
+
 /// Builds a request from these parts.
 ///
 /// # Safety
@@ -151,14 +169,7 @@ pub unsafe fn asked(parts: *const GivenPart, count: usize, when: *const GivenWhe
     }
     // SAFETY: the caller's promise.
     let Some(when) = (unsafe { when.as_ref() }) else { return Ok(ask) };
-    let positive = |seconds: f64| (seconds > 0.0).then_some(seconds);
-    if !when.duration_s.is_finite() || !when.hold_s.is_finite() || when.duration_s < 0.0 || when.hold_s < 0.0 {
-        return Err(CallFailure::Misuse("a span of time is a positive number of seconds".to_owned()));
-    }
-    ask.when.start = if when.start_s == 0 { None } else { Some(instant(when.start_s)?) };
-    ask.when.end = if when.end_s == 0 { None } else { Some(end(when.end_s)?) };
-    (ask.when.duration_s, ask.hold_s, ask.when.earliest) =
-        (positive(when.duration_s), positive(when.hold_s), when.earliest != 0);
+    (ask.when, ask.hold_s) = when.read()?;
     Ok(ask)
 }
 
@@ -242,7 +253,7 @@ pub unsafe fn put<T>(to: *mut T, value: T) {
 }
 
 /// Copies a text into a field that ends with a zero. Excess bytes are cut off; the agent sends none.
-fn letters<const N: usize>(text: &str) -> [c_char; N] {
+pub fn letters<const N: usize>(text: &str) -> [c_char; N] {
     let mut all = [0; N];
     for (to, byte) in all[..N - 1].iter_mut().zip(text.bytes()) {
         *to = byte as c_char;

@@ -1,10 +1,17 @@
 //! libsluice: the agent's local socket for C programs, as `include/sluice.h` says.
 //!
 //! Reading order: the header, [`connection`] (calls and answers, in safe Rust), then the C functions here.
+//! Several parts as one reservation, by a broker: [`together_calls`], then `together` and what it is made of.
 //! RSVP's own interfaces are `client/rapi` and `client/scrapi`.
 
+mod broker;
 pub mod connection;
 mod given;
+mod http;
+mod needs;
+mod strategy;
+mod together;
+pub mod together_calls;
 
 use connection::{CallFailure, Connection};
 use given::{Event, GivenFlow, GivenPart, GivenReservation, GivenWhen, put, text, text_or_none};
@@ -12,11 +19,11 @@ use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-const OK: c_int = 0;
-const REFUSED: c_int = 1;
-const MISUSE: c_int = 2;
-const AWAY: c_int = 3;
-const NOTHING: c_int = 4;
+pub(crate) const OK: c_int = 0;
+pub(crate) const REFUSED: c_int = 1;
+pub(crate) const MISUSE: c_int = 2;
+pub(crate) const AWAY: c_int = 3;
+pub(crate) const NOTHING: c_int = 4;
 
 /// The object behind a C program's `sluice *`.
 #[derive(Debug)]

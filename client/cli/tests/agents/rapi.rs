@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Compiles a C program against one of the libraries; `None`, said loudly, where there is no compiler. `source` is below
 /// the folder `client`.
-fn compiled(bed: &Bed, library: &str, source: &str) -> Option<PathBuf> {
+pub fn compiled(bed: &Bed, library: &str, source: &str) -> Option<PathBuf> {
     let program = bed.place.join(Path::new(source).file_stem().unwrap());
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut built = std::env::current_exe().unwrap();
@@ -20,6 +20,8 @@ fn compiled(bed: &Bed, library: &str, source: &str) -> Option<PathBuf> {
     let mut compiler = Command::new("cc");
     compiler.args(["-Wall", "-Wextra", "-Werror", "-pthread"]).arg(client.join(source));
     compiler.arg("-I").arg(client.join(library).join("include"));
+    // The folder of libsluice is called `c`.
+    let (library, soname) = if library == "c" { ("sluice_c", "sluice") } else { (library, library) };
     compiler.arg("-o").arg(&program).arg("-L").arg(&built).arg(format!("-l{library}"));
     let Ok(output) = compiler.output() else {
         bench::skipped("cc is not installed");
@@ -27,7 +29,7 @@ fn compiled(bed: &Bed, library: &str, source: &str) -> Option<PathBuf> {
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // The library's SONAME has a version, as an installed one has.
-    let versioned = bed.place.join(format!("lib{library}.so.1"));
+    let versioned = bed.place.join(format!("lib{soname}.so.1"));
     let _ = std::os::unix::fs::symlink(built.join(format!("lib{library}.so")), versioned);
     Some(program)
 }
