@@ -1,6 +1,6 @@
 //! The calls of a broker's REST that co-reservations need.
 
-use crate::http::{BrokerAddress, HttpAnswer, HttpRequest};
+use crate::http::{HttpAnswer, HttpRequest, LocalBroker};
 use documents::book::RefusalDoc;
 use documents::may::MayDoc;
 use documents::rest::{Events, Reservation, Reservations, Resources, Wish};
@@ -57,13 +57,13 @@ struct ProblemText {
 /// A broker's calls.
 #[derive(Debug)]
 pub struct BrokerCalls {
-    address: BrokerAddress,
+    address: LocalBroker,
     now: Option<Time>,
 }
 
 impl BrokerCalls {
     /// Those of the broker at this address.
-    pub fn at(address: BrokerAddress) -> BrokerCalls {
+    pub fn at(address: LocalBroker) -> BrokerCalls {
         BrokerCalls { address, now: None }
     }
 

@@ -22,7 +22,7 @@ const MAX_INTERIM: usize = 4;
 
 /// The address of a broker.
 #[derive(Clone, Debug)]
-pub enum BrokerAddress {
+pub enum LocalBroker {
     /// Its Unix socket.
     Socket(PathBuf),
     /// Its listener on the loopback.
@@ -58,9 +58,9 @@ enum Wire {
     Tcp(TcpStream),
 }
 
-impl BrokerAddress {
+impl LocalBroker {
     /// Parses a path, `unix:PATH`, or `http://127.0.0.1:PORT`; `None` is this machine's broker.
-    pub fn parse(place: Option<&str>) -> Result<BrokerAddress, CallFailure> {
+    pub fn parse(place: Option<&str>) -> Result<LocalBroker, CallFailure> {
         let place = place.unwrap_or(SOCKET);
         let wrong = |why: &str| CallFailure::Misuse(format!("{place:?}: {why}"));
         if let Some(address) = place.strip_prefix("http://") {
@@ -69,26 +69,26 @@ impl BrokerAddress {
             let host = if host == "localhost" { Ok(Ipv4Addr::LOCALHOST.into()) } else { host.parse::<IpAddr>() };
             let host = host.ok().filter(IpAddr::is_loopback);
             let host = host.ok_or_else(|| wrong("libsluice carries no TLS: name a broker on the loopback"))?;
-            return Ok(BrokerAddress::Loopback(SocketAddr::new(host, port)));
+            return Ok(LocalBroker::Loopback(SocketAddr::new(host, port)));
         }
         let path = place.strip_prefix("unix:").unwrap_or(place);
         if path.is_empty() || path.contains("://") {
             return Err(wrong("libsluice carries no TLS: write unix:/PATH or http://127.0.0.1:PORT"));
         }
-        Ok(BrokerAddress::Socket(path.into()))
+        Ok(LocalBroker::Socket(path.into()))
     }
 
     fn connect(&self, patience: Duration) -> io::Result<Wire> {
         match self {
-            BrokerAddress::Socket(path) => UnixStream::connect(path).map(Wire::Unix),
-            BrokerAddress::Loopback(address) => TcpStream::connect_timeout(address, patience).map(Wire::Tcp),
+            LocalBroker::Socket(path) => UnixStream::connect(path).map(Wire::Unix),
+            LocalBroker::Loopback(address) => TcpStream::connect_timeout(address, patience).map(Wire::Tcp),
         }
     }
 
     fn host(&self) -> String {
         match self {
-            BrokerAddress::Socket(_) => "broker".to_owned(),
-            BrokerAddress::Loopback(address) => address.to_string(),
+            LocalBroker::Socket(_) => "broker".to_owned(),
+            LocalBroker::Loopback(address) => address.to_string(),
         }
     }
 
@@ -102,11 +102,11 @@ impl BrokerAddress {
     }
 }
 
-impl std::fmt::Display for BrokerAddress {
+impl std::fmt::Display for LocalBroker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            BrokerAddress::Socket(path) => path.display().fmt(f),
-            BrokerAddress::Loopback(address) => write!(f, "http://{address}"),
+            LocalBroker::Socket(path) => path.display().fmt(f),
+            LocalBroker::Loopback(address) => write!(f, "http://{address}"),
         }
     }
 }
@@ -419,7 +419,7 @@ mod tests {
         for good in
             ["/run/b.sock", "unix:/run/b.sock", "http://127.0.0.1:8080/", "http://[::1]:8080", "http://localhost:1"]
         {
-            assert!(BrokerAddress::parse(Some(good)).is_ok(), "{good}");
+            assert!(LocalBroker::parse(Some(good)).is_ok(), "{good}");
         }
         for wrong in [
             "",
@@ -429,7 +429,7 @@ mod tests {
             "http://127.0.0.1",
             "ftp://x:1",
         ] {
-            assert!(BrokerAddress::parse(Some(wrong)).is_err(), "{wrong}");
+            assert!(LocalBroker::parse(Some(wrong)).is_err(), "{wrong}");
         }
     }
 }

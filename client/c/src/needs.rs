@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 /// One item of an alternative.
 #[derive(Clone, Debug)]
-pub enum NeedItem {
+pub enum NeededItem {
     /// The network between two hosts.
     Hosts(PathWish),
     /// So much of one resource of an agent.
@@ -17,42 +17,42 @@ pub enum NeedItem {
 
 /// A part: its name, and its alternatives, best first.
 #[derive(Clone, Debug)]
-pub struct Need {
+pub struct NeededPart {
     /// The name.
     pub name: String,
     /// The alternatives, each of items that go together.
-    pub alternatives: Vec<Vec<NeedItem>>,
+    pub alternatives: Vec<Vec<NeededItem>>,
 }
 
-impl NeedItem {
+impl NeededItem {
     /// Its place, in words.
     fn at(&self) -> String {
         match self {
-            NeedItem::Hosts(path) => format!("{} > {}", path.from, path.to),
-            NeedItem::Amount(part) => part.resource.clone(),
+            NeededItem::Hosts(path) => format!("{} > {}", path.from, path.to),
+            NeededItem::Amount(part) => part.resource.clone(),
         }
     }
 
     fn is_of(&self, agent: &str, way: Option<&str>) -> bool {
         match self {
-            NeedItem::Hosts(_) => way.is_some(),
-            NeedItem::Amount(part) => way.is_none() && part.resource.split('/').next() == Some(agent),
+            NeededItem::Hosts(_) => way.is_some(),
+            NeededItem::Amount(part) => way.is_none() && part.resource.split('/').next() == Some(agent),
         }
     }
 
     /// True if a reservation has it.
     fn is_in(&self, one: &Reservation) -> bool {
         match self {
-            NeedItem::Hosts(path) => ends(one) == Some((path.from, path.to)),
-            NeedItem::Amount(part) => singles(one).any(|resource| is_same(&part.resource, resource)),
+            NeededItem::Hosts(path) => ends(one) == Some((path.from, path.to)),
+            NeededItem::Amount(part) => singles(one).any(|resource| is_same(&part.resource, resource)),
         }
     }
 }
 
-impl Need {
+impl NeededPart {
     /// The places of an alternative, in words.
     pub fn at(&self, choice: usize) -> String {
-        let places: Vec<String> = self.alternatives[choice].iter().map(NeedItem::at).collect();
+        let places: Vec<String> = self.alternatives[choice].iter().map(NeededItem::at).collect();
         places.join(" + ")
     }
 }
@@ -71,7 +71,7 @@ fn is_same(asked: &str, said: &str) -> bool {
 }
 
 /// The items of choices, each with the number of its part.
-fn items<'a>(needs: &'a [Need], choices: &'a [usize]) -> impl Iterator<Item = (usize, &'a NeedItem)> {
+fn items<'a>(needs: &'a [NeededPart], choices: &'a [usize]) -> impl Iterator<Item = (usize, &'a NeededItem)> {
     needs
         .iter()
         .zip(choices)
@@ -83,8 +83,8 @@ fn items<'a>(needs: &'a [Need], choices: &'a [usize]) -> impl Iterator<Item = (u
 ///
 /// # Errors
 /// A sentence.
-pub fn check(needs: &[Need]) -> Result<(), String> {
-    let is_path = |item: &NeedItem| matches!(item, NeedItem::Hosts(_));
+pub fn check(needs: &[NeededPart]) -> Result<(), String> {
+    let is_path = |item: &NeededItem| matches!(item, NeededItem::Hosts(_));
     let with_path = needs.iter().filter(|need| need.alternatives.iter().flatten().any(is_path)).count();
     let twice =
         needs.iter().flat_map(|need| &need.alternatives).any(|items| items.iter().filter(|i| is_path(i)).count() > 1);
@@ -96,12 +96,12 @@ pub fn check(needs: &[Need]) -> Result<(), String> {
 }
 
 /// Puts the chosen alternatives into a request; `shares` are the least shares of their amounts that will do.
-pub fn put(wish: &mut Wish, needs: &[Need], choices: &[usize], shares: &[f64]) {
+pub fn put(wish: &mut Wish, needs: &[NeededPart], choices: &[usize], shares: &[f64]) {
     let least = |amount: Option<u64>, share: f64| amount.map(|amount| (amount as f64 * share).ceil() as u64);
     for (number, item) in items(needs, choices) {
         let share = shares[number];
         match item {
-            NeedItem::Hosts(path) => {
+            NeededItem::Hosts(path) => {
                 let mut path = path.clone();
                 if share < 1.0 {
                     path.forward_at_least = least(path.forward, share);
@@ -109,7 +109,7 @@ pub fn put(wish: &mut Wish, needs: &[Need], choices: &[usize], shares: &[f64]) {
                 }
                 wish.path = Some(path);
             }
-            NeedItem::Amount(part) => {
+            NeededItem::Amount(part) => {
                 let mut part = part.clone();
                 if share < 1.0 {
                     let whole = part.rate.or(part.bytes_per_s).or(part.count);
@@ -123,7 +123,7 @@ pub fn put(wish: &mut Wish, needs: &[Need], choices: &[usize], shares: &[f64]) {
 }
 
 /// The request in words.
-pub fn words(needs: &[Need], choices: &[usize], shares: &[f64], later: f64) -> String {
+pub fn words(needs: &[NeededPart], choices: &[usize], shares: &[f64], later: f64) -> String {
     let mut said: Vec<String> =
         needs.iter().zip(choices).map(|(need, choice)| format!("{} at {}", need.name, need.at(*choice))).collect();
     let smaller = needs.iter().zip(shares).filter(|(_, share)| **share < 1.0);
@@ -136,14 +136,14 @@ pub fn words(needs: &[Need], choices: &[usize], shares: &[f64], later: f64) -> S
 
 /// The part that a refusal is about, and the place; `away` are agents that do not answer.
 pub fn blamed(
-    needs: &[Need],
+    needs: &[NeededPart],
     choices: &[usize],
     refusal: &BrokerRefusal,
     away: &[String],
 ) -> (Option<usize>, Option<String>) {
-    let hosts = items(needs, choices).find(|(_, item)| matches!(item, NeedItem::Hosts(_))).map(|(number, _)| number);
+    let hosts = items(needs, choices).find(|(_, item)| matches!(item, NeededItem::Hosts(_))).map(|(number, _)| number);
     if let Some(resource) = refusal.resource() {
-        let is_it = |item: &NeedItem| matches!(item, NeedItem::Amount(part) if is_same(&part.resource, resource));
+        let is_it = |item: &NeededItem| matches!(item, NeededItem::Amount(part) if is_same(&part.resource, resource));
         let found = items(needs, choices).find(|(_, item)| is_it(item)).map(|(number, _)| number);
         return (found.or(hosts), Some(resource.to_owned()));
     }
@@ -166,24 +166,26 @@ pub fn blamed(
 }
 
 /// The parts that an agent has of what was made of these choices: single resources, or one way between hosts.
-pub fn at_agent(needs: &[Need], choices: &[usize], agent: &str, way: Option<&str>) -> BTreeSet<usize> {
+pub fn at_agent(needs: &[NeededPart], choices: &[usize], agent: &str, way: Option<&str>) -> BTreeSet<usize> {
     items(needs, choices).filter(|(_, item)| item.is_of(agent, way)).map(|(number, _)| number).collect()
 }
 
 /// True if some choices have all that a reservation has, perhaps with more.
-pub fn could_be(needs: &[Need], one: &Reservation) -> bool {
+pub fn could_be(needs: &[NeededPart], one: &Reservation) -> bool {
     let all = || needs.iter().flat_map(|need| need.alternatives.iter().flatten());
-    let has =
-        |resource: &str| all().any(|item| matches!(item, NeedItem::Amount(part) if is_same(&part.resource, resource)));
-    let hosts = ends(one).is_none() || all().any(|item| matches!(item, NeedItem::Hosts(_)) && item.is_in(one));
+    let has = |resource: &str| {
+        all().any(|item| matches!(item, NeededItem::Amount(part) if is_same(&part.resource, resource)))
+    };
+    let hosts = ends(one).is_none() || all().any(|item| matches!(item, NeededItem::Hosts(_)) && item.is_in(one));
     hosts && singles(one).all(has)
 }
 
 /// The choices of which a reservation was made; `None`: it is none of ours.
-pub fn fits(needs: &[Need], one: &Reservation) -> Option<Vec<usize>> {
-    let choice = |need: &Need| need.alternatives.iter().position(|items| items.iter().all(|item| item.is_in(one)));
+pub fn fits(needs: &[NeededPart], one: &Reservation) -> Option<Vec<usize>> {
+    let choice =
+        |need: &NeededPart| need.alternatives.iter().position(|items| items.iter().all(|item| item.is_in(one)));
     let choices: Vec<usize> = needs.iter().map(choice).collect::<Option<_>>()?;
-    let amounts = items(needs, &choices).filter(|(_, item)| matches!(item, NeedItem::Amount(_))).count();
+    let amounts = items(needs, &choices).filter(|(_, item)| matches!(item, NeededItem::Amount(_))).count();
     let has_path = amounts < items(needs, &choices).count();
     (amounts == singles(one).count() && has_path == ends(one).is_some()).then_some(choices)
 }

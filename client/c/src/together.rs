@@ -5,7 +5,7 @@
 
 use crate::broker::{BrokerCalls, BrokerRefusal};
 use crate::connection::CallFailure;
-use crate::needs::{self, Need};
+use crate::needs::{self, NeededPart};
 use crate::strategy::RequestOrder;
 use documents::book::{Instant as Moment, WhenDoc};
 use documents::rest::{Reservation, Wish};
@@ -85,7 +85,7 @@ pub struct TryLimits {
 #[derive(Debug)]
 pub struct Together {
     broker: BrokerCalls,
-    needs: Vec<Need>,
+    needs: Vec<NeededPart>,
     order: RequestOrder,
     window: WantedWindow,
     name: String,
@@ -125,7 +125,7 @@ impl Together {
     /// No strategy is left, the time is over, or the request makes no sense.
     pub fn make(
         broker: BrokerCalls,
-        (needs, order): (Vec<Need>, RequestOrder),
+        (needs, order): (Vec<NeededPart>, RequestOrder),
         window: WantedWindow,
         name: &str,
         limits: TryLimits,

@@ -3,8 +3,8 @@
 use crate::broker::BrokerCalls;
 use crate::connection::CallFailure;
 use crate::given::{GivenWhen, letters, put, set, text, text_or_none};
-use crate::http::BrokerAddress;
-use crate::needs::{Need, NeedItem};
+use crate::http::LocalBroker;
+use crate::needs::{NeededItem, NeededPart};
 use crate::strategy::{MOST_ALTERNATIVES, MOST_PARTS, RequestOrder, StrategyStep};
 use crate::together::{NewsItem, Together, TryLimits, WantedWindow};
 use documents::book::PartDoc;
@@ -90,7 +90,7 @@ fn broke() -> CallFailure {
 impl GivenItem {
     /// # Safety
     /// Its texts are C strings or null.
-    unsafe fn read(&self) -> Result<NeedItem, CallFailure> {
+    unsafe fn read(&self) -> Result<NeededItem, CallFailure> {
         // SAFETY: the caller's promise.
         let (resource, from, to) =
             unsafe { (text_or_none(self.resource)?, text_or_none(self.from)?, text_or_none(self.to)?) };
@@ -101,7 +101,7 @@ impl GivenItem {
             };
             set(&mut part, self.amount)?;
             resource.clone_into(&mut part.resource);
-            return Ok(NeedItem::Amount(part));
+            return Ok(NeededItem::Amount(part));
         }
         let address = |end: Option<&str>| {
             let end = end.unwrap_or_default();
@@ -115,7 +115,7 @@ impl GivenItem {
             }
             Ok((amount > 0.0).then_some(amount.ceil() as u64))
         };
-        Ok(NeedItem::Hosts(PathWish {
+        Ok(NeededItem::Hosts(PathWish {
             from: address(from)?,
             to: address(to)?,
             forward: rate(self.amount)?,
@@ -133,7 +133,7 @@ impl GivenItem {
 impl GivenNeed {
     /// # Safety
     /// As the header says: `items` holds those of all alternatives, `counts` is null or holds as many as there are.
-    unsafe fn read(&self) -> Result<Need, CallFailure> {
+    unsafe fn read(&self) -> Result<NeededPart, CallFailure> {
         // SAFETY: the caller's promise.
         let name = unsafe { text(self.name) }?.to_owned();
         if !(1..=MOST_ALTERNATIVES).contains(&self.alternatives) || self.items.is_null() {
@@ -157,7 +157,7 @@ impl GivenNeed {
             // SAFETY: at most one past the last item.
             at = unsafe { at.add(count) };
         }
-        Ok(Need { name, alternatives })
+        Ok(NeededPart { name, alternatives })
     }
 }
 
@@ -167,7 +167,7 @@ unsafe fn read(
     needs: *const GivenNeed,
     count: usize,
     strategy: *const c_char,
-) -> Result<(Vec<Need>, RequestOrder), CallFailure> {
+) -> Result<(Vec<NeededPart>, RequestOrder), CallFailure> {
     if needs.is_null() || !(1..=MOST_PARTS).contains(&count) {
         return Err(CallFailure::Misuse(format!("1 to {MOST_PARTS} parts, not {count}")));
     }
@@ -232,7 +232,7 @@ pub unsafe extern "C" fn sluice_together_make(
     let result = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the caller's promises, passed on.
         let (address, asked, window, name) = unsafe {
-            let address = BrokerAddress::parse(text_or_none(broker)?)?;
+            let address = LocalBroker::parse(text_or_none(broker)?)?;
             (address, read(needs, count, strategy)?, window(when.as_ref())?, text_or_none(name)?.unwrap_or_default())
         };
         let limits = limits(attempts, patience_s)?;
