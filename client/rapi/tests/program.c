@@ -170,6 +170,31 @@ static void threads(void)
     printf("threads are done\n");
 }
 
+/* Opens sessions until no more are let, and releases them: afterwards there is room again. */
+static void many(void)
+{
+    static rapi_sid_t sids[2000];
+    struct sockaddr_in other = destination;
+    int count = 0, error = 0, code = 0;
+    for (; count < 2000; count++) {
+        other.sin_port = htons(10000 + count);
+        sids[count] = rapi_session((rapi_addr_t *)&other, 17, 0, upcall, &destination, &code);
+        if (sids[count] == RAPI_NULL_SID)
+            break;
+    }
+    for (int i = 0; i < count; i++)
+        CHECK(rapi_release(sids[i]) == 0);
+    /* The agent sees the ends in its next turn. */
+    for (int i = 0; i < 500 && sids[0] != RAPI_NULL_SID; i++) {
+        sids[1] = rapi_session((rapi_addr_t *)&other, 17, 0, upcall, &destination, &error);
+        if (sids[1] != RAPI_NULL_SID)
+            break;
+        usleep(10000);
+    }
+    CHECK(sids[1] != RAPI_NULL_SID && rapi_release(sids[1]) == 0);
+    printf("many: %d, then %s\n", count, rapi_strerror(code, 0));
+}
+
 static void command(rapi_sid_t sid, char *line)
 {
     char word[32] = "", address[64] = "";
@@ -196,6 +221,8 @@ static void command(rapi_sid_t sid, char *line)
         misuse(sid);
     } else if (strcmp(word, "threads") == 0) {
         threads();
+    } else if (strcmp(word, "many") == 0) {
+        many();
     } else if (strcmp(word, "fork") == 0) {
         if (fork() == 0) { /* the child outlives its parent, and has no session */
             CHECK(rapi_getfd(sid) == -1 && rapi_release(sid) == RAPI_ERR_BADSID && rapi_dispatch() == 0);

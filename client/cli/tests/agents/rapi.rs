@@ -117,6 +117,12 @@ fn c_programs_send_reserve_change_and_release_by_rapi() {
     assert_eq!((receiver.hear("session"), sender.hear("session")), ("session: 0".into(), "session: 0".into()));
     assert_eq!(receiver.tell("misuse"), "did misuse: 0 no error");
     assert_eq!(receiver.tell("threads"), "did threads: 0 no error");
+    // The agent takes 256 connections; whoever has them all is told so, and nothing else ends.
+    writeln!(receiver.child.stdin.as_mut().unwrap(), "many").unwrap();
+    let many = receiver.hear("many: ");
+    assert!(many.ends_with(", then too many sessions"), "{many}");
+    assert!(many["many: ".len()..].starts_with(['1', '2']), "{many}");
+    receiver.hear("did many");
 
     assert!(sender.tell("send 10.0.0.1 5004 125000").starts_with("did send: 0"));
     let path = receiver.hear("PATH");

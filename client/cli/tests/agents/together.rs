@@ -4,6 +4,8 @@
 use crate::agents::rapi::{Program, compiled};
 use crate::bed::{Bed, SLUICE, seed, wait_for};
 use crate::remote::Running;
+use documents::agent::{Answer, BookAnswer, Request};
+use documents::book::BookFilter;
 use documents::rest::Reservation;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -61,7 +63,9 @@ impl Desk<'_> {
     fn start(&mut self) {
         let mut broker = Command::new(SLUICE);
         broker.arg("broker").arg("--socket").arg(&self.socket).arg("--state").arg(self.bed.place.join("broker"));
-        agents(self.bed).iter().for_each(|agent| drop(broker.arg("--agent").arg(agent)));
+        for agent in agents(self.bed) {
+            broker.arg("--agent").arg(agent);
+        }
         self.running = Some(Running::start(&mut broker, &self.bed.place.join("broker.log")));
         wait_for("the broker answers", || UnixStream::connect(&self.socket).ok());
     }
@@ -84,15 +88,11 @@ impl Desk<'_> {
 
     /// An operator cancels what an agent has of the only reservation, of single resources.
     fn break_at(&self, agent: &str) {
-        let filter = documents::book::BookFilter::default();
-        let asked = self.bed.client(agent).call(documents::agent::Request::BookShow { handle: None, filter }).unwrap();
-        let documents::agent::Answer::Book(documents::book::BookAnswer::Reservations { reservations, .. }) = asked
-        else {
-            panic!("{asked:?}")
-        };
-        let is_it = |one: &&documents::book::ReservationDoc| one.parts[0].resource == "licence/solver";
-        let handle = reservations.iter().find(is_it).unwrap().handle.clone();
-        self.bed.client(agent).call(documents::agent::Request::BookCancel { handle }).unwrap();
+        let mut client = self.bed.client(agent);
+        let asked = client.call(Request::BookShow { handle: None, filter: BookFilter::default() }).unwrap();
+        let Answer::Book(BookAnswer::Reservations { rows, .. }) = asked else { panic!("{asked:?}") };
+        let licence = rows.into_iter().find(|row| row.parts[0].resource == "licence/solver").unwrap();
+        client.call(Request::BookCancel { handle: licence.handle }).unwrap();
     }
 }
 
