@@ -120,7 +120,9 @@ fn c_programs_send_reserve_change_and_release_by_rapi() {
     // The agent takes 256 connections; whoever has them all is told so, and nothing else ends.
     writeln!(receiver.child.stdin.as_mut().unwrap(), "many").unwrap();
     let many = receiver.hear("many: ");
-    assert!(many.ends_with(", then too many sessions"), "{many}");
+    // A connection that finds no place is closed; the library may notice that before it reads the reason.
+    let refused = [", then too many sessions", ", then no RSVP agent answers on this host"];
+    assert!(refused.iter().any(|end| many.ends_with(end)), "{many}");
     assert!(many["many: ".len()..].starts_with(['1', '2']), "{many}");
     receiver.hear("did many");
 

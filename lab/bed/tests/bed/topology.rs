@@ -46,7 +46,7 @@ fn mistakes_name_file_line_and_reason() {
         ),
         ("no rate", link(""), "t.toml:4: missing field `rate`"),
         ("bad unit", link("rate = \"10 furlongs\""), "t.toml:6: \"furlongs\" is no unit of rate"),
-        ("unknown key", link("rate = \"1mbit\"\ndelay = \"1ms\""), "t.toml:7: unknown field `delay`"),
+        ("unknown key", link("rate = \"1mbit\"\ncolour = \"red\""), "t.toml:7: unknown field `colour`"),
         ("mtu", link("rate = \"1mbit\"\nmtu = 100"), "t.toml:7: an MTU is 576"),
         ("refresh", link("rate = \"1mbit\"\n[rsvp]\nrefresh = \"2\""), "t.toml:8: \"2\" has no unit"),
     ];
