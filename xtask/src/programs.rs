@@ -62,24 +62,28 @@ fn programs<'a>(folder: &Path, manifest: &str, sources: impl Iterator<Item = &'a
 
 /// Follows `mod` and `#[path]` from a program's root.
 fn reach(path: PathBuf, sources: &BTreeMap<PathBuf, String>, reached: &mut BTreeSet<PathBuf>) {
+    follow(path, true, sources, reached);
+}
+
+/// The same from one file; `is_root`: its modules are beside it, and not in a folder of its name.
+fn follow(path: PathBuf, is_root: bool, sources: &BTreeMap<PathBuf, String>, reached: &mut BTreeSet<PathBuf>) {
     let Some(text) = sources.get(&path) else { return };
     if !reached.insert(path.clone()) {
         return;
     }
     let beside = path.parent().unwrap_or(Path::new(""));
-    let is_root = path.ends_with("main.rs")
-        || path.ends_with("mod.rs")
-        || path.parent().is_some_and(|dir| dir.ends_with("tests"));
     let within = if is_root { beside.to_path_buf() } else { path.with_extension("") };
     let mut named = None;
     for line in text.lines().map(str::trim) {
         if let Some(other) = line.strip_prefix("#[path = \"").and_then(|rest| rest.strip_suffix("\"]")) {
             named = Some(plain(&beside.join(other)));
         } else if let Some(name) = module(line) {
-            let files = [within.join(format!("{name}.rs")), within.join(name).join("mod.rs")];
             match named.take() {
-                Some(file) => reach(file, sources, reached),
-                None => files.into_iter().for_each(|file| reach(file, sources, reached)),
+                Some(file) => follow(file, true, sources, reached),
+                None => {
+                    follow(within.join(format!("{name}.rs")), false, sources, reached);
+                    follow(within.join(name).join("mod.rs"), true, sources, reached);
+                }
             }
         }
     }
