@@ -273,6 +273,8 @@ pub fn document(agents: &[AgentClient], id: &ReservationId, found: &GroupMembers
         hold_until: members.iter().filter_map(|member| member.doc.hold_until).min(),
         path: ends,
         parts: members.iter().flat_map(|member| member.doc.parts.iter().map(move |row| part(member, row))).collect(),
+        above: None,
+        legs: Vec::new(),
     }
 }
 

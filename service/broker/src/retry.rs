@@ -2,6 +2,7 @@
 //! again.
 
 use crate::broker::Broker;
+use crate::crossing;
 use crate::gather::{self, GroupMembers, document, find};
 use crate::group;
 use crate::id::{GroupId, ReservationId};
@@ -18,6 +19,11 @@ pub(crate) struct Before {
     pub whole: Option<GroupMembers>,
     /// The time of an earlier attempt that came to nothing; the next attempt has another name.
     pub attempt: u64,
+}
+
+/// True if the next domain has a part of it: what is held here alone cannot become the whole.
+fn crosses(broker: &Broker, wish: &Wish) -> bool {
+    wish.path.as_ref().is_some_and(|path| crossing::is_elsewhere(broker, path.to))
 }
 
 /// Repairs the remains of a request with this key: afterwards they are whole, or gone.
@@ -65,7 +71,7 @@ pub(crate) async fn before(broker: &Broker, caller: &CallerDoc, group: &GroupId,
         _ if whole && (held == 0 || wish.hold_s.is_some()) => {
             return Ok(Before { whole: Some(found), ..Before::default() });
         }
-        live if whole && live == held => {
+        live if whole && live == held && !crosses(broker, wish) => {
             // All held, and nobody came to decide.
             group::book(broker, caller, &id, &mut found.members).await?;
             return Ok(Before { whole: Some(found), ..Before::default() });

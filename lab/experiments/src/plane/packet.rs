@@ -34,7 +34,10 @@ pub fn of_record<'a>(record: &CapturedPacket<'a>, arrival: Time, id: u64) -> Opt
     };
     let (src, dst): (IpAddr, IpAddr) = (packet.src(), packet.dst());
     let flow = FlowKey { src, dst, protocol, src_port: port(0), dst_port: port(2), wild: terms::Wild::NONE };
-    Some((Framed { frame: record.bytes, at }, PacketMeta { flow, len, dscp: Dscp(class >> 2), arrival, id }))
+    Some((
+        Framed { frame: record.bytes, at },
+        PacketMeta { flow, len, dscp: Dscp(class >> 2), arrival, group: None, id },
+    ))
 }
 
 impl Framed<'_> {
