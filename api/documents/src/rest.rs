@@ -7,6 +7,7 @@ use crate::book::{
     BackgroundDoc, BindingDoc, BookEvent, ChangeDoc, EpochDoc, Instant, PartDoc, PartRow, RefusalDoc, ResourceRow,
     StepDoc, WhenDoc,
 };
+use crate::words::words;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -89,6 +90,44 @@ pub struct Ports {
     pub to_port: Option<u16>,
 }
 
+words! {
+    /// The state of a reservation over all of its agents.
+    ReservationWord {
+        /// Held until its deadline; it is not booked.
+        Held = "held",
+        /// Booked; its window has not begun.
+        Booked = "booked",
+        /// Its window is open.
+        Active = "active",
+        /// Its window is open, and its background part has nothing now.
+        Suspended = "suspended",
+        /// Its window is over.
+        Ended = "ended",
+        /// Given back by its owner, or by an operator.
+        Cancelled = "cancelled",
+        /// Its hold ran out.
+        Expired = "expired",
+        /// A change at several agents is not decided yet.
+        Preparing = "preparing",
+        /// A change is decided, and not done everywhere yet.
+        Committing = "committing",
+        /// A change is refused, and not given back everywhere yet.
+        Aborting = "aborting",
+        /// Some of its parts are over or missing and others are not, or their amounts do not agree.
+        Broken = "broken",
+    }
+}
+
+words! {
+    /// The direction of a part of a path.
+    PathWord {
+        /// From the first host to the second.
+        Forward = "forward",
+        /// Back.
+        Reverse = "reverse",
+    }
+}
+
 /// A reservation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -99,10 +138,8 @@ pub struct Reservation {
     pub owner: String,
     /// The label that the owner gave it.
     pub label: String,
-    /// `held`, `booked`, `active`, `suspended`, `ended`, `cancelled`, `expired`; while a change at several agents
-    /// is under way `preparing` (not decided yet), `committing` (decided, not done everywhere yet), `aborting`
-    /// (refused, not given back everywhere yet); `broken`: some of its parts are over or missing and others are
-    /// not, or their amounts do not agree.
+    /// Its state over all of its agents.
+    #[cfg_attr(feature = "openapi", schema(value_type = ReservationWord))]
     pub state: String,
     /// Agents that do not know their part of it, or no longer know it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -176,8 +213,9 @@ pub struct Part {
     pub agent: String,
     /// The handle at that agent.
     pub handle: String,
-    /// `forward` or `reverse`, if it belongs to a path.
+    /// Its direction, if it belongs to a path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<PathWord>))]
     pub way: Option<String>,
     /// The part as the agent shows it.
     #[serde(flatten)]
@@ -222,10 +260,12 @@ pub struct Enquiry {
 pub struct EnquiredPart {
     /// The name of the resource.
     pub resource: String,
-    /// `forward` or `reverse`, if it belongs to a path.
+    /// Its direction, if it belongs to a path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<PathWord>))]
     pub way: Option<String>,
-    /// `reserved`, or `cap` if only a cap is possible.
+    /// The strength of the guarantee.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::book::GuaranteeWord))]
     pub kind: String,
     /// The most that it could have over its whole window, in its own unit.
     pub free: f64,

@@ -220,7 +220,7 @@ fn over_time() -> impl Strategy<Value = Vec<FreeStep>> {
 
 /// What is free at a moment, by looking at all steps.
 fn free_at(steps: &[FreeStep], moment: Time) -> Rate {
-    steps.iter().filter(|step| step.start <= moment).next_back().map_or(Rate::ZERO, |step| step.rate)
+    steps.iter().rfind(|step| step.start <= moment).map_or(Rate::ZERO, |step| step.rate)
 }
 
 /// A random net of domains d0 .. d5 with links between some, and a pair between any two ports of a domain.

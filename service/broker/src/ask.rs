@@ -13,7 +13,9 @@ use crate::problem::{Answer, Problem};
 use crate::retry::{Before, before};
 use crate::shown::shown;
 use documents::agent::Request;
-use documents::book::{AlternativeDoc, BookAnswer, EnquiredDoc, Instant, RefusalDoc, StepDoc, WhenDoc};
+use documents::book::{
+    AlternativeDoc, AlternativeWord, BookAnswer, EnquiredDoc, Instant, RefusalDoc, StepDoc, WhenDoc,
+};
 use documents::links::CallerDoc;
 use documents::rest::{EnquiredPart, Enquiry, Reservation, Wish};
 use sha2::{Digest, Sha256};
@@ -388,7 +390,7 @@ async fn alternatives(
     for other in others {
         let mut other = other;
         if settle(broker, caller, wish, &mut other).await.is_ok() {
-            found.extend(tried(broker, caller, "other_path", &other).await);
+            found.extend(tried(broker, caller, AlternativeWord::OtherPath.as_str(), &other).await);
         }
         if found.len() == ALTERNATIVES - 1 {
             break;
@@ -456,7 +458,7 @@ async fn later(broker: &Broker, caller: &CallerDoc, wish: &Wish, pieces: &[Agent
         for piece in &mut pieces {
             (piece.ask.when.start, piece.ask.when.end) = (Some(Instant(start)), Some(Instant(end)));
         }
-        if let Some(found) = tried(broker, caller, "later", &pieces).await {
+        if let Some(found) = tried(broker, caller, AlternativeWord::Later.as_str(), &pieces).await {
             return Some(found);
         }
     }

@@ -70,8 +70,7 @@ async fn carried(
         return Ok(());
     }
     let (numbers, changes): (Vec<usize>, Vec<PrepareAskDoc>) = changes.into_iter().unzip();
-    let part =
-        |(number, change): (&usize, PrepareAskDoc)| MemberPart::Agent { agent: found.members[*number].agent, change };
+    let part = |(number, change): (&usize, PrepareAskDoc)| MemberPart::at_agent(found.members[*number].agent, change);
     let parts = numbers.iter().zip(changes).map(part).collect();
     let progress = broker.transactions.vote(Note::new(id, kind), caller, parts).await?;
     renew(&mut found.members, &numbers, progress);

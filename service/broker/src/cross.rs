@@ -164,10 +164,8 @@ pub async fn reserve(
 ) -> Answer<(Vec<Member>, LegRecord)> {
     let id = ReservationId::Group(crossed.group);
     let mut members = held(broker, caller, crossed, choices).await?;
-    let hold = |member: &Member| MemberPart::Agent {
-        agent: member.agent,
-        change: PrepareAskDoc::Hold { handle: member.doc.handle.clone() },
-    };
+    let hold =
+        |member: &Member| MemberPart::at_agent(member.agent, PrepareAskDoc::Hold { handle: member.doc.handle.clone() });
     let next = crossed.next.clone().map(|part| MemberPart::Domain(Box::new(part)));
     let parts: Vec<MemberPart> = members.iter().map(hold).chain(next).collect();
     match carried(broker, caller, crossed, ChangeKind::Create, parts, &mut members).await {
@@ -278,9 +276,8 @@ impl LegUpdate {
         changes: Vec<(usize, PrepareAskDoc)>,
         found: &mut GroupMembers,
     ) -> Answer<LegRecord> {
-        let part = |(number, change): &(usize, PrepareAskDoc)| MemberPart::Agent {
-            agent: found.members[*number].agent,
-            change: change.clone(),
+        let part = |(number, change): &(usize, PrepareAskDoc)| {
+            MemberPart::at_agent(found.members[*number].agent, change.clone())
         };
         let mut parts: Vec<MemberPart> = changes.iter().map(part).collect();
         let via = self.record.above.as_ref().map(|above| above.via.clone()).unwrap_or_default();

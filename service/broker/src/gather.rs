@@ -6,7 +6,7 @@ use crate::problem::{Answer, Problem};
 use documents::agent::Request;
 use documents::book::{BookAnswer, BookEvents, BookFilter, ReservationDoc};
 use documents::links::CallerDoc;
-use documents::rest::{Ends, Part, Reservation};
+use documents::rest::{Ends, Part, Reservation, ReservationWord};
 use documents::show::PAGE;
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
@@ -266,7 +266,7 @@ pub fn document(agents: &[AgentClient], id: &ReservationId, found: &GroupMembers
         id: id.to_string(),
         owner: first.owner.clone(),
         label: first.label.clone(),
-        state: state(found).to_owned(),
+        state: state(found).to_string(),
         missing: names(found.missing.iter().map(|(agent, _)| agents[*agent].name.to_string())),
         away: names(found.unknown.iter().map(|(agent, _)| agent.clone())),
         created: members.iter().map(|member| member.doc.created).min().unwrap_or(first.created),
@@ -301,19 +301,27 @@ fn names(all: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// The one state of all members.
-fn state(found: &GroupMembers) -> &'static str {
+fn state(found: &GroupMembers) -> ReservationWord {
     let members = &found.members;
     let any = |state: &str| members.iter().any(|member| member.doc.state == state);
     let over = members.iter().filter(|member| member.is_over()).count();
     // Its broker has not decided, or has not said so here.
     if any("promised") {
-        return "preparing";
+        return ReservationWord::Preparing;
     }
     let halved = over > 0 || !found.missing.is_empty() || !of_one_amount(found);
     if halved && over < members.len() {
-        return "broken";
+        return ReservationWord::Broken;
     }
     // In this order the first that any of them is in is the state of the whole.
-    let order: [&'static str; 7] = ["cancelled", "expired", "ended", "held", "suspended", "active", "booked"];
-    order.into_iter().find(|state| any(state)).unwrap_or("broken")
+    let order = [
+        ReservationWord::Cancelled,
+        ReservationWord::Expired,
+        ReservationWord::Ended,
+        ReservationWord::Held,
+        ReservationWord::Suspended,
+        ReservationWord::Active,
+        ReservationWord::Booked,
+    ];
+    order.into_iter().find(|state| any(state.as_str())).unwrap_or(ReservationWord::Broken)
 }

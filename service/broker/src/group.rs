@@ -35,7 +35,7 @@ pub async fn create(
             let ways: Vec<(usize, MemberRole)> = pieces.iter().map(|piece| (piece.agent, piece.way)).collect();
             let part = |piece: AgentRequest| {
                 let change = PrepareAskDoc::Create(piece.ask);
-                MemberPart::Agent { agent: piece.agent, change }
+                MemberPart::at_agent(piece.agent, change)
             };
             let parts = pieces.into_iter().map(part).collect();
             let made = broker.transactions.vote(Note::new(&id, ChangeKind::Create), caller, parts).await?;
@@ -125,7 +125,7 @@ pub(crate) async fn book(
     }
     let part = |number: &usize| {
         let change = PrepareAskDoc::Hold { handle: members[*number].doc.handle.clone() };
-        MemberPart::Agent { agent: members[*number].agent, change }
+        MemberPart::at_agent(members[*number].agent, change)
     };
     let parts = held.iter().map(part).collect();
     let made = broker.transactions.vote(Note::new(id, ChangeKind::Book), caller, parts).await?;

@@ -5,6 +5,7 @@
 //! caller and key) and, between two hosts, their addresses. A reservation that was made at an agent without a
 //! broker is named by agent and handle.
 
+use documents::rest::PathWord;
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
 use std::net::IpAddr;
@@ -54,8 +55,8 @@ impl MemberRole {
     pub fn name(self) -> Option<&'static str> {
         match self {
             MemberRole::Alone => None,
-            MemberRole::Forward => Some("forward"),
-            MemberRole::Reverse => Some("reverse"),
+            MemberRole::Forward => Some(PathWord::Forward.as_str()),
+            MemberRole::Reverse => Some(PathWord::Reverse.as_str()),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::transactions::{ChangeKind, Open};
 use commit::coordinator::Phase;
 use documents::legs::{AcceptanceDoc, LegStateDoc};
 use documents::links::CallerDoc;
-use documents::rest::{LegRow, Reservation};
+use documents::rest::{LegRow, Reservation, ReservationWord};
 use documents::topology::StatementDoc;
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub(crate) async fn with_domains(broker: Arc<Broker>, mut doc: Reservation) -> R
         }
         DomainReply::Answered(_) | DomainReply::Refused(_) => {
             doc.missing.push(next.domain);
-            "broken".clone_into(&mut doc.state);
+            ReservationWord::Broken.as_str().clone_into(&mut doc.state);
         }
         DomainReply::NotAsked(_) | DomainReply::Lost(_) => doc.away.push(next.domain),
     }
@@ -76,10 +76,10 @@ pub(crate) fn shown(broker: &Broker, id: &ReservationId, found: &GroupMembers) -
     }
     let open = broker.transactions.of(&doc.id);
     let state = |open: &Open| match (open.phase, open.kind) {
-        (Phase::Preparing | Phase::Prepared | Phase::Deciding, _) => Some("preparing"),
-        (Phase::Committing, _) => Some("committing"),
+        (Phase::Preparing | Phase::Prepared | Phase::Deciding, _) => Some(ReservationWord::Preparing.as_str()),
+        (Phase::Committing, _) => Some(ReservationWord::Committing.as_str()),
         // What was there before is as it was.
-        (Phase::Aborting, ChangeKind::Create) => Some("aborting"),
+        (Phase::Aborting, ChangeKind::Create) => Some(ReservationWord::Aborting.as_str()),
         (Phase::Aborting, _) => None,
     };
     let over = found.live().next().is_none() && found.unknown.is_empty();

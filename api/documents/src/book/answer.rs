@@ -2,6 +2,7 @@
 //! resource's kind: `bit/s`, `cores`, `bytes/s` or `pieces`.
 
 use super::{BackgroundDoc, BindingDoc, EpochDoc, Instant, PromiseDoc};
+use crate::words::words;
 use serde::{Deserialize, Serialize};
 
 /// A reservation.
@@ -38,6 +39,46 @@ pub struct ReservationDoc {
     pub more: bool,
 }
 
+words! {
+    /// The strength of a guarantee.
+    GuaranteeWord {
+        /// The amount is there for the part whatever others do.
+        Reserved = "reserved",
+        /// Only a cap is possible: the part gets no more.
+        Cap = "cap",
+    }
+}
+
+words! {
+    /// How far the enforcement of a part is.
+    EnforcementWord {
+        /// No window is open: there is nothing to enforce.
+        Idle = "idle",
+        /// No flow, process or control group is bound to it.
+        Unbound = "unbound",
+        /// Ordered and not yet read back.
+        Pending = "pending",
+        /// Read back from the kernel or device.
+        InForce = "in_force",
+        /// The order failed, for the reason beside it; it is tried again.
+        Failed = "failed",
+    }
+}
+
+words! {
+    /// The difference of an alternative from the original request.
+    AlternativeWord {
+        /// It begins later.
+        Later = "later",
+        /// It has a smaller amount.
+        Slower = "slower",
+        /// It ends earlier.
+        Shorter = "shorter",
+        /// It takes another path.
+        OtherPath = "other_path",
+    }
+}
+
 /// A part of a reservation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -46,7 +87,8 @@ pub struct PartRow {
     pub resource: String,
     /// The unit of the amounts: `bit/s`, `cores`, `bytes/s`, `pieces`.
     pub unit: String,
-    /// `reserved`, or `cap` where only a cap is possible; null: the resource is not there at present.
+    /// The strength of its guarantee; null: the resource is not there at present.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<GuaranteeWord>))]
     pub kind: Option<String>,
     /// The amounts by window.
     pub steps: Vec<StepDoc>,
@@ -73,7 +115,8 @@ pub struct PartRow {
     /// The use that was measured; null: not enforced, not counted, or not for a second yet.
     #[serde(default)]
     pub measured: Option<MeasuredDoc>,
-    /// `idle`, `unbound`, `pending`, `in_force` or `failed`.
+    /// How far its enforcement is.
+    #[cfg_attr(feature = "openapi", schema(value_type = EnforcementWord))]
     pub enforced: String,
     /// The reason of the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,7 +164,8 @@ pub struct EnquiredDoc {
     pub refusal: Option<RefusalDoc>,
     /// The most that each part could have over its whole window.
     pub free: Vec<f64>,
-    /// `reserved` or `cap`, for each part.
+    /// The strength of the guarantee of each part.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<GuaranteeWord>))]
     pub kinds: Vec<String>,
 }
 
@@ -167,7 +211,8 @@ pub struct RefusalDoc {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AlternativeDoc {
-    /// `later`, `slower`, `shorter` or `other_path`.
+    /// The difference from the original request.
+    #[cfg_attr(feature = "openapi", schema(value_type = AlternativeWord))]
     pub sort: String,
     /// The steps that each part would get.
     pub parts: Vec<Vec<StepDoc>>,
@@ -184,7 +229,8 @@ pub struct ResourceRow {
     pub resource: String,
     /// The unit of its amounts.
     pub unit: String,
-    /// `reserved` or `cap`.
+    /// The strength of its guarantees.
+    #[cfg_attr(feature = "openapi", schema(value_type = GuaranteeWord))]
     pub kind: String,
     /// The most that can be booked at all.
     pub capacity: f64,

@@ -13,7 +13,10 @@ mod promise;
 
 use crate::agent::Problem;
 pub use amount::{amount, scale, unit};
-pub use answer::{AlternativeDoc, EnquiredDoc, MeasuredDoc, PartRow, RefusalDoc, ReservationDoc, ResourceRow, StepDoc};
+pub use answer::{
+    AlternativeDoc, AlternativeWord, EnforcementWord, EnquiredDoc, GuaranteeWord, MeasuredDoc, PartRow, RefusalDoc,
+    ReservationDoc, ResourceRow, StepDoc,
+};
 pub use audit::{AuditAsk, AuditPage, AuditRow};
 pub use event::{BookEvent, BookEvents};
 pub use instant::Instant;

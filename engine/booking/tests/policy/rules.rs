@@ -209,7 +209,12 @@ fn an_agreement_binds_everybody_and_is_its_peers_alone() {
         until: Some(at(NOW + 7_200)),
         ..Limits::default()
     };
-    let terms = |peer: &str| SlaTerms { resource: format!("sla/{peer}"), limits: limits.clone(), agreed: None, transit: peer == "esnet" };
+    let terms = |peer: &str| SlaTerms {
+        resource: format!("sla/{peer}"),
+        limits: limits.clone(),
+        agreed: None,
+        transit: peer == "esnet",
+    };
     let mut neighbours = rule("neighbours", named("*/*"), Effect::Allow(Limits::default()));
     neighbours.resources = patterns(&["sla/*"]);
     let own = rule("own", Who::Anyone, Effect::Allow(Limits::default()));

@@ -39,11 +39,14 @@ enum Message {
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// The changes of one batch by table: a key, and its row or none where the row goes.
+type Tables = [Vec<(Vec<u8>, Option<Vec<u8>>)>; 2];
+
 /// A disk: what is written, and what is on its way.
 #[derive(Default)]
 struct Disk<B> {
     rows: [Rows; 2],
-    waiting: VecDeque<(B, [Vec<(Vec<u8>, Option<Vec<u8>>)>; 2])>,
+    waiting: VecDeque<(B, Tables)>,
 }
 
 impl<B> Disk<B> {

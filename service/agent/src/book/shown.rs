@@ -8,18 +8,19 @@ use booking::{BookingView, Event, PartView, Refusal, RefusalReason, ResourceView
 use commit::{Branch, Epoch};
 use documents::agent::Problem;
 use documents::book::{
-    AlternativeDoc, BackgroundDoc, BookAnswer, BookEvent, BookEvents, EnquiredDoc, EpochDoc, Instant, PartRow,
-    PromiseDoc, PromiseRow, PromiseRows, RefusalDoc, ReservationDoc, ResourceRow, StepDoc, amount, unit,
+    AlternativeDoc, AlternativeWord, BackgroundDoc, BookAnswer, BookEvent, BookEvents, EnforcementWord, EnquiredDoc,
+    EpochDoc, GuaranteeWord, Instant, PartRow, PromiseDoc, PromiseRow, PromiseRows, RefusalDoc, ReservationDoc,
+    ResourceRow, StepDoc, amount, unit,
 };
 use terms::book::{Guarantee, RateStep, ResourceKind};
 use terms::{Span, Time};
 
 fn guarantee(guarantee: Guarantee) -> String {
     match guarantee {
-        Guarantee::Reserved => "reserved",
-        Guarantee::Cap => "cap",
+        Guarantee::Reserved => GuaranteeWord::Reserved,
+        Guarantee::Cap => GuaranteeWord::Cap,
     }
-    .to_owned()
+    .to_string()
 }
 
 fn steps(kind: ResourceKind, steps: &[RateStep]) -> Vec<StepDoc> {
@@ -74,11 +75,11 @@ fn promises(list: PromiseList) -> PromiseRows {
 
 fn part_row(part: PartView) -> PartRow {
     let (enforced, fault) = match part.enforced {
-        Enforced::Idle => ("idle", None),
-        Enforced::Unbound => ("unbound", None),
-        Enforced::Pending => ("pending", None),
-        Enforced::InForce => ("in_force", None),
-        Enforced::Failed(why) => ("failed", Some(why)),
+        Enforced::Idle => (EnforcementWord::Idle, None),
+        Enforced::Unbound => (EnforcementWord::Unbound, None),
+        Enforced::Pending => (EnforcementWord::Pending, None),
+        Enforced::InForce => (EnforcementWord::InForce, None),
+        Enforced::Failed(why) => (EnforcementWord::Failed, Some(why)),
     };
     let kind = part.kind;
     PartRow {
@@ -96,7 +97,7 @@ fn part_row(part: PartView) -> PartRow {
         // The enforcing layer fills these in.
         means: None,
         measured: None,
-        enforced: enforced.to_owned(),
+        enforced: enforced.to_string(),
         fault,
     }
 }
@@ -161,11 +162,11 @@ pub fn problem(refusal: &Refusal) -> Problem {
 fn refused(refusal: &Refusal) -> RefusalDoc {
     let alternative = |alternative: &booking::Alternative| AlternativeDoc {
         sort: match alternative.sort {
-            AlternativeKind::Later => "later",
-            AlternativeKind::Slower => "slower",
-            AlternativeKind::Shorter => "shorter",
+            AlternativeKind::Later => AlternativeWord::Later,
+            AlternativeKind::Slower => AlternativeWord::Slower,
+            AlternativeKind::Shorter => AlternativeWord::Shorter,
         }
-        .to_owned(),
+        .to_string(),
         parts: alternative.parts.iter().map(|part| steps(part.kind, &part.steps)).collect(),
         resources: Vec::new(),
     };

@@ -31,7 +31,7 @@ pub enum MemberPart {
         /// The agent's index.
         agent: usize,
         /// The change.
-        change: PrepareAskDoc,
+        change: Box<PrepareAskDoc>,
     },
     /// The next domain's. A transaction has at most one, the last.
     Domain(Box<DomainPart>),
@@ -57,6 +57,11 @@ pub struct DomainPart {
 }
 
 impl MemberPart {
+    /// The part of the agent with this index: the change that it is asked for.
+    pub fn at_agent(agent: usize, change: PrepareAskDoc) -> MemberPart {
+        MemberPart::Agent { agent, change: Box::new(change) }
+    }
+
     /// The agent's index.
     pub fn agent(&self) -> Option<usize> {
         match self {

@@ -42,12 +42,15 @@ fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap().success());
 }
 
+/// A name, the step at which each way to an agent stops, and what both agents have in the end.
+type Stop = (&'static str, [Option<Step>; 2], &'static [&'static str]);
+
 /// C3: the broker and both agents are killed at once. What was decided is booked at both, the rest at none.
 #[test]
 fn c3_all_die() {
     let Some(bed) = Bed::up("30s") else { return };
     let relays = WAY.map(|node| Relay::lay(&bed, node));
-    let steps: [(&str, [Option<Step>; 2], &[&str]); 4] = [
+    let steps: [Stop; 4] = [
         ("one-has-promised", [None, Some(Step::Prepare)], &NONE),
         ("both-have-promised", [Some(Step::Promise), Some(Step::Promise)], &NONE),
         ("decided", [Some(Step::Decide), Some(Step::Decide)], &WHOLE),

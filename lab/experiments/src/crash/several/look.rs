@@ -115,10 +115,10 @@ impl<'a> Checks<'a> {
             } else {
                 open.push("the broker has no list".to_owned());
             }
-            for agent in 0..self.site.len() {
+            for (agent, name) in AGENTS.iter().enumerate().take(self.site.len()) {
                 let promised =
                     self.rows(agent)?.into_iter().filter(|row| row.promise.is_some() || row.state == "promised");
-                open.extend(promised.map(|row| format!("{} is promised at {}", row.handle, AGENTS[agent])));
+                open.extend(promised.map(|row| format!("{} is promised at {}", row.handle, name)));
             }
             match list {
                 Ok((200, list)) if open.is_empty() => return Ok(list),
