@@ -11,15 +11,20 @@ from datetime import datetime
 from typing import Any, Dict, List, Mapping, Optional
 
 from ._shapes import (
+    AlternativeWord,
     Background,
     Binding,
     Border,
     Ends,
+    EnforcementWord,
+    GuaranteeWord,
     KnownDomain,
     Leg,
     Measured,
     Neighbour,
+    PathWord,
     Refusal,
+    ReservationWord,
     Statement,
 )
 from ._units import when
@@ -54,16 +59,16 @@ class Part:
     resource: str
     #: The unit of the amounts: ``bit/s``, ``cores``, ``bytes/s``, ``pieces``.
     unit: str
-    #: ``reserved``, or ``cap`` where only a cap is possible; None: the resource is not there at present.
-    kind: Optional[str]
-    #: ``forward`` or ``reverse``, if it belongs to a path.
-    way: Optional[str]
+    #: The strength of its guarantee; None: the resource is not there at present.
+    kind: Optional[GuaranteeWord]
+    #: Its direction, if it belongs to a path.
+    way: Optional[PathWord]
     #: The agent that keeps it.
     agent: str
     #: The amount that it may have now: the admitted amount.
     now: float
-    #: ``idle``, ``unbound``, ``pending``, ``in_force`` or ``failed``.
-    enforced: str
+    #: How far its enforcement is.
+    enforced: EnforcementWord
     #: The reason of the failure.
     fault: Optional[str]
     #: The amounts by window.
@@ -118,10 +123,10 @@ class EnquiredPart:
 
     #: The name of the resource.
     resource: str
-    #: ``forward`` or ``reverse``, if it belongs to a path.
-    way: Optional[str]
-    #: ``reserved``, or ``cap`` if only a cap is possible.
-    kind: str
+    #: Its direction, if it belongs to a path.
+    way: Optional[PathWord]
+    #: The strength of the guarantee.
+    kind: GuaranteeWord
     #: The most that it could have over its whole window, in its own unit.
     free: float
     #: The steps that it would get.
@@ -143,8 +148,8 @@ class EnquiredPart:
 class Alternative:
     """A request near the original one that would be accepted."""
 
-    #: ``later``, ``slower``, ``shorter`` or ``other_path``.
-    sort: str
+    #: The difference from the original request.
+    sort: AlternativeWord
     #: The steps that each part would get.
     parts: List[List[Step]]
     #: Of a broker: the resource of each part.
@@ -202,8 +207,8 @@ class Resource:
     resource: str
     #: The unit of its amounts.
     unit: str
-    #: ``reserved`` or ``cap``.
-    kind: str
+    #: The strength of its guarantees.
+    kind: GuaranteeWord
     #: The most that can be booked at all.
     capacity: float
     #: The amount that can be booked at this instant.
@@ -487,11 +492,8 @@ class State:
     owner: str
     #: The label that the owner gave it.
     label: str
-    #: ``held``, ``booked``, ``active``, ``suspended``, ``ended``, ``cancelled``, ``expired``; while a change
-    #: at several agents is under way ``preparing`` (not decided yet), ``committing`` (decided, not done
-    #: everywhere yet), ``aborting`` (refused, not given back everywhere yet); ``broken``: some of its parts
-    #: are over or missing and others are not, or their amounts do not agree.
-    state: str
+    #: Its state over all of its agents.
+    state: ReservationWord
     #: The time of creation.
     created: Optional[datetime]
     #: The end of the hold.
@@ -507,8 +509,8 @@ class State:
     above: str
     #: Agents that have a part of it and do not answer now: its state there is not known.
     away: List[str]
-    #: What other domains have accepted, the nearest first; if another domain asked for it, what we have
-    #: accepted comes before.
+    #: The acceptances of other domains, the nearest first; if another domain asked for it, our own acceptance
+    #: comes before.
     legs: List[Leg]
     #: Agents that do not know their part of it, or no longer know it.
     missing: List[str]

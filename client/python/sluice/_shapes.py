@@ -8,6 +8,18 @@ from __future__ import annotations
 from typing import Any, Dict, List, Literal, Optional, TypedDict
 
 
+#: The strength of a guarantee.
+GuaranteeWord = Literal["reserved", "cap"]
+
+
+#: The direction of a part of a path.
+PathWord = Literal["forward", "reverse"]
+
+
+#: How far the enforcement of a part is.
+EnforcementWord = Literal["idle", "unbound", "pending", "in_force", "failed"]
+
+
 class Flow(TypedDict, total=False):
     """A five-tuple; a field that is left out matches any value."""
 
@@ -59,6 +71,10 @@ class Background(TypedDict, total=False):
     floor: float
     #: The weight of its share against other background parts.
     weight: int
+
+
+#: The difference of an alternative from the original request.
+AlternativeWord = Literal["later", "slower", "shorter", "other_path"]
 
 
 class Epoch(TypedDict):
@@ -203,6 +219,22 @@ class Statement(TypedDict):
     signature: str
     #: The text, JSON itself.
     text: str
+
+
+#: The state of a reservation over all of its agents.
+ReservationWord = Literal[
+    "held",
+    "booked",
+    "active",
+    "suspended",
+    "ended",
+    "cancelled",
+    "expired",
+    "preparing",
+    "committing",
+    "aborting",
+    "broken",
+]
 
 
 class _LegRequired(TypedDict):

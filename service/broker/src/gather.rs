@@ -4,7 +4,7 @@ use crate::agents::{AgentClient, Conversation, own_voice};
 use crate::id::{GroupId, MemberRole, ReservationId};
 use crate::problem::{Answer, Problem};
 use documents::agent::Request;
-use documents::book::{BookAnswer, BookEvents, BookFilter, ReservationDoc};
+use documents::book::{BookAnswer, BookEvents, BookFilter, PartRow, ReservationDoc};
 use documents::links::CallerDoc;
 use documents::rest::{Ends, Part, Reservation, ReservationWord};
 use documents::show::PAGE;
@@ -278,15 +278,13 @@ pub fn document(agents: &[AgentClient], id: &ReservationId, found: &GroupMembers
     }
 }
 
-/// True if all hops of a direction have the same amount: a half-finished change leaves them with different
-/// ones.
+/// True if all parts of a direction have the same amounts, a link's and an agreement's alike: a half-finished
+/// change leaves them with different ones.
 fn of_one_amount(found: &GroupMembers) -> bool {
     [MemberRole::Forward, MemberRole::Reverse].into_iter().all(|way| {
-        let amounts = |member: &Member| -> Vec<f64> {
-            let steps = member.doc.parts.iter().flat_map(|part| &part.steps);
-            steps.map(|step| step.amount).collect()
-        };
-        let mut all = found.live().filter(|member| member.way == way).map(amounts);
+        let members = found.live().filter(|member| member.way == way);
+        let amounts = |part: &PartRow| -> Vec<f64> { part.steps.iter().map(|step| step.amount).collect() };
+        let mut all = members.flat_map(|member| &member.doc.parts).map(amounts);
         let first = all.next();
         all.all(|amounts| Some(&amounts) == first.as_ref())
     })

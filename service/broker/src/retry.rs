@@ -26,6 +26,12 @@ fn crosses(broker: &Broker, wish: &Wish) -> bool {
     wish.path.as_ref().is_some_and(|path| crossing::is_elsewhere(broker, path.to))
 }
 
+/// True if this agent may have a part of the wish: any, for a path may go another way than before.
+fn asks(wish: &Wish, agent: &str) -> bool {
+    let of = |resource: &str| resource.split_once('/').is_some_and(|(name, _)| name == agent);
+    wish.path.is_some() || wish.parts.iter().any(|part| of(&part.resource))
+}
+
 /// Repairs the remains of a request with this key: afterwards they are whole, or gone.
 ///
 /// # Errors
@@ -38,10 +44,14 @@ pub(crate) async fn before(broker: &Broker, caller: &CallerDoc, group: &GroupId,
         let what = "what was begun with this key has not come to its end at all agents: ask again";
         return Err(Problem::unavailable(what));
     }
-    let mut found = match find(&broker.agents, caller, &id).await {
-        Err(problem) if problem.status == 404 => return Ok(Before::default()),
-        found => found?,
-    };
+    let mut found = gather::members(&broker.agents, caller, group).await?;
+    if found.members.is_empty() {
+        // A retry asks for the same, so that only an agent that it asks can have something of it.
+        return match found.away.iter().map(|&agent| &broker.agents[agent].name).find(|name| asks(wish, name)) {
+            Some(agent) => Err(Problem::unavailable(format!("the agent {agent} does not answer"))),
+            None => Ok(Before::default()),
+        };
+    }
     if !open.is_empty() && found.live().next().is_some() {
         // It is decided, and will be whole.
         return Ok(Before { whole: Some(found), ..Before::default() });

@@ -42,7 +42,9 @@ fn flood(bed: &Bed, count: u32, octet: u8) -> ([u64; 2], f64) {
     let (count, octet) = (count.to_string(), octet.to_string());
     let mut ping = Command::new("ping");
     ping.args(["-n", "-q", "-Q", &octet, "-s", "972", "-c", &count, "-i", "0.002", "-W", "2", "10.0.1.2"]);
-    bed.netns("liar").enter_at_exec(&mut ping);
+    // Its handle is used at exec, so it must live until then.
+    let space = bed.netns("liar");
+    space.enter_at_exec(&mut ping);
     // Where nothing comes back ping fails, and that is no failure here.
     let said = ping.output().unwrap();
     assert!(said.stderr.is_empty(), "{said:?}");

@@ -39,9 +39,11 @@ impl House<'_> {
         let place = &far.bed.place;
         let socket = place.join("broker.sock");
         let neighbour = neighbour(place, far);
+        // The agent knows a start of `main` from the cells played before, so this coordinator has a name of its own.
+        issue_broker(&far.trust, "test", "house");
         let text = format!(
             "domain = \"test\"\nsocket = \"{0}/broker.sock\"\nstate = \"{0}/broker\"\noperators = \"64999\"\nlisten = [\"10.0.0.1:8443\"]\n[tls]\n\
-             ca = \"trust/ca.pem\"\ncertificate = \"trust/broker-main.pem\"\nkey = \"trust/broker-main.key\"\n\
+             ca = \"trust/ca.pem\"\ncertificate = \"trust/broker-house.pem\"\nkey = \"trust/broker-house.key\"\n\
              revoked = \"trust/revoked.pem\"\n[[tls.domain]]\nname = \"anl\"\nca = \"anl/ca.pem\"\nroles = [\"broker\"]\n\
              [webhooks]\nallow = [\"https://hooks.example.org/\"]\n[[agent]]\nname = \"b\"\nsocket = {1:?}\n\
              [[neighbour]]\nname = \"anl\"\naddress = \"10.0.0.1:9443\"\nlinks = [\"b/net/to-a\"]\n",
@@ -312,17 +314,22 @@ const NEIGHBOUR: &str = "broker-main";
 /// Another domain, with a broker.
 fn neighbour(place: &Path, far: &Far) -> PathBuf {
     let dir = place.join("anl");
-    let (authority, _) = Authority::open_or_make(&dir, "anl", now()()).unwrap();
+    issue_broker(&dir, "anl", "main");
+    assert_ne!(dir, far.trust);
+    dir
+}
+
+/// A certificate for a broker of a domain, by the authority in this folder.
+fn issue_broker(folder: &Path, domain: &str, name: &str) {
+    let (authority, _) = Authority::open_or_make(folder, domain, now()()).unwrap();
     let request = CertificateRequest {
         role: CertificateRole::Broker,
-        name: "main".to_owned(),
+        name: name.to_owned(),
         hosts: vec!["10.0.0.1".to_owned()],
         groups: Vec::new(),
         life: Span::from_secs(86_400),
     };
     authority.issue(&request, now()()).unwrap();
-    assert_ne!(dir, far.trust);
-    dir
 }
 
 fn decision(member: u32, commit: Option<u64>) -> Value {
