@@ -209,12 +209,8 @@ fn an_agreement_binds_everybody_and_is_its_peers_alone() {
         until: Some(at(NOW + 7_200)),
         ..Limits::default()
     };
-    let terms = |peer: &str| SlaTerms {
-        resource: format!("sla/{peer}"),
-        limits: limits.clone(),
-        agreed: None,
-        transit: peer == "esnet",
-    };
+    let terms =
+        |peer: &str| SlaTerms { resource: format!("sla/{peer}"), limits: limits.clone(), agreed: None, transit: false };
     let mut neighbours = rule("neighbours", named("*/*"), Effect::Allow(Limits::default()));
     neighbours.resources = patterns(&["sla/*"]);
     let own = rule("own", Who::Anyone, Effect::Allow(Limits::default()));
@@ -243,5 +239,22 @@ fn an_agreement_binds_everybody_and_is_its_peers_alone() {
             policy.decide(&Question { resource: "sla/lbnl", amount: 1, ..question(&stranger) });
         assert_eq!(rule, "sla/lbnl");
         assert!(denied.unwrap().ends_with(text));
+    }
+}
+
+/// A third domain, whose way leads through here, books on an agreement that says `transit` where a rule lets it, and on
+/// no other, and without a rule on none.
+#[test]
+fn a_third_domain_books_in_transit_where_a_rule_lets_it() {
+    let agreement = |transit| SlaTerms { resource: "sla/lbnl".into(), transit, ..SlaTerms::default() };
+    let mut way = rule("way", named("anl/*"), Effect::Allow(Limits::default()));
+    way.resources = patterns(&["sla/*"]);
+    let third = caller("anl/main", &[]);
+    let asked = Question { resource: "sla/lbnl", amount: 1, ..question(&third) };
+    for (transit, rules) in [(false, false), (false, true), (true, false), (true, true)] {
+        let rules = if rules { vec![way.clone()] } else { Vec::new() };
+        let may = transit && !rules.is_empty();
+        let policy = Policy::new(rules).unwrap().with_agreements(vec![agreement(transit)]);
+        assert_eq!(allowed(&policy.decide(&asked)), may, "transit {transit}");
     }
 }
