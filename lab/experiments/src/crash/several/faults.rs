@@ -91,12 +91,10 @@ impl Strikes {
             }
             match fault {
                 Fault::Kill => {
-                    site.process(process).kill();
-                    report.kills += 1;
+                    report.kills += u64::from(site.process(process).kill());
                 }
                 Fault::Stop => {
-                    site.process(process).stop()?;
-                    report.stops += 1;
+                    report.stops += u64::from(site.process(process).stop()?);
                 }
                 Fault::Cut => {
                     cut(site, chance, process)?;

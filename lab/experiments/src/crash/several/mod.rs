@@ -89,6 +89,11 @@ impl SeveralReport {
         )
     }
 
+    /// True if something was acknowledged and something failed: a run without either proves nothing.
+    pub fn is_proof(&self) -> bool {
+        self.acknowledged > 0 && self.kills + self.stops + self.partitions > 0
+    }
+
     /// True if there are no findings.
     pub fn is_clean(&self) -> bool {
         [self.lost, self.overbooked, self.half, self.diverged, self.stuck] == [0; 5]
@@ -137,4 +142,25 @@ pub fn run(options: &SeveralOptions, patience: &Patience) -> Result<(SeveralRepo
         }
     }
     Ok((report, findings.into_iter().map(|(text, cycle)| format!("cycle {cycle}: {text}")).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run in which nothing was acknowledged, or nothing failed, has no findings, and is no proof.
+    #[test]
+    fn a_run_without_acknowledgements_or_faults_proves_nothing() {
+        let all_refused = SeveralReport { cycles: 8, refused: 900, kills: 5, ..SeveralReport::default() };
+        assert!(all_refused.is_clean() && !all_refused.is_proof());
+        let no_fault = SeveralReport { cycles: 8, acknowledged: 900, ..SeveralReport::default() };
+        assert!(no_fault.is_clean() && !no_fault.is_proof());
+        for fault in [
+            SeveralReport { kills: 1, ..no_fault },
+            SeveralReport { stops: 1, ..no_fault },
+            SeveralReport { partitions: 1, ..no_fault },
+        ] {
+            assert!(fault.is_proof(), "{fault:?}");
+        }
+    }
 }

@@ -98,19 +98,22 @@ impl WatchedProcess {
         }
     }
 
-    /// Kills it at once (SIGKILL).
-    pub fn kill(&mut self) {
-        if let Some(mut up) = self.up.take() {
-            up.running.stop();
-        }
+    /// Kills it at once (SIGKILL). Returns true if it was running until then.
+    pub fn kill(&mut self) -> bool {
+        let Some(mut up) = self.up.take() else { return false };
+        let was_running = up.running.is_running();
+        up.running.stop();
+        was_running
     }
 
-    /// Stops it (SIGSTOP).
+    /// Stops it (SIGSTOP). Returns true if it was running until then.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn stop(&mut self) -> Result<(), Error> {
-        self.signal(SIGSTOP, true)
+    pub fn stop(&mut self) -> Result<bool, Error> {
+        let was_running = self.up.as_mut().is_some_and(|up| up.running.is_running());
+        self.signal(SIGSTOP, true)?;
+        Ok(was_running)
     }
 
     /// Lets it run on, if it was stopped (SIGCONT).
