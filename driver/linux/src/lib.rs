@@ -6,7 +6,8 @@
 //! traffic control; [`cgroup`] manages control groups, [`cpu`] and [`storage`] reserve processors and disks,
 //! [`gauge`] computes rates from counts; [`doctor`] reports the abilities of this kernel; [`sockets`] send
 //! and receive RSVP; [`tsc`] measures the steps of an engine; [`files`] makes files safely in places that other
-//! users may write; [`mount`] unmounts; [`delay_line`] is a long wire.
+//! users may write; [`mount`] unmounts; [`delay_line`] is a long wire; [`frames`] gives and takes whole
+//! link frames for a data plane in user space.
 
 pub mod anomaly;
 pub mod boomerang;
@@ -22,6 +23,7 @@ pub mod doctor;
 pub mod error;
 pub mod ethtool;
 pub mod files;
+pub mod frames;
 pub mod gauge;
 pub mod landlock;
 pub mod mount;

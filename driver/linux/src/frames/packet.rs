@@ -1,0 +1,233 @@
+//! Frames by a packet socket (packet(7)), `recvmmsg` and `sendmmsg`: on every kernel and interface.
+//!
+//! Not the mapped ring (`TPACKET_V3`): it hands blocks over after a millisecond at the earliest unless they are full,
+//! and a plane that schedules must see a packet when it comes. The price is one copy a frame each way.
+
+use super::{BURST, BurstSent, FrameBuffer, FrameIo, HEADROOM, Offload};
+use crate::error::SystemError;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// The longest frame that is not cut into segments yet: what it may have beside its buffer.
+const LONGEST: usize = 14 + 8 + 65_535;
+/// The kernel's receive buffer, bytes: some tens of milliseconds of 1 Gb/s.
+const RECEIVE_BUFFER: libc::c_int = 8 << 20;
+/// The kernel's send buffer, bytes.
+const SEND_BUFFER: libc::c_int = 1 << 20;
+/// Do not show a socket the frames that others on this host send (linux/if_packet.h).
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+/// Words of room for one `struct tpacket_auxdata` and its header.
+const CONTROL: usize = 8;
+
+/// A packet socket that is bound to one interface, and sees every frame on it.
+#[derive(Debug)]
+pub struct PacketFrames {
+    socket: OwnedFd,
+    name: String,
+    /// What did not fit into the buffers of the last burst.
+    rest: Box<[u8]>,
+    rests: [usize; BURST],
+}
+
+impl PacketFrames {
+    /// Opens an interface of this thread's network namespace.
+    ///
+    /// # Errors
+    /// There is no such interface, or CAP_NET_RAW is missing.
+    pub fn open(interface: &str) -> Result<PacketFrames, SystemError> {
+        let what = || format!("open {interface} for frames");
+        let name = CString::new(interface)
+            .map_err(|_| SystemError::because(what(), io::Error::from(io::ErrorKind::InvalidInput)))?;
+        // SAFETY: `name` is a C string that outlives the call.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        if index == 0 {
+            return Err(SystemError::last(what()));
+        }
+        // Protocol 0: nothing is received before the socket is bound.
+        // SAFETY: no memory is passed.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
+        if fd < 0 {
+            return Err(SystemError::last(what()));
+        }
+        // SAFETY: the kernel just gave us this descriptor and nobody else has it.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let rest = vec![0; BURST * LONGEST].into_boxed_slice();
+        let frames = PacketFrames { socket, name: interface.into(), rest, rests: [0; BURST] };
+        frames.prepare(index).map_err(SystemError::doing(what()))?;
+        Ok(frames)
+    }
+
+    fn prepare(&self, index: u32) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER)?;
+        self.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER)?;
+        self.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
+        self.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32)?;
+        self.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)?;
+        let all = libc::packet_mreq {
+            mr_ifindex: index as i32,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &all)?;
+        // SAFETY: all-zero is a valid sockaddr_ll.
+        let mut place: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        place.sll_family = libc::AF_PACKET as u16;
+        place.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        place.sll_ifindex = index as i32;
+        let size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        // SAFETY: `place` is as large as `size` says and outlives the call; the descriptor is open.
+        match unsafe { libc::bind(self.socket.as_raw_fd(), std::ptr::from_ref(&place).cast(), size) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+        let size = size_of::<T>() as libc::socklen_t;
+        let value = std::ptr::from_ref(value).cast();
+        // SAFETY: `value` is as large as `size` says and outlives the call; the descriptor is open.
+        match unsafe { libc::setsockopt(self.socket.as_raw_fd(), level, option, value, size) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// `Ok` for what passes by itself (an interface that is down), the error if the interface is gone.
+    fn judge(&self, error: io::Error, doing: &str) -> Result<(), SystemError> {
+        let there = match error.raw_os_error() {
+            Some(libc::ENETDOWN) => CString::new(self.name.as_str()).is_ok_and(|name| {
+                // SAFETY: `name` is a C string that outlives the call.
+                unsafe { libc::if_nametoindex(name.as_ptr()) != 0 }
+            }),
+            _ => false,
+        };
+        let what = || format!("{doing} {}: the interface is gone", self.name);
+        if there { Ok(()) } else { Err(SystemError::because(what(), error)) }
+    }
+}
+
+impl AsFd for PacketFrames {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// An `iovec` of bytes.
+fn iovec(base: *mut u8, len: usize) -> libc::iovec {
+    libc::iovec { iov_base: base.cast(), iov_len: len }
+}
+
+impl FrameIo for PacketFrames {
+    fn receive(&mut self, into: &mut [FrameBuffer]) -> Result<usize, SystemError> {
+        let most = into.len().min(BURST);
+        let mut pieces = [[iovec(std::ptr::null_mut(), 0); 3]; BURST];
+        let mut controls = [[0u64; CONTROL]; BURST];
+        // SAFETY: all-zero is a valid mmsghdr: no name, no pieces, no control.
+        let mut messages: [libc::mmsghdr; BURST] = unsafe { std::mem::zeroed() };
+        for (nth, frame) in into.iter_mut().enumerate().take(most) {
+            let room = &mut frame.room[HEADROOM..];
+            pieces[nth] = [
+                iovec(std::ptr::from_mut(&mut frame.offload).cast(), size_of::<Offload>()),
+                iovec(room.as_mut_ptr(), room.len()),
+                iovec(self.rest[nth * LONGEST..(nth + 1) * LONGEST].as_mut_ptr(), LONGEST),
+            ];
+            let header = &mut messages[nth].msg_hdr;
+            header.msg_iov = pieces[nth].as_mut_ptr();
+            header.msg_iovlen = 3;
+            header.msg_control = controls[nth].as_mut_ptr().cast();
+            header.msg_controllen = (CONTROL * 8) as _;
+        }
+        let (fd, wait) = (self.socket.as_raw_fd(), std::ptr::null_mut());
+        // SAFETY: the first `most` messages point to pieces and controls on this stack, and those to buffers of `into`
+        // and of `self`, all of the stated lengths and alive until the call returns; any bytes are a valid `Offload`.
+        let got = unsafe { libc::recvmmsg(fd, messages.as_mut_ptr(), most as u32, libc::MSG_DONTWAIT as _, wait) };
+        self.rests = [0; BURST];
+        if got < 0 {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
+                _ => self.judge(error, "read frames of").map(|()| 0),
+            };
+        }
+        let got = got as usize;
+        for (nth, (frame, message)) in into.iter_mut().zip(&messages).take(got).enumerate() {
+            let len = (message.msg_len as usize).saturating_sub(size_of::<Offload>());
+            let room = frame.room.len() - HEADROOM;
+            (frame.start, frame.len) = (HEADROOM, len.min(room));
+            self.rests[nth] = len.saturating_sub(room).min(LONGEST);
+            // SAFETY: the header is the kernel's, over a control buffer that lives.
+            if let Some(tag) = unsafe { vlan_tag(&message.msg_hdr) } {
+                frame.tag(tag);
+            }
+        }
+        Ok(got)
+    }
+
+    fn rest(&self, nth: usize) -> &[u8] {
+        let len = self.rests.get(nth).copied().unwrap_or(0);
+        self.rest.get(nth * LONGEST..nth * LONGEST + len).unwrap_or(&[])
+    }
+
+    fn send(&mut self, frames: &[FrameBuffer]) -> Result<BurstSent, SystemError> {
+        let most = frames.len().min(BURST);
+        let mut pieces = [[iovec(std::ptr::null_mut(), 0); 2]; BURST];
+        // SAFETY: all-zero is a valid mmsghdr: no name, no pieces, no control.
+        let mut messages: [libc::mmsghdr; BURST] = unsafe { std::mem::zeroed() };
+        for (nth, frame) in frames.iter().enumerate().take(most) {
+            // The kernel only reads what it sends.
+            let bytes = frame.bytes();
+            pieces[nth] = [
+                iovec(std::ptr::from_ref(&frame.offload).cast_mut().cast(), size_of::<Offload>()),
+                iovec(bytes.as_ptr().cast_mut(), bytes.len()),
+            ];
+            messages[nth].msg_hdr.msg_iov = pieces[nth].as_mut_ptr();
+            messages[nth].msg_hdr.msg_iovlen = 2;
+        }
+        let fd = self.socket.as_raw_fd();
+        // SAFETY: the first `most` messages point to pieces on this stack, and those to `frames`, all of the stated
+        // lengths and alive until the call returns.
+        let sent = unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), most as u32, libc::MSG_DONTWAIT as _) };
+        if sent >= 0 {
+            return Ok(BurstSent::Went(sent as usize));
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EINTR) => Ok(BurstSent::Full),
+            Some(libc::ENOBUFS | libc::EMSGSIZE | libc::EINVAL) => Ok(BurstSent::Dropped),
+            _ => self.judge(error, "send frames by").map(|()| BurstSent::Dropped),
+        }
+    }
+
+    fn missed(&mut self) -> u64 {
+        // SAFETY: all-zero is a valid tpacket_stats.
+        let mut found: libc::tpacket_stats = unsafe { std::mem::zeroed() };
+        let mut size = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+        let (fd, place) = (self.socket.as_raw_fd(), std::ptr::from_mut(&mut found).cast());
+        // SAFETY: `found` is as large as `size` says and outlives the call.
+        let rc = unsafe { libc::getsockopt(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, place, &mut size) };
+        if rc == 0 { u64::from(found.tp_drops) } else { 0 }
+    }
+}
+
+/// The VLAN tag that the kernel took out of a frame and handed over beside it.
+///
+/// # Safety
+/// `header` is one that `recvmmsg` filled in, and its control buffer lives.
+unsafe fn vlan_tag(header: &libc::msghdr) -> Option<[u8; 4]> {
+    // SAFETY: as the caller says; `CMSG_FIRSTHDR` looks at the control buffer's length.
+    let control = unsafe { libc::CMSG_FIRSTHDR(header).as_ref() }?;
+    let right = control.cmsg_level == libc::SOL_PACKET && control.cmsg_type == libc::PACKET_AUXDATA;
+    if !right || (control.cmsg_len as usize) < size_of::<libc::tpacket_auxdata>() + size_of::<libc::cmsghdr>() {
+        return None;
+    }
+    // SAFETY: the length was checked; the kernel aligns the data.
+    let found = unsafe { libc::CMSG_DATA(control).cast::<libc::tpacket_auxdata>().read_unaligned() };
+    if found.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let kind = if found.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { found.tp_vlan_tpid } else { 0x8100 };
+    let ([a, b], [c, d]) = (kind.to_be_bytes(), found.tp_vlan_tci.to_be_bytes());
+    Some([a, b, c, d])
+}

@@ -1,0 +1,403 @@
+//! One direction: frames from an interface, through a tree or straight on, over the wire, to the other interface.
+//!
+//! The tree runs in the time of its link, not in that of the loop: what was due since the last turn leaves at its own
+//! instants, so a thread that wakes late sends what its link would have sent. A frame that is no whole IP packet takes
+//! the tree's way as the class without rules does; only ARP passes beside it, at most [`MAX_ARP`] frames a second, because
+//! a full queue would otherwise cut off everyone.
+
+use crate::link::{Wire, WireSpec};
+use crate::pool::Pool;
+use crate::segment::Segments;
+use crate::packet;
+use linux::error::SystemError;
+use linux::frames::{BURST, BurstSent, FrameBuffer, FrameIo};
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
+use terms::{Bytes, Dscp, FlowKey, PacketMeta, Span, Time, Wild};
+use traffic::tree::{
+    Departure, LinkShape, Loss, MIN_PACKET, NodeKind, PathVerdict, ShaperSpec, Tree, TreeEgress, TreeSpec, Unworkable,
+};
+
+/// ARP frames a second that pass beside the tree.
+pub const MAX_ARP: u32 = 128;
+/// The most frames in one direction: in queues, shapers and on the wire.
+pub const MAX_FRAMES: u64 = 1 << 17;
+/// Buffers beside those of queues: bursts on their way in and out.
+const SPARE: u64 = 4 * BURST as u64;
+/// Buffers for a wire with delay.
+const ON_WIRE: u64 = 1 << 14;
+/// The longest packet with its link header that a sender leaves to be cut.
+const LONGEST: usize = 14 + 8 + 65_535;
+/// Marks the number of a frame that has no IP header to write to.
+const PLAIN: u64 = 1 << 32;
+/// How long a full socket is left alone.
+const PATIENCE: Span = Span::from_micros(200);
+
+/// A reason why a direction cannot be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unfit {
+    /// The tree is refused.
+    Tree(Unworkable),
+    /// Its queues and shapers hold more packets than there may be buffers.
+    TooDeep(u64),
+}
+
+impl std::fmt::Display for Unfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unfit::Tree(refused) => write!(f, "{refused}"),
+            Unfit::TooDeep(packets) => write!(
+                f,
+                "its queues and shapers may hold {packets} packets: a live plane has buffers for {MAX_FRAMES}; make \
+                 queues shorter"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+/// What a direction has done. Every frame that came in is counted in one of the others, or waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WayCounters {
+    /// Frames that came in, as they came.
+    pub received: u64,
+    /// Of those, packets that were cut into segments.
+    pub cut: u64,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Bytes of the frames that were sent.
+    pub sent_bytes: u64,
+    /// ARP frames that passed beside the tree.
+    pub arp: u64,
+    /// Frames without a whole IP packet that took the tree's way.
+    pub not_ip: u64,
+    /// Frames that were dropped because no buffer was free.
+    pub no_buffer: u64,
+    /// Frames that were dropped because they are longer than a buffer and cannot be cut.
+    pub too_long: u64,
+    /// Frames that the wire lost, as it was told to.
+    pub lost: u64,
+    /// Frames that the interface did not take: it is down, or the frame is longer than its MTU.
+    pub refused: u64,
+    /// Frames that the kernel dropped because they were not read in time.
+    pub missed: u64,
+}
+
+/// Delays in one leaf, from a packet's coming in to its leaving the tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LeafDelay {
+    /// Packets.
+    pub packets: u64,
+    /// Their delays together, ns.
+    pub sum_ns: u64,
+    /// The longest, ns.
+    pub most_ns: u64,
+}
+
+/// One direction of a pair.
+#[derive(Debug)]
+pub struct Way {
+    shaping: Option<Shaping>,
+    path: Frames,
+    incoming: Vec<FrameBuffer>,
+    scratch: Box<[u8]>,
+    arp: (Time, u32),
+}
+
+/// A tree at work.
+#[derive(Debug)]
+struct Shaping {
+    tree: Tree,
+    /// The time at which its link is free.
+    free: Time,
+    delays: Vec<LeafDelay>,
+}
+
+/// Buffers, the wire, and what waits for the interface.
+#[derive(Debug)]
+struct Frames {
+    pool: Pool,
+    wire: Wire,
+    outgoing: Vec<FrameBuffer>,
+    staged: usize,
+    blocked: bool,
+    counters: WayCounters,
+}
+
+impl Way {
+    /// A direction for frames of up to `room` bytes, with a tree and its seed or without.
+    ///
+    /// # Errors
+    /// [`Unfit`].
+    pub fn new(tree: Option<(TreeSpec, u64)>, wire: WireSpec, room: usize, now: Time) -> Result<Way, Unfit> {
+        let held = tree.as_ref().map_or(0, |(spec, _)| packets(spec));
+        let on_wire = if wire.delay > Span::ZERO { ON_WIRE } else { 0 };
+        if held > MAX_FRAMES - SPARE - on_wire {
+            return Err(Unfit::TooDeep(held));
+        }
+        let shaping = match tree {
+            Some((spec, seed)) => {
+                let tree = Tree::new(spec, now, seed).map_err(Unfit::Tree)?;
+                let delays = tree.leaves().map(|_| LeafDelay::default()).collect();
+                Some(Shaping { tree, free: now, delays })
+            }
+            None => None,
+        };
+        let pool = Pool::new((held + SPARE + on_wire) as u32, room);
+        let burst = || (0..BURST).map(|_| FrameBuffer::new(room)).collect::<Vec<FrameBuffer>>();
+        let wire = Wire::new(wire, pool.len());
+        let counters = WayCounters::default();
+        let path = Frames { pool, wire, outgoing: burst(), staged: 0, blocked: false, counters };
+        let scratch = vec![0; LONGEST].into_boxed_slice();
+        Ok(Way { shaping, path, incoming: burst(), scratch, arp: (now, 0) })
+    }
+
+    /// Takes what has come in at `from`, and sends what is due by `to`. Returns the number of frames that moved.
+    ///
+    /// # Errors
+    /// An interface is gone.
+    pub fn turn(
+        &mut self,
+        now: Time,
+        from: &mut impl FrameIo,
+        to: &mut impl FrameIo,
+    ) -> Result<usize, SystemError> {
+        // What was due before goes first: it has left its queue when the next packets come.
+        self.serve(now, now);
+        let got = from.receive(&mut self.incoming)?;
+        for nth in 0..got {
+            self.arrive(now, nth, from);
+        }
+        self.serve(now, now + Span::from_nanos(1));
+        let sent = self.path.flush(now, to)?;
+        Ok(got + sent)
+    }
+
+    /// The time of the next useful turn if nothing comes in.
+    pub fn wake_at(&self, now: Time) -> Option<Time> {
+        let blocked = self.path.blocked.then(|| now + PATIENCE);
+        let tree = self.shaping.as_ref().and_then(|shaping| shaping.tree.wake_at(shaping.free));
+        [blocked, tree, self.path.wire.next()].into_iter().flatten().min()
+    }
+
+    /// The tree, if there is one.
+    pub fn tree(&self) -> Option<&Tree> {
+        self.shaping.as_ref().map(|shaping| &shaping.tree)
+    }
+
+    /// By leaf of the tree: delays.
+    pub fn delays(&self) -> &[LeafDelay] {
+        self.shaping.as_ref().map_or(&[], |shaping| &shaping.delays)
+    }
+
+    /// The counters.
+    pub fn counters(&self) -> &WayCounters {
+        &self.path.counters
+    }
+
+    /// Frames that are inside: in shapers and queues, on the wire, and before the interface.
+    pub fn inside(&self) -> u64 {
+        (self.path.pool.len() - self.path.pool.free() + self.path.staged) as u64
+    }
+
+    pub(crate) fn missed(&mut self, frames: u64) {
+        self.path.counters.missed += frames;
+    }
+
+    /// One frame of the burst that came in.
+    fn arrive(&mut self, now: Time, nth: usize, from: &impl FrameIo) {
+        let Way { incoming, path, scratch, .. } = self;
+        path.counters.received += 1;
+        let frame = &mut incoming[nth];
+        let rest = from.rest(nth);
+        if !frame.offload.is_segmented() {
+            if !rest.is_empty() {
+                path.counters.too_long += 1;
+                return;
+            }
+            let Some(number) = path.buffer() else { return };
+            std::mem::swap(frame, path.pool.at(number));
+            self.enter(now, number);
+            return;
+        }
+        let (offload, head) = (frame.offload, frame.bytes());
+        let whole = head.len() + rest.len();
+        if whole > scratch.len() {
+            path.counters.too_long += 1;
+            return;
+        }
+        scratch[..head.len()].copy_from_slice(head);
+        scratch[head.len()..whole].copy_from_slice(rest);
+        let count = match packet::ip_at(&scratch[..whole]).and_then(|ip| Segments::new(&scratch[..whole], offload, ip)) {
+            Some(segments) => segments.count(),
+            None => {
+                path.counters.too_long += 1;
+                return;
+            }
+        };
+        path.counters.cut += 1;
+        for nth in 0..count {
+            let Way { path, scratch, .. } = self;
+            let Some(number) = path.buffer() else { continue };
+            let whole = &scratch[..whole];
+            let segments = packet::ip_at(whole).and_then(|ip| Segments::new(whole, offload, ip));
+            if segments.is_some_and(|segments| segments.write(nth, path.pool.at(number))) {
+                self.enter(now, number);
+            } else {
+                path.counters.too_long += 1;
+                path.pool.give(number);
+            }
+        }
+    }
+
+    /// A frame in its buffer: to its leaf, or straight to the wire.
+    fn enter(&mut self, now: Time, number: u32) {
+        let path = &mut self.path;
+        let Some(shaping) = &mut self.shaping else { return path.to_wire(now, number) };
+        let bytes = path.pool.at(number).bytes();
+        let found = packet::ip_at(bytes).and_then(|at| packet::meta(&bytes[at..], now, u64::from(number)));
+        if found.is_none() && bytes.get(12..14) == Some(&[0x08, 0x06]) && allowed(&mut self.arp, now) {
+            path.counters.arp += 1;
+            return path.to_wire(now, number);
+        }
+        let meta = found.unwrap_or_else(|| {
+            path.counters.not_ip += 1;
+            plain(bytes.len(), now, number)
+        });
+        if let PathVerdict::Dropped(_) = shaping.tree.enqueue(now, meta) {
+            path.pool.give(number);
+        }
+    }
+
+    /// Lets the tree send what its link begins to send before `until`.
+    fn serve(&mut self, now: Time, until: Time) {
+        let Some(Shaping { tree, free, delays }) = &mut self.shaping else { return };
+        let shape = tree.spec().link;
+        let mut egress = Egress { shape, now, delays, path: &mut self.path };
+        let Ok(next) = tree.serve(*free, until, &mut egress);
+        *free = next;
+    }
+}
+
+impl Frames {
+    /// A free buffer; a frame that finds none is counted as dropped.
+    fn buffer(&mut self) -> Option<u32> {
+        let free = self.pool.take();
+        self.counters.no_buffer += u64::from(free.is_none());
+        free
+    }
+
+    fn to_wire(&mut self, now: Time, number: u32) {
+        if !self.wire.put(now, number) {
+            self.counters.lost += 1;
+            self.pool.give(number);
+        }
+    }
+
+    /// Sends what has come out of the wire.
+    fn flush(&mut self, now: Time, to: &mut impl FrameIo) -> Result<usize, SystemError> {
+        let mut sent = 0;
+        self.blocked = false;
+        loop {
+            while self.staged < BURST
+                && let Some(number) = self.wire.take(now)
+            {
+                std::mem::swap(self.pool.at(number), &mut self.outgoing[self.staged]);
+                self.pool.give(number);
+                self.staged += 1;
+            }
+            if self.staged == 0 {
+                return Ok(sent);
+            }
+            let gone = match to.send(&self.outgoing[..self.staged])? {
+                BurstSent::Went(0) | BurstSent::Full => {
+                    self.blocked = true;
+                    return Ok(sent);
+                }
+                BurstSent::Went(gone) => {
+                    self.counters.sent += gone as u64;
+                    let bytes: usize = self.outgoing[..gone].iter().map(|frame| frame.bytes().len()).sum();
+                    self.counters.sent_bytes += bytes as u64;
+                    gone
+                }
+                BurstSent::Dropped => {
+                    self.counters.refused += 1;
+                    1
+                }
+            };
+            self.outgoing[..self.staged].rotate_left(gone);
+            self.staged -= gone;
+            sent += gone;
+        }
+    }
+}
+
+/// The link of a tree: the wire.
+struct Egress<'a> {
+    shape: LinkShape,
+    now: Time,
+    delays: &'a mut [LeafDelay],
+    path: &'a mut Frames,
+}
+
+impl TreeEgress for Egress<'_> {
+    type Error = Infallible;
+
+    fn send(&mut self, at: Time, departure: &Departure) -> Result<Time, Infallible> {
+        let packet = &departure.packet;
+        let number = packet.id as u32;
+        if packet.id & PLAIN == 0 && departure.dscp != packet.dscp {
+            let bytes = self.path.pool.at(number).bytes_mut();
+            if let Some(ip) = packet::ip_at(bytes) {
+                packet::mark(&mut bytes[ip..], departure.dscp);
+            }
+        }
+        let waited = self.now.since(packet.arrival).as_nanos();
+        if let Some(delay) = self.delays.get_mut(departure.leaf.0 as usize) {
+            delay.packets += 1;
+            delay.sum_ns = delay.sum_ns.saturating_add(waited);
+            delay.most_ns = delay.most_ns.max(waited);
+        }
+        self.path.to_wire(at, number);
+        let wire = packet.len.saturating_add(self.shape.overhead);
+        Ok(at + self.shape.rate.span_for(Bytes::new(u64::from(wire))))
+    }
+
+    fn lost(&mut self, loss: &Loss) {
+        self.path.pool.give(loss.packet.id as u32);
+    }
+}
+
+/// A frame without a whole IP packet, as a packet that only the class without rules takes, or one with a rule for all.
+fn plain(len: usize, arrival: Time, number: u32) -> PacketMeta {
+    let nobody = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let flow = FlowKey { src: nobody, dst: nobody, protocol: 255, src_port: 0, dst_port: 0, wild: Wild::NONE };
+    let len = (len.saturating_sub(14) as u32).max(MIN_PACKET);
+    PacketMeta { flow, len, dscp: Dscp(0), arrival, group: None, id: u64::from(number) | PLAIN }
+}
+
+/// One more ARP frame within this second.
+fn allowed((since, count): &mut (Time, u32), now: Time) -> bool {
+    if now.since(*since) >= Span::from_secs(1) {
+        (*since, *count) = (now, 0);
+    }
+    *count += 1;
+    *count <= MAX_ARP
+}
+
+/// The most packets that wait in a tree: its queues full, its shapers full of frames of 64 bytes.
+fn packets(spec: &TreeSpec) -> u64 {
+    let leaves = spec.nodes.iter().filter_map(|node| match &node.kind {
+        NodeKind::Leaf(leaf) => Some(leaf),
+        NodeKind::Inner(_) => None,
+    });
+    let shaper = |shaper: &ShaperSpec| match shaper {
+        ShaperSpec::Bucket { buffer, .. } => *buffer,
+        ShaperSpec::SrRas { ras, .. } | ShaperSpec::TrRas { ras, .. } => ras.buffer,
+    };
+    let held = |leaf: &traffic::tree::LeafSpec| {
+        u64::from(leaf.queue.packets) + leaf.shaper.as_ref().map_or(0, |s| shaper(s).get() / 46)
+    };
+    leaves.map(|leaf| held(leaf)).sum()
+}
