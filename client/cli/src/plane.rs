@@ -1,4 +1,6 @@
-//! `sluice plane check | run`: a queue tree on a capture, in the capture's own time.
+//! `sluice plane check | run | live`: a queue tree on a capture, in the capture's own time, or on real packets.
+
+mod live;
 
 use crate::complain::Complaint;
 use ::experiments::plane::NodeKind;
@@ -22,6 +24,13 @@ pub enum PlaneCommand {
                       sluice plane run tree.toml --in a.pcap --out b.pcap --json                 the counters for a script\n\n\
                       Time is the capture's: a packet arrives at its time stamp, and leaves with the time at which the tree's link begins to send it.")]
     Run(PlaneArgs),
+    /// Send real packets between two interfaces through a tree, until Ctrl-C
+    #[command(after_help = "Examples:\n  sluice plane live tree.toml --in eth1 --out eth2\n  \
+                      sluice plane live tree.toml --in eth1 --out eth2 --every 1s --json    counters by class for a script\n  \
+                      sluice plane live tree.toml --in eth1 --out eth2 --delay 20ms --loss 0.001    a long and bad link behind it\n\n\
+                      The two interfaces are joined like two ends of a cable: neither may have an IPv4 address or be part of a bridge. \
+                      When the command ends, nothing passes between them and nothing else stays. Needs root (CAP_NET_RAW, CAP_NET_ADMIN).")]
+    Live(live::LiveArgs),
 }
 
 /// `sluice plane run`.
@@ -63,6 +72,7 @@ pub fn run(command: &PlaneCommand) -> Result<ExitCode, Complaint> {
             Ok(ExitCode::SUCCESS)
         }
         PlaneCommand::Run(args) => play(args),
+        PlaneCommand::Live(args) => live::run(args),
     }
 }
 

@@ -1,12 +1,12 @@
 //! A queue tree on a capture: the implementation of `sluice plane`.
 //!
 //! [`file`] reads the tree; [`run()`] plays the capture's packets through it in the capture's own time;
-//! [`report`] counts; [`charts`] draws. The live user-space plane will use the same [`traffic::tree::Tree`]
-//! by the same three calls.
+//! [`report`] counts; [`charts`] draws. On real packets the same tree runs in [`user_plane`]; [`live`] shows its counters.
 
 pub mod charts;
 pub mod file;
 pub(crate) mod leaf_text;
+pub mod live;
 pub mod packet;
 pub mod report;
 pub mod run;

@@ -161,13 +161,15 @@ impl Watch {
     }
 }
 
-fn count(tally: Tally) -> TrafficCount {
+/// A tally as it is printed.
+pub(super) fn count(tally: Tally) -> TrafficCount {
     TrafficCount { packets: tally.packets, bytes: tally.bytes }
 }
 
-fn class(name: &str, counters: &LeafCounters, delays: Vec<u64>) -> ClassReport {
+/// The tallies of the three colours as they are printed.
+pub(super) fn color_counts(counters: &LeafCounters) -> Vec<ColorCount> {
     let colors = [(Color::Green, "green"), (Color::Yellow, "yellow"), (Color::Red, "red")];
-    let colors = colors.map(|(color, word)| {
+    let one = |(color, word)| {
         let tally = counters.of(color);
         ColorCount {
             color: word,
@@ -177,9 +179,13 @@ fn class(name: &str, counters: &LeafCounters, delays: Vec<u64>) -> ClassReport {
             overflowed: count(tally.overflowed),
             sent: count(tally.sent),
         }
-    });
+    };
+    colors.map(one).to_vec()
+}
+
+fn class(name: &str, counters: &LeafCounters, delays: Vec<u64>) -> ClassReport {
     let (arrived, refused) = (count(counters.arrived), count(counters.refused));
-    ClassReport { name: name.into(), arrived, refused, colors: colors.to_vec(), delay: delay(delays) }
+    ClassReport { name: name.into(), arrived, refused, colors: color_counts(counters), delay: delay(delays) }
 }
 
 /// Returns the upper edge of a bin, microseconds: 1, 2, 5 times powers of ten.
