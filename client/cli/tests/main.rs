@@ -6,5 +6,6 @@ mod decode;
 mod docs;
 mod experiments;
 mod plane;
+mod plane_live;
 
 use agents::{bed, boomerang, inside, lone, remote};

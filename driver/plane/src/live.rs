@@ -66,6 +66,8 @@ pub struct Live {
     poll: Poll,
     clock: Clock,
     spin: Span,
+    /// The time of the last turn.
+    last: Time,
 }
 
 impl Live {
@@ -84,7 +86,7 @@ impl Live {
         for (number, end) in ends.iter().enumerate() {
             poll.add(end, Token(number as u64), PollInterest::Read)?;
         }
-        Ok(Live { pair: Pair::new(ends, [there, back]), poll, clock, spin: spec.spin })
+        Ok(Live { pair: Pair::new(ends, [there, back]), poll, clock, spin: spec.spin, last: now })
     }
 
     /// Also wakes, and returns from [`Live::run`], when this descriptor has data.
@@ -104,6 +106,7 @@ impl Live {
         let mut look = 0u32;
         loop {
             let now = self.clock.now();
+            self.last = now;
             let turn = self.pair.turn(now)?;
             if now >= until {
                 return Ok(false);
@@ -123,6 +126,11 @@ impl Live {
                 return Ok(true);
             }
         }
+    }
+
+    /// The time up to which everything was sent that was due.
+    pub fn last_turn(&self) -> Time {
+        self.last
     }
 
     /// The pair, with what the kernel dropped counted in.

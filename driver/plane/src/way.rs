@@ -6,9 +6,9 @@
 //! a full queue would otherwise cut off everyone.
 
 use crate::link::{Wire, WireSpec};
+use crate::packet;
 use crate::pool::Pool;
 use crate::segment::Segments;
-use crate::packet;
 use linux::error::SystemError;
 use linux::frames::{BURST, BurstSent, FrameBuffer, FrameIo};
 use std::convert::Infallible;
@@ -157,12 +157,7 @@ impl Way {
     ///
     /// # Errors
     /// An interface is gone.
-    pub fn turn(
-        &mut self,
-        now: Time,
-        from: &mut impl FrameIo,
-        to: &mut impl FrameIo,
-    ) -> Result<usize, SystemError> {
+    pub fn turn(&mut self, now: Time, from: &mut impl FrameIo, to: &mut impl FrameIo) -> Result<usize, SystemError> {
         // What was due before goes first: it has left its queue when the next packets come.
         self.serve(now, now);
         let got = from.receive(&mut self.incoming)?;
@@ -229,7 +224,8 @@ impl Way {
         }
         scratch[..head.len()].copy_from_slice(head);
         scratch[head.len()..whole].copy_from_slice(rest);
-        let count = match packet::ip_at(&scratch[..whole]).and_then(|ip| Segments::new(&scratch[..whole], offload, ip)) {
+        let count = match packet::ip_at(&scratch[..whole]).and_then(|ip| Segments::new(&scratch[..whole], offload, ip))
+        {
             Some(segments) => segments.count(),
             None => {
                 path.counters.too_long += 1;

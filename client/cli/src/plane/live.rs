@@ -1,8 +1,8 @@
 //! `sluice plane live`: a queue tree on real packets, between two interfaces.
 
 use crate::complain::Complaint;
-use ::experiments::plane::live::{LiveReport, Seen};
 use ::experiments::plane::TreeFile;
+use ::experiments::plane::live::{LiveReport, Seen};
 use clap::Args;
 use linux::clock::Clock;
 use linux::error::SystemError;
@@ -92,7 +92,7 @@ pub fn run(args: &LiveArgs) -> Result<ExitCode, Complaint> {
             Err(_) => true,
         };
         if ended || next.is_some_and(|next| now >= next) {
-            say(args, &name, start, now, &mut live)?;
+            say(args, &name, start, &mut live)?;
         }
         ran.map_err(world)?;
         if ended {
@@ -120,8 +120,8 @@ fn open(args: &LiveArgs, file: TreeFile, back: Option<TreeFile>, clock: Clock) -
     })
 }
 
-fn say(args: &LiveArgs, name: &str, start: Time, now: Time, live: &mut Live) -> Result<(), Complaint> {
-    let seconds = now.since(start).as_nanos() as f64 / 1e9;
+fn say(args: &LiveArgs, name: &str, start: Time, live: &mut Live) -> Result<(), Complaint> {
+    let seconds = live.last_turn().since(start).as_nanos() as f64 / 1e9;
     let seen = Seen { name, ends: [&args.input, &args.output], seconds };
     let report = LiveReport::new(&seen, live.counted());
     if args.json {
