@@ -250,12 +250,12 @@ impl Way {
     /// A frame in its buffer: to its leaf, or straight to the wire.
     fn enter(&mut self, now: Time, number: u32) {
         let path = &mut self.path;
-        let Some(shaping) = &mut self.shaping else { return path.to_wire(now, number) };
+        let Some(shaping) = &mut self.shaping else { return path.put_on_wire(now, number) };
         let bytes = path.pool.at(number).bytes();
         let found = packet::ip_at(bytes).and_then(|at| packet::meta(&bytes[at..], now, u64::from(number)));
         if found.is_none() && bytes.get(12..14) == Some(&[0x08, 0x06]) && allowed(&mut self.arp, now) {
             path.counters.arp += 1;
-            return path.to_wire(now, number);
+            return path.put_on_wire(now, number);
         }
         let meta = found.unwrap_or_else(|| {
             path.counters.not_ip += 1;
@@ -284,7 +284,7 @@ impl Frames {
         free
     }
 
-    fn to_wire(&mut self, now: Time, number: u32) {
+    fn put_on_wire(&mut self, now: Time, number: u32) {
         if !self.wire.put(now, number) {
             self.counters.lost += 1;
             self.pool.give(number);
@@ -355,7 +355,7 @@ impl TreeEgress for Egress<'_> {
             delay.sum_ns = delay.sum_ns.saturating_add(waited);
             delay.most_ns = delay.most_ns.max(waited);
         }
-        self.path.to_wire(at, number);
+        self.path.put_on_wire(at, number);
         let wire = packet.len.saturating_add(self.shape.overhead);
         Ok(at + self.shape.rate.span_for(Bytes::new(u64::from(wire))))
     }
