@@ -1,8 +1,8 @@
 //! A data plane in user space: frames that come in at one interface leave by another, and on their way they pass the one
 //! packet path of the house ([`traffic::tree`]): every scheduler, shaper, meter and dropper on real packets.
 //!
-//! [`pair::Pair`] is the loop over two interfaces: it is told the time and never waits, so it runs over sockets and over
-//! memory alike. [`live::Live`] gives it a clock and sleep. [`way`] is one direction: a tree, then a wire with delay
+//! [`pair::FramePair`] is the loop over two interfaces: it is told the time and never waits, so it runs over sockets and over
+//! memory alike. [`live::LivePair`] gives it a clock and sleep. [`way`] is one direction: a tree, then a wire with delay
 //! and loss ([`link`]). [`packet`] reads a packet's fields and writes its code point, [`segment`] cuts what a sender left to
 //! its device. One thread, no lock, no allocation for a packet, one copy in and one out.
 #![forbid(unsafe_code)]

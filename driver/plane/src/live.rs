@@ -1,8 +1,8 @@
 //! A pair on real interfaces: opened, run by the clock, asleep when there is nothing to do.
 
 use crate::link::WireSpec;
-use crate::pair::Pair;
-use crate::way::{Unfit, Way};
+use crate::pair::FramePair;
+use crate::way::{FrameWay, UnfitTree};
 use linux::clock::Clock;
 use linux::error::SystemError;
 use linux::frames::PacketFrames;
@@ -17,7 +17,7 @@ const LINK_HEADER: usize = 14 + 8;
 /// The token of what else is watched.
 const WATCHED: Token = Token(2);
 
-/// What a live pair is made of.
+/// The parts of a live pair.
 #[derive(Clone, Debug)]
 pub struct LiveSpec {
     /// The two interfaces: where packets come in, and where they go.
@@ -34,7 +34,7 @@ pub struct LiveSpec {
 #[derive(Debug)]
 pub enum NotLive {
     /// A direction cannot be made.
-    Unfit(Unfit),
+    UnfitTree(UnfitTree),
     /// The kernel refuses.
     System(SystemError),
     /// The interface cannot be one of a pair: why, and what to do.
@@ -44,7 +44,7 @@ pub enum NotLive {
 impl std::fmt::Display for NotLive {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            NotLive::Unfit(unfit) => write!(f, "{unfit}"),
+            NotLive::UnfitTree(unfit) => write!(f, "{unfit}"),
             NotLive::System(error) => write!(f, "{error}"),
             NotLive::Interface(words) => f.write_str(words),
         }
@@ -61,8 +61,8 @@ impl From<SystemError> for NotLive {
 
 /// A pair at work.
 #[derive(Debug)]
-pub struct Live {
-    pair: Pair<PacketFrames>,
+pub struct LivePair {
+    pair: FramePair<PacketFrames>,
     poll: Poll,
     clock: Clock,
     spin: Span,
@@ -70,26 +70,26 @@ pub struct Live {
     last: Time,
 }
 
-impl Live {
+impl LivePair {
     /// Opens two interfaces of this thread's network namespace.
     ///
     /// # Errors
     /// [`NotLive`].
-    pub fn open(spec: LiveSpec, clock: Clock) -> Result<Live, NotLive> {
+    pub fn open(spec: LiveSpec, clock: Clock) -> Result<LivePair, NotLive> {
         let mtu = check(&spec.ends)?;
         let [there, back] = spec.trees;
         let (now, room) = (clock.now(), mtu as usize + LINK_HEADER);
-        let there = Way::new(there, spec.wires[0], room, now).map_err(NotLive::Unfit)?;
-        let back = Way::new(back, spec.wires[1], room, now).map_err(NotLive::Unfit)?;
+        let there = FrameWay::new(there, spec.wires[0], room, now).map_err(NotLive::UnfitTree)?;
+        let back = FrameWay::new(back, spec.wires[1], room, now).map_err(NotLive::UnfitTree)?;
         let ends = [PacketFrames::open(&spec.ends[0])?, PacketFrames::open(&spec.ends[1])?];
         let mut poll = Poll::new(clock)?;
         for (number, end) in ends.iter().enumerate() {
             poll.add(end, Token(number as u64), PollInterest::Read)?;
         }
-        Ok(Live { pair: Pair::new(ends, [there, back]), poll, clock, spin: spec.spin, last: now })
+        Ok(LivePair { pair: FramePair::new(ends, [there, back]), poll, clock, spin: spec.spin, last: now })
     }
 
-    /// Also wakes, and returns from [`Live::run`], when this descriptor has data.
+    /// Also wakes, and returns from [`LivePair::run`], when this descriptor has data.
     ///
     /// # Errors
     /// It cannot be watched.
@@ -134,7 +134,7 @@ impl Live {
     }
 
     /// The pair, with what the kernel dropped counted in.
-    pub fn counted(&mut self) -> &Pair<PacketFrames> {
+    pub fn counted(&mut self) -> &FramePair<PacketFrames> {
         self.pair.count_missed();
         &self.pair
     }

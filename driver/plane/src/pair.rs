@@ -1,11 +1,11 @@
 //! Two interfaces and both directions between them. It is told the time and never waits.
 
-use crate::way::Way;
+use crate::way::FrameWay;
 use linux::error::SystemError;
 use linux::frames::FrameIo;
 use terms::Time;
 
-/// What a turn did, and when the next is useful.
+/// The result of a turn, and the time of the next useful one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PairTurn {
     /// Frames that came in or went out.
@@ -16,15 +16,15 @@ pub struct PairTurn {
 
 /// A forwarding element between two interfaces.
 #[derive(Debug)]
-pub struct Pair<I> {
+pub struct FramePair<I> {
     ends: [I; 2],
-    ways: [Way; 2],
+    ways: [FrameWay; 2],
 }
 
-impl<I: FrameIo> Pair<I> {
+impl<I: FrameIo> FramePair<I> {
     /// The first way leads from the first end to the second, the other back.
-    pub fn new(ends: [I; 2], ways: [Way; 2]) -> Pair<I> {
-        Pair { ends, ways }
+    pub fn new(ends: [I; 2], ways: [FrameWay; 2]) -> FramePair<I> {
+        FramePair { ends, ways }
     }
 
     /// Moves what came in and what is due, one burst each way.
@@ -52,7 +52,7 @@ impl<I: FrameIo> Pair<I> {
     }
 
     /// The two directions.
-    pub fn ways(&self) -> &[Way; 2] {
+    pub fn ways(&self) -> &[FrameWay; 2] {
         &self.ways
     }
 }

@@ -35,18 +35,18 @@ const PATIENCE: Span = Span::from_micros(200);
 
 /// A reason why a direction cannot be made.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Unfit {
+pub enum UnfitTree {
     /// The tree is refused.
     Tree(Unworkable),
     /// Its queues and shapers hold more packets than there may be buffers.
     TooDeep(u64),
 }
 
-impl std::fmt::Display for Unfit {
+impl std::fmt::Display for UnfitTree {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Unfit::Tree(refused) => write!(f, "{refused}"),
-            Unfit::TooDeep(packets) => write!(
+            UnfitTree::Tree(refused) => write!(f, "{refused}"),
+            UnfitTree::TooDeep(packets) => write!(
                 f,
                 "its queues and shapers may hold {packets} packets: a live plane has buffers for {MAX_FRAMES}; make \
                  queues shorter"
@@ -55,9 +55,9 @@ impl std::fmt::Display for Unfit {
     }
 }
 
-impl std::error::Error for Unfit {}
+impl std::error::Error for UnfitTree {}
 
-/// What a direction has done. Every frame that came in is counted in one of the others, or waits.
+/// The counters of a direction. Every frame that came in is counted in one of the others, or waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WayCounters {
     /// Frames that came in, as they came.
@@ -97,7 +97,7 @@ pub struct LeafDelay {
 
 /// One direction of a pair.
 #[derive(Debug)]
-pub struct Way {
+pub struct FrameWay {
     shaping: Option<Shaping>,
     path: Frames,
     incoming: Vec<FrameBuffer>,
@@ -125,20 +125,20 @@ struct Frames {
     counters: WayCounters,
 }
 
-impl Way {
+impl FrameWay {
     /// A direction for frames of up to `room` bytes, with a tree and its seed or without.
     ///
     /// # Errors
-    /// [`Unfit`].
-    pub fn new(tree: Option<(TreeSpec, u64)>, wire: WireSpec, room: usize, now: Time) -> Result<Way, Unfit> {
+    /// [`UnfitTree`].
+    pub fn new(tree: Option<(TreeSpec, u64)>, wire: WireSpec, room: usize, now: Time) -> Result<FrameWay, UnfitTree> {
         let held = tree.as_ref().map_or(0, |(spec, _)| packets(spec));
         let on_wire = if wire.delay > Span::ZERO { ON_WIRE } else { 0 };
         if held > MAX_FRAMES - SPARE - on_wire {
-            return Err(Unfit::TooDeep(held));
+            return Err(UnfitTree::TooDeep(held));
         }
         let shaping = match tree {
             Some((spec, seed)) => {
-                let tree = Tree::new(spec, now, seed).map_err(Unfit::Tree)?;
+                let tree = Tree::new(spec, now, seed).map_err(UnfitTree::Tree)?;
                 let delays = tree.leaves().map(|_| LeafDelay::default()).collect();
                 Some(Shaping { tree, free: now, delays })
             }
@@ -150,7 +150,7 @@ impl Way {
         let counters = WayCounters::default();
         let path = Frames { pool, wire, outgoing: burst(), staged: 0, blocked: false, counters };
         let scratch = vec![0; LONGEST].into_boxed_slice();
-        Ok(Way { shaping, path, incoming: burst(), scratch, arp: (now, 0) })
+        Ok(FrameWay { shaping, path, incoming: burst(), scratch, arp: (now, 0) })
     }
 
     /// Takes what has come in at `from`, and sends what is due by `to`. Returns the number of frames that moved.
@@ -202,7 +202,7 @@ impl Way {
 
     /// One frame of the burst that came in.
     fn arrive(&mut self, now: Time, nth: usize, from: &impl FrameIo) {
-        let Way { incoming, path, scratch, .. } = self;
+        let FrameWay { incoming, path, scratch, .. } = self;
         path.counters.received += 1;
         let frame = &mut incoming[nth];
         let rest = from.rest(nth);
@@ -234,7 +234,7 @@ impl Way {
         };
         path.counters.cut += 1;
         for nth in 0..count {
-            let Way { path, scratch, .. } = self;
+            let FrameWay { path, scratch, .. } = self;
             let Some(number) = path.buffer() else { continue };
             let whole = &scratch[..whole];
             let segments = packet::ip_at(whole).and_then(|ip| Segments::new(whole, offload, ip));

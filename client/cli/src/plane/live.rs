@@ -2,7 +2,7 @@
 
 use crate::complain::Complaint;
 use ::experiments::plane::TreeFile;
-use ::experiments::plane::live::{LiveReport, Seen};
+use ::experiments::plane::live::{LiveReport, LiveSpan};
 use clap::Args;
 use linux::clock::Clock;
 use linux::error::SystemError;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use terms::{Span, Time};
 use user_plane::link::WireSpec;
-use user_plane::live::{Live, LiveSpec, NotLive};
+use user_plane::live::{LivePair, LiveSpec, NotLive};
 
 /// `sluice plane live`.
 #[derive(Args, Debug)]
@@ -104,7 +104,7 @@ pub fn run(args: &LiveArgs) -> Result<ExitCode, Complaint> {
     }
 }
 
-fn open(args: &LiveArgs, file: TreeFile, back: Option<TreeFile>, clock: Clock) -> Result<Live, Complaint> {
+fn open(args: &LiveArgs, file: TreeFile, back: Option<TreeFile>, clock: Clock) -> Result<LivePair, Complaint> {
     let tree = |file: TreeFile| (file.spec, args.seed.unwrap_or(file.seed));
     let seed = args.seed.unwrap_or(file.seed);
     let wire = |way: u64| WireSpec { delay: args.delay, loss: args.loss, seed: seed ^ way };
@@ -114,15 +114,15 @@ fn open(args: &LiveArgs, file: TreeFile, back: Option<TreeFile>, clock: Clock) -
         wires: [wire(0), wire(1 << 63)],
         spin: args.spin,
     };
-    Live::open(spec, clock).map_err(|refused| match refused {
-        NotLive::Unfit(unfit) => Complaint::usage(format!("{}: {unfit}", args.file.display())),
+    LivePair::open(spec, clock).map_err(|refused| match refused {
+        NotLive::UnfitTree(unfit) => Complaint::usage(format!("{}: {unfit}", args.file.display())),
         other => Complaint::world(other.to_string()),
     })
 }
 
-fn say(args: &LiveArgs, name: &str, start: Time, live: &mut Live) -> Result<(), Complaint> {
+fn say(args: &LiveArgs, name: &str, start: Time, live: &mut LivePair) -> Result<(), Complaint> {
     let seconds = live.last_turn().since(start).as_nanos() as f64 / 1e9;
-    let seen = Seen { name, ends: [&args.input, &args.output], seconds };
+    let seen = LiveSpan { name, ends: [&args.input, &args.output], seconds };
     let report = LiveReport::new(&seen, live.counted());
     if args.json {
         println!("{}", serde_json::to_string(&report).map_err(|e| Complaint::world(e.to_string()))?);

@@ -15,7 +15,7 @@ pub const BURST: usize = 64;
 /// Bytes before a frame that are kept free, for the VLAN tag that the kernel hands over beside it.
 const HEADROOM: usize = 4;
 
-/// What a device was to do with a frame: `struct virtio_net_hdr` of linux/virtio_net.h, in the machine's byte order.
+/// The work on a frame that was left to a device: `struct virtio_net_hdr` of linux/virtio_net.h, in the machine's byte order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C)]
 pub struct Offload {
@@ -49,7 +49,7 @@ pub struct FrameBuffer {
     room: Box<[u8]>,
     start: usize,
     len: usize,
-    /// What is still to be done.
+    /// The work that is left to a device.
     pub offload: Offload,
 }
 

@@ -25,7 +25,7 @@ const CONTROL: usize = 8;
 pub struct PacketFrames {
     socket: OwnedFd,
     name: String,
-    /// What did not fit into the buffers of the last burst.
+    /// The ends of frames that did not fit into the buffers of the last burst.
     rest: Box<[u8]>,
     rests: [usize; BURST],
 }

@@ -4,12 +4,12 @@ use super::report::{ColorCount, TrafficCount, color_counts, count};
 use rpc::table::{Align, TextTable};
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
-use user_plane::pair::Pair;
-use user_plane::way::{LeafDelay, Way, WayCounters};
+use user_plane::pair::FramePair;
+use user_plane::way::{FrameWay, LeafDelay, WayCounters};
 
-/// What was running, and how long.
+/// The name of a tree, its interfaces, and the time since its start.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct LiveSpan<'a> {
     /// The tree's name.
     pub name: &'a str,
     /// The two interfaces.
@@ -87,7 +87,7 @@ pub struct LiveClass {
 
 impl LiveReport {
     /// The counters now.
-    pub fn new<I: linux::frames::FrameIo>(seen: &Seen<'_>, pair: &Pair<I>) -> LiveReport {
+    pub fn new<I: linux::frames::FrameIo>(seen: &LiveSpan<'_>, pair: &FramePair<I>) -> LiveReport {
         let [a, b] = seen.ends;
         let [there, back] = pair.ways();
         LiveReport {
@@ -99,7 +99,7 @@ impl LiveReport {
 }
 
 impl WayReport {
-    fn new([from, to]: [&str; 2], way: &Way) -> WayReport {
+    fn new([from, to]: [&str; 2], way: &FrameWay) -> WayReport {
         let WayCounters { received, cut, sent, sent_bytes, arp, not_ip, lost, no_buffer, too_long, refused, missed } =
             *way.counters();
         let classes = way.tree().map_or(Vec::new(), |tree| {
