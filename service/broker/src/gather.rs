@@ -135,9 +135,25 @@ async fn lone(agents: &[AgentClient], caller: &CallerDoc, agent: &str, handle: &
 /// # Errors
 /// An agent's answer was of the wrong kind.
 pub async fn members(agents: &[AgentClient], caller: &CallerDoc, group: &GroupId) -> Answer<GroupMembers> {
+    members_at(agents, caller, group, |_| true).await
+}
+
+/// The members of a group at the agents whose names are asked for; the others are not waited for.
+///
+/// # Errors
+/// An agent's answer was of the wrong kind.
+pub async fn members_at(
+    agents: &[AgentClient],
+    caller: &CallerDoc,
+    group: &GroupId,
+    asked: impl Fn(&str) -> bool,
+) -> Answer<GroupMembers> {
     let answers = each(agents, |number, agent| {
-        let (caller, group) = (caller.clone(), *group);
+        let (caller, group, asked) = (caller.clone(), *group, asked(&agent.name));
         async move {
+            if !asked {
+                return Ok(Vec::new());
+            }
             let mut conversation = agent.speak(&caller).await?;
             let mut found = Vec::new();
             for way in MemberRole::ALL.into_iter().filter(|way| *way == MemberRole::Alone || group.ends.is_some()) {

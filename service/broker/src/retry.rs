@@ -44,11 +44,11 @@ pub(crate) async fn before(broker: &Broker, caller: &CallerDoc, group: &GroupId,
         let what = "what was begun with this key has not come to its end at all agents: ask again";
         return Err(Problem::unavailable(what));
     }
-    let mut found = gather::members(&broker.agents, caller, group).await?;
+    // A retry asks for the same, so that only an agent that it asks can have something of it.
+    let mut found = gather::members_at(&broker.agents, caller, group, |agent| asks(wish, agent)).await?;
     if found.members.is_empty() {
-        // A retry asks for the same, so that only an agent that it asks can have something of it.
-        return match found.away.iter().map(|&agent| &broker.agents[agent].name).find(|name| asks(wish, name)) {
-            Some(agent) => Err(Problem::unavailable(format!("the agent {agent} does not answer"))),
+        return match found.away.first() {
+            Some(&agent) => Err(Problem::unavailable(format!("the agent {} does not answer", broker.agents[agent].name))),
             None => Ok(Before::default()),
         };
     }
