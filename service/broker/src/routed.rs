@@ -18,6 +18,8 @@ use tokio::time::Instant;
 
 /// The time for which answers are valid.
 const LIFE: Duration = Duration::from_secs(2);
+/// The time that an agent has for its answer. A request does not wait longer for one that says nothing.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// The most addresses whose answers are kept.
 const MOST_KEPT: usize = 1_024;
 /// The most agents on a way.
@@ -83,7 +85,7 @@ impl RouteBook {
 pub async fn ask(agents: &[AgentClient], to: &[IpAddr]) -> AgentRoutes {
     let answers = each(agents, |_, agent| {
         let to = to.to_vec();
-        async move {
+        let asked = async move {
             let mut conversation = agent.speak_as_itself().await?;
             let mut all = Vec::new();
             for some in to.chunks(MAX_ROUTES) {
@@ -94,6 +96,10 @@ pub async fn ask(agents: &[AgentClient], to: &[IpAddr]) -> AgentRoutes {
             }
             conversation.end();
             Ok(all)
+        };
+        async move {
+            let late = |_| Err(Problem::unavailable("an agent does not say in time what routes it has"));
+            tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(late)
         }
     });
     AgentRoutes::new(answers.await.into_iter().map(Result::unwrap_or_default))
