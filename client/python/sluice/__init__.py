@@ -18,8 +18,6 @@ from . import boomerang, rsvp, together
 from ._async import AsyncBroker, AsyncReservation
 from ._documents import (
     Alternative,
-    DomainHop,
-    DomainPath,
     EnquiredPart,
     Enquiry,
     Event,
@@ -29,7 +27,6 @@ from ._documents import (
     Paths,
     Resource,
     Step,
-    Topology,
     Webhook,
 )
 from ._errors import Malformed, NotAllowed, NotFound, NoRoom, Problem, Unavailable
@@ -42,8 +39,6 @@ __all__ = [
     "AsyncBroker",
     "AsyncReservation",
     "Broker",
-    "DomainHop",
-    "DomainPath",
     "EnquiredPart",
     "Enquiry",
     "Event",
@@ -59,7 +54,6 @@ __all__ = [
     "Reservation",
     "Resource",
     "Step",
-    "Topology",
     "Unavailable",
     "Webhook",
     "boomerang",

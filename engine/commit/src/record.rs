@@ -1,6 +1,6 @@
 //! Records of a coordinator's journal, and their bytes.
 
-use crate::{Branch, Epoch, TransactionId};
+use crate::{Epoch, TransactionId};
 use alloc::string::String;
 use alloc::vec::Vec;
 use terms::codec::{Corrupt, RecordReader, RecordWriter};
@@ -39,8 +39,6 @@ pub enum CoordinatorRecord {
         members: Vec<MemberRecord>,
         /// The caller's words about it. The engine does not read them.
         note: Vec<u8>,
-        /// The part of another coordinator's transaction that it stands for; `None`: this coordinator decides.
-        above: Option<Branch>,
     },
     /// A transaction has ended: the record of this key is deleted.
     End(TransactionId),
@@ -61,15 +59,13 @@ impl CoordinatorRecord {
     /// The value; `None`: the key is deleted.
     pub fn value(&self) -> Option<Vec<u8>> {
         let mut w = RecordWriter::default();
-        // What an earlier program can read is written as it wrote it.
-        let nested = matches!(self, CoordinatorRecord::Transaction { above: Some(_), .. });
-        w.byte(if nested { 2 } else { 1 });
+        w.byte(1);
         match self {
             CoordinatorRecord::End(_) => return None,
             CoordinatorRecord::Epoch { number, decisions, forgotten } => {
                 [number, decisions, &forgotten.0, &forgotten.1].into_iter().for_each(|n| w.number(*n));
             }
-            CoordinatorRecord::Transaction { epoch, committed, members, note, above, .. } => {
+            CoordinatorRecord::Transaction { epoch, committed, members, note, .. } => {
                 write_epoch(&mut w, *epoch);
                 w.option(committed, |w, number| w.number(*number));
                 w.list(members, |w, member| {
@@ -79,10 +75,6 @@ impl CoordinatorRecord {
                 });
                 w.number(note.len() as u64);
                 w.raw(note);
-                if let Some(above) = above {
-                    w.raw(&above.transaction.0);
-                    w.number(above.member.into());
-                }
             }
         }
         Some(w.into_bytes())
@@ -94,8 +86,7 @@ impl CoordinatorRecord {
     /// [`Corrupt`]: it breaks its form.
     pub fn read(key: &[u8], value: &[u8]) -> Result<CoordinatorRecord, Corrupt> {
         let mut r = RecordReader::new(value);
-        let form = r.byte()?;
-        if !matches!(form, 1 | 2) {
+        if r.byte()? != 1 {
             return Err(Corrupt("a newer program wrote it"));
         }
         let record = if key == EPOCH_KEY {
@@ -113,12 +104,7 @@ impl CoordinatorRecord {
                 Ok(r.raw(len)?.to_vec())
             };
             let members = r.list(|r| Ok(MemberRecord { name: r.text()?, order: blob(r)? }))?;
-            let note = blob(&mut r)?;
-            let above = match form {
-                2 => Some(Branch { transaction: TransactionId(r.array()?), member: r.small()? }),
-                _ => None,
-            };
-            CoordinatorRecord::Transaction { id, epoch, committed, members, note, above }
+            CoordinatorRecord::Transaction { id, epoch, committed, members, note: blob(&mut r)? }
         };
         r.end()?;
         Ok(record)
@@ -149,15 +135,6 @@ mod tests {
                 committed: Some(5),
                 members: [member("east"), member("west")].into(),
                 note: b"note".to_vec(),
-                above: None,
-            },
-            CoordinatorRecord::Transaction {
-                id,
-                epoch: Epoch::default(),
-                committed: None,
-                members: [member("east")].into(),
-                note: Vec::new(),
-                above: Some(Branch { transaction: TransactionId([4; 16]), member: 300 }),
             },
         ];
         for record in records {

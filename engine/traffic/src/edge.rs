@@ -5,27 +5,16 @@
 //! service, and nodes behind the edge know only code points. A premium code point without a rule is wiped: only a
 //! reservation makes a packet premium. Signalling and the errors of ICMP belong to no rule ([`Edge::new`]).
 //!
-//! A packet belongs to the most specific rule: that of its five-tuple; else that of its sender's control group, of groups
-//! inside each other the innermost; else the one with the fewest wildcards, in the order of [`ORDER`].
-//!
-//! An edge towards another domain has rules of aggregates beside those of flows ([`BehaviourAggregate`]): a packet that
-//! is to go on as premium, because a rule of its flow says so or because it came with the code point, is charged to the
-//! aggregate of its service too. What exceeds that is dropped; where nothing is agreed (a rate of zero) it loses the
-//! mark. So no more than the agreed rate comes in as premium, whatever the flows' rules add up to.
-
-mod aggregate;
-
-pub use aggregate::BehaviourAggregate;
+//! A packet belongs to the most specific rule: the one with the fewest wildcards, in the order of [`ORDER`].
 
 use crate::bucket::TokenBucket;
 use crate::classifier::Classifier;
 use crate::spec::{BucketSpec, Counters};
-use aggregate::{AggregateEntry, Charged};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use terms::book::BoundFlow;
 use terms::signalling::SignallingPackets;
-use terms::{Dscp, FlowKey, IfIndex, PacketMeta, SenderGroup, Time};
+use terms::{Dscp, FlowKey, IfIndex, PacketMeta, Time};
 
 /// The direction of packets at an interface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -45,8 +34,7 @@ pub struct EdgeAt {
     pub side: Side,
 }
 
-/// A multi-field classifier's element (RFC 2475 section 2.3.1): a five-tuple in which `None` is a wildcard, or a control
-/// group alone.
+/// A multi-field classifier's element (RFC 2475 section 2.3.1): a five-tuple in which `None` is a wildcard.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct MultiField {
     /// Source address.
@@ -59,10 +47,6 @@ pub struct MultiField {
     pub src_port: Option<u16>,
     /// Destination port.
     pub dst_port: Option<u16>,
-    /// The sender's control group; all other fields are `None` then.
-    pub group: Option<SenderGroup>,
-    /// All packets that are premium in this service, beside the rules of flows; no other field is named then.
-    pub aggregate: Option<BehaviourAggregate>,
 }
 
 const ANY_SRC: u8 = 1;
@@ -74,48 +58,23 @@ const ANY_DST_PORT: u8 = 16;
 /// The kind without wildcards.
 const EXACT: u8 = 0;
 
-/// The bit of the kinds of control groups; the others are the depth of the group.
-const GROUP: u8 = 32;
+/// The number of kinds of wildcards.
+pub const KINDS: usize = 32;
 
-/// The number of kinds: of wildcards, and of control groups by their depth.
-pub const KINDS: usize = 64;
-/// The kind of the first aggregate, behind those of wildcards and groups.
-const AGGREGATE: u8 = KINDS as u8;
-
-/// The kinds from the most to the least specific: the five-tuple, control groups from the deepest, then fewer wildcards
-/// first, and of as many the smaller number.
-pub const ORDER: [u8; KINDS] = order();
-
-const fn order() -> [u8; KINDS] {
-    let wildcards = [
-        1, 2, 4, 8, 16, 3, 5, 6, 9, 10, 12, 17, 18, 20, 24, 7, 11, 13, 14, 19, 21, 22, 25, 26, 28, 15, 23, 27, 29, 30,
-        31,
-    ];
-    let mut order = [EXACT; KINDS];
-    let mut at = 0;
-    while at < wildcards.len() {
-        order[1 + at] = KINDS as u8 - 1 - at as u8;
-        order[33 + at] = wildcards[at];
-        at += 1;
-    }
-    // The root group's is there for a whole table; every process is in the root group, so no rule is for it.
-    order[32] = GROUP;
-    order
-}
+/// The kinds from the most to the least specific: fewer wildcards first, and of as many the smaller number.
+pub const ORDER: [u8; KINDS] = [
+    0, 1, 2, 4, 8, 16, 3, 5, 6, 9, 10, 12, 17, 18, 20, 24, 7, 11, 13, 14, 19, 21, 22, 25, 26, 28, 15, 23, 27, 29, 30,
+    31,
+];
 
 impl From<BoundFlow> for MultiField {
     fn from(flow: BoundFlow) -> MultiField {
         let BoundFlow { src, dst, protocol, src_port, dst_port } = flow;
-        MultiField { src, dst, protocol, src_port, dst_port, group: None, aggregate: None }
+        MultiField { src, dst, protocol, src_port, dst_port }
     }
 }
 
 impl MultiField {
-    /// The element that matches all packets of a control group.
-    pub fn of_group(group: SenderGroup) -> MultiField {
-        MultiField { group: Some(group), ..MultiField::default() }
-    }
-
     /// The element that matches exactly this flow.
     pub fn exactly(flow: &FlowKey) -> MultiField {
         MultiField {
@@ -124,20 +83,11 @@ impl MultiField {
             protocol: Some(flow.protocol),
             src_port: Some(flow.src_port),
             dst_port: Some(flow.dst_port),
-            group: None,
-            aggregate: None,
         }
     }
 
-    /// The bits of its wildcards: 1 the source, 2 the destination, 4 the protocol, 8 and 16 the ports. Of a control
-    /// group 32 and its depth. Of an aggregate 64 (EF) or 65 (AF1x).
+    /// The bits of its wildcards: 1 the source, 2 the destination, 4 the protocol, 8 and 16 the ports.
     pub fn kind(&self) -> u8 {
-        if let Some(aggregate) = self.aggregate {
-            return AGGREGATE + aggregate as u8;
-        }
-        if let Some(group) = self.group {
-            return GROUP | (group.depth & SenderGroup::DEEPEST);
-        }
         let any = |is: bool, bit: u8| if is { bit } else { 0 };
         any(self.src.is_none(), ANY_SRC)
             | any(self.dst.is_none(), ANY_DST)
@@ -146,15 +96,8 @@ impl MultiField {
             | any(self.dst_port.is_none(), ANY_DST_PORT)
     }
 
-    /// The element of this kind with the packet's fields; of a control group, with the number in the place of the
-    /// source ([`MultiField::key`]).
+    /// The element of this kind with the packet's fields.
     pub fn of(kind: u8, flow: &FlowKey) -> MultiField {
-        if let Some(place) = kind.checked_sub(AGGREGATE) {
-            return BehaviourAggregate::ALL.get(usize::from(place)).map_or(MultiField::default(), |one| one.fields());
-        }
-        if kind & GROUP != 0 {
-            return MultiField::of_group(SenderGroup::of_address(kind & SenderGroup::DEEPEST, flow.src));
-        }
         let named = |bit| kind & bit == 0;
         MultiField {
             src: named(ANY_SRC).then_some(flow.src),
@@ -162,40 +105,16 @@ impl MultiField {
             protocol: named(ANY_PROTOCOL).then_some(flow.protocol),
             src_port: named(ANY_SRC_PORT).then_some(flow.src_port),
             dst_port: named(ANY_DST_PORT).then_some(flow.dst_port),
-            group: None,
-            aggregate: None,
         }
     }
 
-    /// The key that packets of this kind of rule are looked up by; `None`: the rules are about a group that the packet
-    /// is not of.
-    fn key_of(kind: u8, packet: &PacketMeta) -> Option<FlowKey> {
-        if kind & GROUP == 0 {
-            return Some(MultiField::of(kind, &packet.flow).key());
-        }
-        let fields = packet.group.map(MultiField::of_group)?;
-        (fields.kind() == kind).then(|| fields.key())
-    }
-
-    /// True if some packet can match: two named addresses are of one family; a group is named alone, and no deeper than
-    /// is looked; an aggregate is named alone.
+    /// True if some packet can match: two named addresses are of one family.
     pub fn is_possible(&self) -> bool {
-        if let Some(aggregate) = self.aggregate {
-            return *self == aggregate.fields();
-        }
-        if let Some(group) = self.group {
-            return *self == MultiField::of_group(group) && (1..=SenderGroup::DEEPEST).contains(&group.depth);
-        }
         !matches!((self.src, self.dst), (Some(src), Some(dst)) if src.is_ipv4() != dst.is_ipv4())
     }
 
-    /// The element as a key, equal for equal elements of a kind: wildcards are zero, in the family of the named address.
-    /// The number of a control group is in the place of the source.
+    /// The element as a key, equal for equal elements: wildcards are zero, in the family of the named address.
     pub fn key(&self) -> FlowKey {
-        if let Some(group) = self.group {
-            let (src, dst, wild) = (group.as_address(), IpAddr::V6(Ipv6Addr::UNSPECIFIED), terms::Wild::NONE);
-            return FlowKey { src, dst, protocol: 0, src_port: 0, dst_port: 0, wild };
-        }
         let zero = match self.src.or(self.dst) {
             Some(IpAddr::V6(_)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
             _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -214,10 +133,9 @@ impl MultiField {
 /// The treatment of a rule's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EdgeRule {
-    /// The policer; excess packets are dropped, or lose their mark if the rule has an open field. Those of an aggregate
-    /// are dropped, and lose their mark if its rate is zero.
+    /// The policer; excess packets are dropped, or lose their mark if the rule has an open field.
     pub bucket: BucketSpec,
-    /// The code point of conforming packets; those of an aggregate keep theirs.
+    /// The code point of conforming packets.
     pub mark: Dscp,
 }
 
@@ -226,7 +144,7 @@ pub struct EdgeRule {
 pub enum Conditioned {
     /// The packet goes on with this code point.
     Passed(Dscp),
-    /// The packet exceeded the bucket of a rule that names its whole five-tuple, or that of its aggregate.
+    /// The packet exceeded the bucket of a rule that names its whole five-tuple.
     Dropped,
 }
 
@@ -252,7 +170,6 @@ pub struct Edge {
     key: [u64; 2],
     signalling: &'static [SignallingPackets],
     rules: usize,
-    aggregates: [Option<AggregateEntry>; 2],
     stripped: Counters,
 }
 
@@ -269,7 +186,7 @@ impl Edge {
     /// whole: it could silence all reservations. (The engine sees no types of ICMP: the kernel's program lets rules match
     /// only echoes.)
     pub fn new(key: [u64; 2], signalling: &'static [SignallingPackets]) -> Edge {
-        Edge { tables: Vec::new(), key, signalling, rules: 0, aggregates: [None; 2], stripped: Counters::default() }
+        Edge { tables: Vec::new(), key, signalling, rules: 0, stripped: Counters::default() }
     }
 
     /// Conditions a packet with an untrusted code point: it comes from a host, or this node sends it.
@@ -281,11 +198,10 @@ impl Edge {
     /// keeps its code point unless a rule matches.
     pub fn condition_from(&mut self, now: Time, packet: &PacketMeta, vouched: bool) -> Conditioned {
         let exempt = |of: &SignallingPackets| of.ports.is_none() && of.contains(&packet.flow);
-        let exempt = self.signalling.iter().any(exempt);
-        let tables = if exempt { &mut [] } else { self.tables.as_mut_slice() };
+        let tables = if self.signalling.iter().any(exempt) { &mut [] } else { self.tables.as_mut_slice() };
         for (kind, table) in tables {
-            let found = MultiField::key_of(*kind, packet).and_then(|key| table.get_mut(&key));
-            let Some(entry) = found else { continue };
+            let key = MultiField::of(*kind, &packet.flow).key();
+            let Some(entry) = table.get_mut(&key) else { continue };
             let counters = &mut entry.counters;
             let conforms = entry.tokens.take(now, packet.len);
             let (packets, bytes) = match conforms {
@@ -294,9 +210,8 @@ impl Edge {
             };
             *packets += 1;
             *bytes += u64::from(packet.len);
-            let mark = entry.rule.mark;
             return match (conforms, *kind) {
-                (true, _) => self.charge(now, packet, mark).unwrap_or(Conditioned::Passed(mark)),
+                (true, _) => Conditioned::Passed(entry.rule.mark),
                 (false, EXACT) => Conditioned::Dropped,
                 (false, _) => Conditioned::Passed(Dscp::DEFAULT),
             };
@@ -304,23 +219,9 @@ impl Edge {
         if vouched || !packet.dscp.is_premium() {
             return Conditioned::Passed(packet.dscp);
         }
-        let charged = if exempt { None } else { self.charge(now, packet, packet.dscp) };
-        charged.unwrap_or_else(|| {
-            self.stripped.packets += 1;
-            self.stripped.bytes += u64::from(packet.len);
-            Conditioned::Passed(Dscp::DEFAULT)
-        })
-    }
-
-    /// Charges a packet that is to go on with this code point to the aggregate of its service; `None`: this edge has
-    /// no such aggregate.
-    fn charge(&mut self, now: Time, packet: &PacketMeta, mark: Dscp) -> Option<Conditioned> {
-        let entry = self.aggregates[BehaviourAggregate::of(mark)? as usize].as_mut()?;
-        Some(match entry.charge(now, packet) {
-            Charged::Conforms => Conditioned::Passed(mark),
-            Charged::Exceeds => Conditioned::Dropped,
-            Charged::Unagreed => Conditioned::Passed(Dscp::DEFAULT),
-        })
+        self.stripped.packets += 1;
+        self.stripped.bytes += u64::from(packet.len);
+        Conditioned::Passed(Dscp::DEFAULT)
     }
 
     /// Adds the rule, or changes it in place.
@@ -328,13 +229,6 @@ impl Edge {
     /// # Errors
     /// [`EdgeFull`]; the rules are unchanged.
     pub fn set(&mut self, now: Time, fields: MultiField, rule: EdgeRule) -> Result<(), EdgeFull> {
-        if let Some(aggregate) = fields.aggregate {
-            match &mut self.aggregates[aggregate as usize] {
-                Some(entry) => entry.change(rule, now),
-                none => *none = Some(AggregateEntry::new(rule, now)),
-            }
-            return Ok(());
-        }
         let (kind, key) = (fields.kind(), fields.key());
         if let Some(entry) = self.entry_mut(&fields) {
             entry.tokens.change(&rule.bucket, now);
@@ -361,10 +255,6 @@ impl Edge {
 
     /// Removes the rule, if it is there.
     pub fn remove(&mut self, fields: &MultiField) {
-        if let Some(aggregate) = fields.aggregate {
-            self.aggregates[aggregate as usize] = None;
-            return;
-        }
         let kind = fields.kind();
         let Some(at) = self.tables.iter().position(|(k, _)| *k == kind) else { return };
         if self.tables[at].1.remove(&fields.key()).is_some() {
@@ -377,16 +267,11 @@ impl Edge {
 
     /// Every rule, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (MultiField, EdgeRule)> + '_ {
-        let flows = self.tables.iter().flat_map(|(_, table)| table.iter().map(|(_, entry)| (entry.fields, entry.rule)));
-        let aggregates = BehaviourAggregate::ALL.into_iter().zip(&self.aggregates);
-        flows.chain(aggregates.filter_map(|(one, entry)| Some((one.fields(), entry.as_ref()?.rule))))
+        self.tables.iter().flat_map(|(_, table)| table.iter().map(|(_, entry)| (entry.fields, entry.rule)))
     }
 
     /// The packets that a rule marked, and its excess, in IP bytes.
     pub fn counters(&self, fields: &MultiField) -> Option<Counters> {
-        if let Some(aggregate) = fields.aggregate {
-            return self.aggregates[aggregate as usize].as_ref().map(|entry| entry.counters);
-        }
         let table = self.tables.iter().find(|(kind, _)| *kind == fields.kind());
         table.and_then(|(_, table)| table.get(&fields.key())).map(|entry| entry.counters)
     }
@@ -398,9 +283,6 @@ impl Edge {
 
     /// The rule of these fields.
     pub fn rule(&self, fields: &MultiField) -> Option<EdgeRule> {
-        if let Some(aggregate) = fields.aggregate {
-            return self.aggregates[aggregate as usize].as_ref().map(|entry| entry.rule);
-        }
         let table = self.tables.iter().find(|(kind, _)| *kind == fields.kind());
         table.and_then(|(_, table)| table.get(&fields.key())).map(|entry| entry.rule)
     }

@@ -37,7 +37,6 @@ mod show;
 mod signalling;
 mod signals;
 pub mod signatures;
-pub mod sla_file;
 mod speakers;
 pub mod standing;
 mod start;

@@ -5,7 +5,6 @@ use crate::drive::Drive;
 use crate::interfaces::Interfaces;
 use crate::log::Level;
 use crate::role::InterfaceRole;
-use crate::sla_file;
 use node::io::Input;
 use std::collections::BTreeSet;
 use terms::IfIndex;
@@ -49,9 +48,7 @@ impl Drive {
     /// Makes the edges of the interfaces that there are now.
     pub(crate) fn tell_roles(&mut self) {
         let standing = Standing::of(&self.config, &self.interfaces);
-        let index = |name: &str| self.interfaces.values().find(|state| state.name == name).map(|state| state.index);
-        let slas = sla_file::places(&self.config.slas, index);
-        self.tell(Input::Roles { edges: standing.edges, trusted: standing.believed, slas });
+        self.tell(Input::Roles { edges: standing.edges, trusted: standing.believed });
     }
 
     /// Warns of interfaces without a role; once, at the start.

@@ -9,7 +9,6 @@
 //! [`agents`].
 #![forbid(unsafe_code)]
 
-mod acceptance;
 pub mod agents;
 pub mod ask;
 pub mod broker;
@@ -18,9 +17,6 @@ pub mod change;
 pub mod client;
 pub mod config;
 mod conversation_limits;
-mod cross;
-mod crossing;
-mod domain_client;
 pub mod domains;
 pub mod follow;
 pub mod gather;
@@ -28,8 +24,6 @@ pub mod group;
 mod hub;
 pub mod id;
 mod kept;
-mod kept_acceptances;
-mod legs;
 mod limits;
 pub mod listen;
 mod may;
@@ -41,11 +35,8 @@ pub mod paths;
 pub mod plan;
 pub mod problem;
 mod query;
-mod request_body;
 mod retry;
-pub mod routed;
 pub mod routes;
-pub mod routing;
 mod run;
 mod seats;
 mod shown;

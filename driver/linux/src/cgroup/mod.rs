@@ -11,9 +11,7 @@ mod lent;
 mod record;
 mod tree;
 
-pub use find::{
-    Mounted, Version, all_mounted, below_root, find, for_cpu, for_disk, for_packets, home_of, sender_group,
-};
+pub use find::{Mounted, Version, all_mounted, below_root, find, for_cpu, for_disk, home_of};
 pub use group::{ControlGroup, is_kernel_thread};
 pub(crate) use tree::family;
 pub use tree::{Gathered, GroupPlace, GroupTree};

@@ -9,7 +9,6 @@ mod promise;
 mod promise_faults;
 pub mod random;
 mod shared;
-mod sla;
 mod story;
 pub mod world;
 

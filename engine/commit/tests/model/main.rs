@@ -1,6 +1,5 @@
 //! The tests of the commit engine: orders, and the search of every order of events (docs/commit-model.md).
 
-mod nested;
 mod orders;
 mod world;
 

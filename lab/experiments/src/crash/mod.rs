@@ -4,7 +4,6 @@
 
 mod load;
 mod look;
-pub mod several;
 
 use bed::error::Error;
 use bed::patience::Patience;

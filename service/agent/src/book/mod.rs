@@ -75,8 +75,7 @@ impl Book {
             found,
             broken: None,
         };
-        let agreements = config.slas.iter().map(|sla| sla.terms()).collect();
-        Ok((book, LocalPolicy(policy.with_agreements(agreements))))
+        Ok((book, LocalPolicy(policy)))
     }
 
     /// The time of day.

@@ -25,8 +25,7 @@ impl Drive {
             let stock = Resource { name: stock.name, guarantee: Guarantee::Reserved, capacity, shared };
             self.node.add_resource(now, stock);
         }
-        let agreed: Vec<Resource> = self.config.slas.iter().map(|sla| sla.stock()).collect();
-        for stock in self.book.enforcers.stocks().into_iter().chain(agreed) {
+        for stock in self.book.enforcers.stocks() {
             self.node.add_resource(now, stock);
         }
         self.tell_bookable();
@@ -113,9 +112,7 @@ impl Drive {
                 self.console.announce(found.level, found.name, &found.text);
             }
         }
-        if self.premium.look(now, self.node.tc(), &self.plane) && self.node.has_groups() {
-            self.tell(node::io::Input::Groups);
-        }
+        self.premium.look(now, self.node.tc(), &self.plane);
     }
 
     /// Reads the rules of policy again; after a mistake the old ones stay.
@@ -123,8 +120,7 @@ impl Drive {
         let Some(file) = self.config.policy.clone() else { return };
         match super::policy_file::load(&file) {
             Ok(super::policy_file::PolicyFile { policy, brokers }) => {
-                let agreements = self.config.slas.iter().map(|sla| sla.terms()).collect();
-                self.node.policy_mut().0 = policy.with_agreements(agreements);
+                self.node.policy_mut().0 = policy;
                 self.book.brokers = brokers;
                 for client in self.speakers.renew(&self.book.brokers) {
                     self.forget_follower(client);

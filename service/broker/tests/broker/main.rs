@@ -2,7 +2,6 @@
 
 mod bad;
 mod bed;
-mod domains;
 mod events;
 mod halves;
 mod hooks;

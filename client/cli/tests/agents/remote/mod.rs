@@ -4,7 +4,6 @@
 mod asking;
 mod command;
 mod door;
-mod faults;
 mod front;
 mod halves;
 mod kept;
