@@ -202,7 +202,7 @@ impl FrameWay {
 
     /// One frame of the burst that came in.
     fn arrive(&mut self, now: Time, nth: usize, from: &impl FrameIo) {
-        let FrameWay { incoming, path, scratch, .. } = self;
+        let FrameWay { shaping, path, incoming, scratch, arp } = self;
         path.counters.received += 1;
         let frame = &mut incoming[nth];
         let rest = from.rest(nth);
@@ -213,7 +213,7 @@ impl FrameWay {
             }
             let Some(number) = path.buffer() else { return };
             std::mem::swap(frame, path.pool.at(number));
-            self.enter(now, number);
+            enter(shaping, path, arp, now, number);
             return;
         }
         let (offload, head) = (frame.offload, frame.bytes());
@@ -224,45 +224,20 @@ impl FrameWay {
         }
         scratch[..head.len()].copy_from_slice(head);
         scratch[head.len()..whole].copy_from_slice(rest);
-        let count = match packet::ip_at(&scratch[..whole]).and_then(|ip| Segments::new(&scratch[..whole], offload, ip))
-        {
-            Some(segments) => segments.count(),
-            None => {
-                path.counters.too_long += 1;
-                return;
-            }
+        let whole = &scratch[..whole];
+        let Some(segments) = packet::ip_at(whole).and_then(|ip| Segments::new(whole, offload, ip)) else {
+            path.counters.too_long += 1;
+            return;
         };
         path.counters.cut += 1;
-        for nth in 0..count {
-            let FrameWay { path, scratch, .. } = self;
+        for nth in 0..segments.count() {
             let Some(number) = path.buffer() else { continue };
-            let whole = &scratch[..whole];
-            let segments = packet::ip_at(whole).and_then(|ip| Segments::new(whole, offload, ip));
-            if segments.is_some_and(|segments| segments.write(nth, path.pool.at(number))) {
-                self.enter(now, number);
+            if segments.write(nth, path.pool.at(number)) {
+                enter(shaping, path, arp, now, number);
             } else {
                 path.counters.too_long += 1;
                 path.pool.give(number);
             }
-        }
-    }
-
-    /// A frame in its buffer: to its leaf, or straight to the wire.
-    fn enter(&mut self, now: Time, number: u32) {
-        let path = &mut self.path;
-        let Some(shaping) = &mut self.shaping else { return path.put_on_wire(now, number) };
-        let bytes = path.pool.at(number).bytes();
-        let found = packet::ip_at(bytes).and_then(|at| packet::meta(&bytes[at..], now, u64::from(number)));
-        if found.is_none() && bytes.get(12..14) == Some(&[0x08, 0x06]) && allowed(&mut self.arp, now) {
-            path.counters.arp += 1;
-            return path.put_on_wire(now, number);
-        }
-        let meta = found.unwrap_or_else(|| {
-            path.counters.not_ip += 1;
-            plain(bytes.len(), now, number)
-        });
-        if let PathVerdict::Dropped(_) = shaping.tree.enqueue(now, meta) {
-            path.pool.give(number);
         }
     }
 
@@ -362,6 +337,24 @@ impl TreeEgress for Egress<'_> {
 
     fn lost(&mut self, loss: &Loss) {
         self.path.pool.give(loss.packet.id as u32);
+    }
+}
+
+/// A frame in its buffer: to its leaf, or straight to the wire.
+fn enter(shaping: &mut Option<Shaping>, path: &mut Frames, arp: &mut (Time, u32), now: Time, number: u32) {
+    let Some(shaping) = shaping else { return path.put_on_wire(now, number) };
+    let bytes = path.pool.at(number).bytes();
+    let found = packet::ip_at(bytes).and_then(|at| packet::meta(&bytes[at..], now, u64::from(number)));
+    if found.is_none() && bytes.get(12..14) == Some(&[0x08, 0x06]) && allowed(arp, now) {
+        path.counters.arp += 1;
+        return path.put_on_wire(now, number);
+    }
+    let meta = found.unwrap_or_else(|| {
+        path.counters.not_ip += 1;
+        plain(bytes.len(), now, number)
+    });
+    if let PathVerdict::Dropped(_) = shaping.tree.enqueue(now, meta) {
+        path.pool.give(number);
     }
 }
 

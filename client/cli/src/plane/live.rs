@@ -115,7 +115,10 @@ fn open(args: &LiveArgs, file: TreeFile, back: Option<TreeFile>, clock: Clock) -
         spin: args.spin,
     };
     LivePair::open(spec, clock).map_err(|refused| match refused {
-        NotLive::UnfitTree(unfit) => Complaint::usage(format!("{}: {unfit}", args.file.display())),
+        NotLive::UnfitTree(unfit) => {
+            let back = args.back.as_ref().map_or(String::new(), |back| format!(" or {}", back.display()));
+            Complaint::usage(format!("{}{back}: {unfit}", args.file.display()))
+        }
         other => Complaint::world(other.to_string()),
     })
 }
