@@ -41,7 +41,7 @@ demo-quick:
 	$(TRIAL) demo --quick
 
 # The seed's experiments in full length. All run whatever fails before them; a bound that is missed ends this with an error.
-GARA = gara-fig4 gara-fig4-greedy gara-fig5 gara-fig6 gara-fig6-greedy deadline
+GARA = gara-fig4 gara-fig4-greedy gara-fig5 gara-sla gara-fig6 gara-fig6-greedy deadline
 gara: build
 	@missed=; for name in $(GARA); do $(SLUICE) lab run $$name --json || missed="$$missed $$name"; done; \
 	[ -z "$$missed" ] || { echo "not shown:$$missed" >&2; exit 1; }
@@ -67,6 +67,8 @@ nightly: test fuzz
 	SLUICE_AUDIT_ROWS=10000000 $(CARGO) test --release --locked -p sluice-store --test journal long_trail -- --nocapture
 	@# Blocks of the documents that take long, as well.
 	SLUICE_NIGHTLY=1 $(CARGO) test --release --locked -p sluice --test cli docs:: -- --nocapture
+	@# Whoever stands still in a transaction does so for five minutes.
+	SLUICE_STOPPED_S=300 $(CARGO) test --release --locked -p sluice --test cli c5_c12 -- --nocapture
 	$(CARGO) build --release --locked -p sluice
 	$(SLUICE) lab run rfc2963
 	$(SLUICE) lab run mace-table2
@@ -74,6 +76,7 @@ nightly: test fuzz
 	$(SLUICE) torture soft-state --days 56
 	$(SLUICE) torture commit --seeds 100000 --json
 	$(SLUICE) torture crash --cycles 2000
+	$(SLUICE) torture crash --agents 3 --cycles 2000 --json
 	$(SLUICE) torture anomalies --jobs 4 --json
 	$(SLUICE) lab setup-time --count 1000
 	$(SLUICE) lab excess

@@ -10,7 +10,7 @@ pub use crate::book::{
 };
 pub use crate::boomerang::{BoomerangAsk, BoomerangDoc, BoomerangNews, BoomerangSession};
 pub use crate::event::{Direction, EventDoc, TraceFilter};
-pub use crate::links::{CallerDoc, LinkRow};
+pub use crate::links::{CallerDoc, LinkRow, RouteRow};
 pub use crate::may::{MayDoc, SignalDoc};
 pub use crate::rows::{
     ClassRow, CounterRow, FlowMeasured, HelloDoc, Installed, InterfaceRow, ReservationRow, SenderRow, SessionRow,
@@ -21,6 +21,7 @@ pub use crate::show::{RowFilter, Rows, Skip, TableDoc, View};
 pub use crate::statics::{StaticDoc, StaticRow};
 pub use crate::turns::TurnsDoc;
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 
 /// The longest line that either side accepts, bytes.
 pub const MAX_LINE: usize = 1 << 20;
@@ -256,6 +257,11 @@ pub enum Request {
     },
     /// The links: [`Answer::Links`].
     Links,
+    /// The ways out to some addresses, by the kernel's routes: [`Answer::Routes`].
+    Routes {
+        /// The addresses, at most [`MAX_ROUTES`](crate::links::MAX_ROUTES).
+        to: Vec<IpAddr>,
+    },
     /// Stop the agent, in good order.
     Stop,
 }
@@ -319,6 +325,8 @@ pub enum Answer {
     Audit(AuditPage),
     /// Links.
     Links(Vec<LinkRow>),
+    /// Ways out, in the order of the addresses.
+    Routes(Vec<RouteRow>),
     /// The policy's answer.
     May(MayDoc),
     /// Sessions and blocks of Boomerang.

@@ -9,6 +9,7 @@ pub mod agent;
 pub mod book;
 pub mod boomerang;
 pub mod event;
+pub mod legs;
 pub mod links;
 pub mod may;
 pub mod rest;

@@ -2,6 +2,10 @@
 //! speaks.
 
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// The most addresses of one question about routes.
+pub const MAX_ROUTES: usize = 64;
 
 /// A requester for whom a broker speaks. The broker knows the requester by a certificate; the agent does not.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -29,4 +33,22 @@ pub struct LinkRow {
     pub rate_wire_bps: Option<u64>,
     /// MTU, bytes.
     pub mtu: u32,
+    /// The agreements about packets that come in by it: `sla/PEER`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slas: Vec<String>,
+}
+
+/// The way out to an address, by the kernel's routing table: that of a packet of this machine without marks.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RouteRow {
+    /// The address.
+    pub to: IpAddr,
+    /// The interface by which packets to it leave; null: it is this machine's own address, or there is no route.
+    pub interface: Option<String>,
+    /// The next router; null: the address itself is on the link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<IpAddr>,
+    /// True if it is an address of this machine.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub local: bool,
 }

@@ -155,8 +155,38 @@ pub struct Reservation {
     /// The two hosts, if it is a path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Ends>,
-    /// Its parts.
+    /// Its parts in this domain.
     pub parts: Vec<Part>,
+    /// The domain that asked for it, if it is a leg of a reservation that begins elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub above: Option<String>,
+    /// The acceptances of other domains, the nearest first; if another domain asked for it, our own acceptance
+    /// comes before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub legs: Vec<LegRow>,
+}
+
+/// A leg in a domain, as it has accepted it by its signature.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LegRow {
+    /// The domain.
+    pub domain: String,
+    /// The reservation's name there.
+    pub reservation: String,
+    /// The domain from which packets come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<String>,
+    /// The domain to which they go on; null: they end there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<String>,
+    /// The rate from the first host to the last, bit/s.
+    pub forward: u64,
+    /// The rate back, bit/s.
+    pub reverse: u64,
+    /// The agreement with the domain from which packets come that it counts against, as AGENT/RESOURCE.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sla: Option<String>,
 }
 
 /// Two hosts.
@@ -332,6 +362,9 @@ pub struct PathRow {
     pub hops: Vec<Hop>,
     /// The least rate of its links, wire bit/s; null: none of them is known.
     pub rate_wire_bps: Option<u64>,
+    /// True if packets take it now, by the routes of the agents' kernels; false: it is computed from links and costs.
+    #[serde(default)]
+    pub routed: bool,
 }
 
 /// An interface on a path.

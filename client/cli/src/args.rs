@@ -12,6 +12,7 @@ use crate::plane::PlaneCommand;
 use crate::profile::ProfileArgs;
 use crate::rsvp::args::RsvpCommand;
 use crate::run::RunArgs;
+use crate::topology::TopologyArgs;
 use crate::torture::TortureCommand;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -104,6 +105,8 @@ pub enum Command {
     List(ListArgs),
     /// Draw how full each resource is, in the terminal
     Calendar(CalendarArgs),
+    /// Show the domains that a broker knows, what is free between their borders, and paths over them
+    Topology(TopologyArgs),
     /// Show the decisions: caller, request, outcome and rule
     Audit(AuditArgs),
     /// Make, list and revoke certificates for brokers, agents and those who reserve

@@ -21,6 +21,7 @@ mod run;
 mod sim;
 mod status;
 mod testbed;
+mod topology;
 mod torture;
 mod watch;
 
@@ -88,6 +89,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Resolve(args) => book::resolve(args),
         Command::List(args) => book::list(args),
         Command::Calendar(args) => book::calendar::run(args),
+        Command::Topology(args) => topology::run(args),
         Command::Audit(args) => book::audit::run(args),
         Command::Ca(args) => ca::run(args),
         Command::Copy(args) => copy::run(args),

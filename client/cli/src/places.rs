@@ -46,7 +46,7 @@ impl PapersArgs {
     }
 
     /// The broker that a text names.
-    fn door(&self, text: &str) -> Result<BrokerEndpoint, Complaint> {
+    pub fn door(&self, text: &str) -> Result<BrokerEndpoint, Complaint> {
         BrokerEndpoint::parse(text, &self.papers(), now()).map_err(Complaint::usage)
     }
 

@@ -1,22 +1,30 @@
-//! `sluice run`: a command with a share of the processors or a disk, reserved from its start to its end.
+//! `sluice run`: a command with a share of the network, the processors or a disk, reserved from its start to its end.
 //!
 //! The command is started and stopped at once, bound to its reservation, and then continued: none of its
 //! instructions runs unreserved. The reservation is a lease of a few minutes that is renewed as long as the
-//! command runs, so that the lease of a killed `sluice run` ends by itself.
+//! command runs, so that the lease of a killed `sluice run` ends by itself; what is signalled ends with the connection.
+
+mod group;
+mod way;
 
 use crate::complain::{Complaint, INTERRUPTED};
 use crate::places::AgentArgs;
 use clap::Args;
 use documents::agent::{Answer, Request};
-use documents::book::{AskDoc, BindingDoc, BookAnswer, ChangeDoc, Instant as Stamp, PartDoc, ReservationDoc, WhenDoc};
+use documents::book::{
+    AskDoc, BindingDoc, BookAnswer, ChangeDoc, Instant as Stamp, PartDoc, PartRow, ReservationDoc, WhenDoc,
+};
 use documents::units;
+use group::RunGroup;
 use linux::poll::SignalFd;
 use linux::process::ProcessId;
 use rpc::client::Client;
+use serde_json::{Value, json};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 use terms::Span;
+use way::{Way, WayArgs};
 
 /// `sluice run`.
 #[derive(Args, Debug)]
@@ -25,14 +33,33 @@ Examples:
   sluice run --cpu 50% -- make               half of a core, for make and all that it starts
   sluice run --cpu 1.5 --disk data=40mbps -- ./import
   sluice run --cpu 30% --label video -n viewer -- ffplay rtp.sdp
+  sluice run --to 10.0.2.2 --forward 200mbit -- rsync -a data/ 10.0.2.2::in
+  sluice run --to 10.0.2.2 --forward 20mbit --reverse 1mbit --or-best-effort -- ./stream
+  sluice run --to 10.0.2.2 --forward 20mbit --with booking --wait 10min -- ./stream    what it alone sends
+
+With --to, RSVP is tried first (the far end must reserve), then Boomerang (it need only answer a ping; with --reverse
+at once), then a booking of the link by which the packets leave. The first two reserve for all packets between the two
+hosts, a booking for those of the command and of what it starts, whatever their addresses.
 Exit status: that of the command (128 and the signal's number if one ended it); 1 refused, 2 usage, 3 the world.")]
 pub struct RunArgs {
     /// A share of the processors: 50% of a core, or 1.5 cores
-    #[arg(long, value_name = "CORES", value_parser = agent_service::host_file::parse_cores, required_unless_present = "disk")]
+    #[arg(long, value_name = "CORES", value_parser = agent_service::host_file::parse_cores, required_unless_present_any = ["disk", "to"])]
     pub cpu: Option<u64>,
     /// A rate of a disk: NAME=RATE, such as data=40mbps (bytes a second); can be given several times
     #[arg(long, value_name = "NAME=RATE", value_parser = disk)]
     pub disk: Vec<(String, u64)>,
+    /// The network.
+    #[command(flatten)]
+    pub way: WayArgs,
+    /// If it is refused, ask again every second for so long
+    #[arg(long, value_name = "TIME", value_parser = units::parse_span)]
+    pub wait: Option<Span>,
+    /// If it is refused all the same, run the command without
+    #[arg(long)]
+    pub or_best_effort: bool,
+    /// Print one JSON object on the standard error at the end: what was asked, admitted, installed and measured
+    #[arg(long)]
+    pub json: bool,
     /// A label for the reservation
     #[arg(long, default_value = "")]
     pub label: String,
@@ -59,7 +86,8 @@ const RENEW: Duration = Duration::from_secs(100);
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
 const SIGINT: i32 = 2;
-const SIGTERM: i32 = 15;
+/// SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM.
+const PASSED_ON: [i32; 5] = [1, 3, 10, 12, 15];
 const SIGCONT: i32 = 18;
 
 /// Runs it.
@@ -67,39 +95,148 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Complaint> {
     if args.agent.is_remote() {
         return Err(Complaint::usage("the command runs here: its processor is this machine's, and so is the agent"));
     }
+    let begun = Instant::now();
+    let (status, report) = match reserved(args) {
+        Ok(reserved) => carry(args, reserved)?,
+        Err(complaint) if args.or_best_effort && complaint.exit_code() != USAGE => {
+            eprintln!("sluice: {complaint}; it runs without a reservation");
+            let mut child = Stopped(started(args)?);
+            let status = attend(args, None, &mut child.0)?;
+            (status, json!({"reserved": false, "why": complaint.to_string()}))
+        }
+        Err(complaint) => return Err(complaint),
+    };
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    if args.json {
+        let mut report = report;
+        report["command"] = json!(args.command);
+        report["status"] = json!(code);
+        report["seconds"] = json!(begun.elapsed().as_secs_f64());
+        eprintln!("{report}");
+    }
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(INTERRUPTED)))
+}
+
+const USAGE: u8 = 2;
+/// The interval between attempts of `--wait`.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// A reservation that stands, and its command, which has not begun.
+struct Reserved {
+    client: Client,
+    child: Stopped,
+    /// The handle of what is booked.
+    handle: Option<String>,
+    way: Option<Way>,
+    _group: Option<RunGroup>,
+}
+
+/// Reserves and starts the command, as often as `--wait` allows.
+fn reserved(args: &RunArgs) -> Result<Reserved, Complaint> {
+    let until = args.wait.map(|wait| Instant::now() + Duration::from_nanos(wait.as_nanos()));
+    loop {
+        match reserve(args) {
+            Err(complaint)
+                if complaint.exit_code() == 1 && until.is_some_and(|until| Instant::now() + AGAIN < until) =>
+            {
+                if args.verbose {
+                    eprintln!("sluice: {complaint}; asking again");
+                }
+                std::thread::sleep(AGAIN);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Reserves once. What was reserved before something else is refused is given back.
+fn reserve(args: &RunArgs) -> Result<Reserved, Complaint> {
     let mut client = args.agent.connect()?;
+    let told = |text: &str| {
+        if args.verbose {
+            eprintln!("sluice: {text}");
+        }
+    };
+    let way = Way::reserve(&args.way, &mut client, &told)?;
+    let parts = parts(args, way.as_ref());
+    let mut handle = None;
+    let ready = booked(args, &mut client, parts).and_then(|booked| {
+        handle = booked.as_ref().map(|booked| booked.handle.clone());
+        let group = matches!(way, Some(Way::Booking { .. })).then(RunGroup::make).transpose()?;
+        let child = Stopped(started(args)?);
+        if let Some(group) = &group {
+            group.take(child.0.id())?;
+        }
+        if let Some(booked) = booked {
+            bind(&mut client, booked, child.0.id(), group.as_ref())?;
+        }
+        Ok((child, group))
+    });
+    match ready {
+        Ok((child, group)) => Ok(Reserved { client, child, handle, way, _group: group }),
+        Err(complaint) => {
+            give_back(&mut client, way.as_ref(), handle);
+            Err(complaint)
+        }
+    }
+}
+
+/// Gives everything back. The first complaint is the one to tell, and what is not given back now ends by itself.
+fn give_back(client: &mut Client, way: Option<&Way>, handle: Option<String>) {
+    if let Some(way) = way {
+        way.release(client);
+    }
+    if let Some(handle) = handle {
+        let _ = client.call(Request::BookCancel { handle });
+    }
+}
+
+/// Books the parts, if there are any.
+fn booked(args: &RunArgs, client: &mut Client, parts: Vec<PartDoc>) -> Result<Option<ReservationDoc>, Complaint> {
+    if parts.is_empty() {
+        return Ok(None);
+    }
     let ask = AskDoc {
-        parts: parts(args),
+        parts,
         label: if args.label.is_empty() { args.command[0].clone() } else { args.label.clone() },
         when: WhenDoc::lasting(LEASE.as_nanos() as f64 / 1e9),
         ..AskDoc::default()
     };
-    let reserved = reservation(client.call(Request::BookCreate(ask))?)?;
-    let handle = reserved.handle.clone();
-    let ran = started(args).and_then(|child| {
-        let mut child = Stopped(child);
-        bind(&mut client, reserved, child.0.id())?;
-        let begun = Instant::now();
-        let status = attend(args, &mut client, &handle, &mut child.0)?;
-        if args.verbose {
-            got(&mut client, &handle, begun.elapsed().as_secs_f64());
-        }
-        Ok(status)
-    });
-    let status = match ran {
-        Ok(status) => status,
-        Err(complaint) => {
-            // The first complaint is the one to tell; the lease ends by itself.
-            let _ = client.call(Request::BookCancel { handle });
-            return Err(complaint);
-        }
-    };
-    reservation(client.call(Request::BookCancel { handle })?)?;
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    Ok(ExitCode::from(u8::try_from(code).unwrap_or(INTERRUPTED)))
+    reservation(client.call(Request::BookCreate(ask))?).map(Some)
 }
 
-fn parts(args: &RunArgs) -> Vec<PartDoc> {
+/// Runs the command to its end and gives back what it had: its status, and the report.
+fn carry(args: &RunArgs, mut has: Reserved) -> Result<(ExitStatus, Value), Complaint> {
+    if args.verbose {
+        has.way.iter().for_each(|way| eprintln!("sluice: {}", way.words()));
+        has.handle.iter().for_each(|handle| eprintln!("sluice: reserved as {handle}"));
+    }
+    let begun = Instant::now();
+    let standing = (&mut has.client, has.handle.as_deref(), &mut has.way);
+    let ran = attend(args, Some(standing), &mut has.child.0);
+    let mut report = json!({"reserved": true});
+    if let Some(way) = &has.way {
+        report["way"] = way.report();
+    }
+    let shown = has.handle.clone().and_then(|handle| show(&mut has.client, handle));
+    if let (Some(doc), true) = (&shown, args.verbose && ran.is_ok()) {
+        got(doc, begun.elapsed().as_secs_f64());
+    }
+    if let Some(doc) = shown {
+        report["parts"] = doc.parts.iter().map(row).collect();
+    }
+    give_back(&mut has.client, has.way.as_ref(), has.handle);
+    ran.map(|status| (status, report))
+}
+
+/// A part, for the report.
+fn row(part: &PartRow) -> Value {
+    let PartRow { resource, unit, asked, now, installed, means, measured, .. } = part;
+    json!({"resource": resource, "unit": unit, "asked": asked, "admitted": now, "installed": installed,
+        "means": means, "measured": measured})
+}
+
+fn parts(args: &RunArgs, way: Option<&Way>) -> Vec<PartDoc> {
     let cpu =
         args.cpu.map(|share| PartDoc { resource: "cpu".into(), cores: Some(share as f64 / 1e6), ..PartDoc::default() });
     let disk = |(name, rate): &(String, u64)| PartDoc {
@@ -107,7 +244,13 @@ fn parts(args: &RunArgs) -> Vec<PartDoc> {
         bytes_per_s: Some(*rate),
         ..PartDoc::default()
     };
-    cpu.into_iter().chain(args.disk.iter().map(disk)).collect()
+    let net = way.and_then(|way| match way {
+        Way::Booking { resource, rate } => {
+            Some(PartDoc { resource: resource.clone(), rate: Some(rate.as_bps()), ..PartDoc::default() })
+        }
+        _ => None,
+    });
+    cpu.into_iter().chain(args.disk.iter().map(disk)).chain(net).collect()
 }
 
 fn reservation(answer: Answer) -> Result<ReservationDoc, Complaint> {
@@ -151,10 +294,12 @@ fn is_stopped(pid: u32) -> bool {
     stat.rfind(')').is_some_and(|end| stat[end + 1..].trim_start().starts_with('T'))
 }
 
-/// Binds every part to the process, and waits until it is in force.
-fn bind(client: &mut Client, mut found: ReservationDoc, pid: u32) -> Result<(), Complaint> {
+/// Binds every part to the process, or to its group, and waits until it is in force.
+fn bind(client: &mut Client, mut found: ReservationDoc, pid: u32, group: Option<&RunGroup>) -> Result<(), Complaint> {
     for part in 0..found.parts.len() {
-        let (handle, binding) = (found.handle.clone(), Some(BindingDoc::Pid(pid)));
+        let of_group = group.filter(|_| found.parts[part].resource.starts_with("net/"));
+        let binding = Some(of_group.map_or(BindingDoc::Pid(pid), |group| BindingDoc::Cgroup(group.path())));
+        let handle = found.handle.clone();
         found = reservation(client.call(Request::BookBind { handle, part, binding })?)?;
     }
     let until = Instant::now() + PATIENCE;
@@ -171,41 +316,77 @@ fn bind(client: &mut Client, mut found: ReservationDoc, pid: u32) -> Result<(), 
     }
 }
 
+/// The connection, the handle of the booking, and the way, while the command runs.
+type Standing<'a> = (&'a mut Client, Option<&'a str>, &'a mut Option<Way>);
+
 /// Continues the command, waits for its end, and renews its reservation meanwhile.
-fn attend(args: &RunArgs, client: &mut Client, handle: &str, child: &mut Child) -> Result<ExitStatus, Complaint> {
-    // The terminal tells the command too; who ends only us is passed on. The command has the signals that it was
-    // started with.
-    let mut signals = SignalFd::take(&[SIGINT, SIGTERM]).map_err(|failed| Complaint::world(failed.to_string()))?;
+fn attend(args: &RunArgs, mut standing: Option<Standing<'_>>, child: &mut Child) -> Result<ExitStatus, Complaint> {
+    // The terminal interrupts the command too; the other signals that come only to us are passed on. The command has the
+    // signals that it was started with.
+    let mut signals = SignalFd::take(&[SIGINT].into_iter().chain(PASSED_ON).collect::<Vec<i32>>())
+        .map_err(|failed| Complaint::world(failed.to_string()))?;
     let process = ProcessId::of(child.id());
     let send = |signal| process.map_or(Ok(()), |process| process.signal(signal));
-    if args.verbose {
-        eprintln!("sluice: reserved as {handle}");
-    }
     send(SIGCONT).map_err(|failed| Complaint::world(failed.to_string()))?;
-    let mut renewed = Instant::now();
+    let (mut renewed, mut looked) = (Instant::now(), Instant::now());
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if signals.take_next() == Some(SIGTERM) {
-            send(SIGTERM).map_err(|failed| Complaint::world(failed.to_string()))?;
+        if let Some(signal) = signals.take_next().filter(|signal| PASSED_ON.contains(signal)) {
+            send(signal).map_err(|failed| Complaint::world(failed.to_string()))?;
         }
-        if renewed.elapsed() >= RENEW {
-            renewed = Instant::now();
-            if let Err(complaint) = renew(client, handle) {
-                eprintln!("sluice: the reservation cannot be made longer: {complaint}");
+        let due = renewed.elapsed() >= RENEW;
+        if let Some((client, handle, way)) = &mut standing {
+            if due {
+                renewed = Instant::now();
+                if let Some(Err(complaint)) = handle.map(|handle| renew(client, handle)) {
+                    eprintln!("sluice: the reservation cannot be made longer: {complaint}");
+                }
             }
+            watch(args, client, way, &mut looked);
         }
         std::thread::sleep(LOOK);
     }
 }
 
+/// Says what has become of the way. An agent that went away is looked for once a second; the next one is asked for the
+/// way again.
+fn watch(args: &RunArgs, client: &mut Client, way: &mut Option<Way>, looked: &mut Instant) {
+    loop {
+        match client.event_here() {
+            Ok(Some((_, event))) => {
+                if let Some(text) = way.as_ref().and_then(|way| way.lost(&event)) {
+                    eprintln!("sluice: {text}");
+                }
+            }
+            Ok(None) => return,
+            Err(_) if looked.elapsed() < AGAIN => return,
+            Err(_) => {
+                *looked = Instant::now();
+                let Ok(next) = args.agent.connect() else { return };
+                *client = next;
+                let signalled = matches!(way, Some(Way::Rsvp { .. } | Way::Boomerang { .. }));
+                match signalled.then(|| Way::reserve(&args.way, client, &|_| {})) {
+                    Some(Ok(again)) => *way = again,
+                    Some(Err(complaint)) => eprintln!("sluice: the next agent does not reserve the way: {complaint}"),
+                    None => {}
+                }
+            }
+        }
+    }
+}
+
+/// The reservation as it stands, if the agent still answers.
+fn show(client: &mut Client, handle: String) -> Option<ReservationDoc> {
+    let show = Request::BookShow { handle: Some(handle), filter: Default::default() };
+    client.call(show).ok().and_then(|answer| reservation(answer).ok())
+}
+
 /// Prints the measured use of the command, beside its reservation. Values that are no longer known are left
 /// out.
-fn got(client: &mut Client, handle: &str, took: f64) {
-    let show = Request::BookShow { handle: Some(handle.to_owned()), filter: Default::default() };
-    let Ok(Answer::Book(BookAnswer::Reservation(doc))) = client.call(show) else { return };
-    for part in doc.parts {
+fn got(doc: &ReservationDoc, took: f64) {
+    for part in &doc.parts {
         match (part.resource.as_str(), part.measured) {
             ("cpu", _) => {
                 let Some(seconds) = children_s() else { continue };
@@ -215,6 +396,12 @@ fn got(client: &mut Client, handle: &str, took: f64) {
                     part.now
                 );
             }
+            (resource, Some(seen)) if part.unit == "bit/s" => eprintln!(
+                "sluice: {resource}: got {:.2}Mbit/s in its last {:.0} s, {:.2}Mbit/s reserved",
+                seen.amount / 1e6,
+                seen.interval_s,
+                part.now / 1e6
+            ),
             (resource, Some(seen)) => eprintln!(
                 "sluice: {resource}: got {:.2}MB/s in its last {:.0} s, {:.2}MB/s reserved",
                 seen.amount / 1e6,

@@ -3,6 +3,7 @@
 use crate::complain::{Complaint, INTERRUPTED};
 use ::experiments::anomalies;
 use ::experiments::crash;
+use ::experiments::crash::several::{PlantedFinding, SeveralOptions};
 use ::experiments::load;
 use ::experiments::torture::{self, TortureOptions};
 use ::experiments::transactions::{self, CommitOptions};
@@ -22,7 +23,7 @@ pub enum TortureCommand {
     SoftState(SoftStateArgs),
     /// Transactions over several agents in simulated time, under every fault of brokers, agents, disks and the network
     Commit(CommitArgs),
-    /// A real agent in a namespace, under load: kill -9 at random instants, and nothing acknowledged is lost (root)
+    /// Real agents, alone or below a real broker, under load: killed, stopped, cut off, and nothing acknowledged is lost (root)
     Crash(CrashArgs),
     /// A real agent, and a real broker, whose n-th system call of a kind fails, for every n, at start and while it runs (root)
     Anomalies(AnomaliesArgs),
@@ -62,10 +63,19 @@ pub struct LoadArgs {
 
 /// `sluice torture crash`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  sluice torture crash --cycles 200\n\n\
-                        Prints what was found, and exits with status 1 if anything was.")]
+#[command(
+    after_help = "Examples:\n  sluice torture crash --cycles 200                   one agent, killed at random instants\n  \
+                        sluice torture crash --agents 3 --cycles 200 --json\n\n\
+                        With several agents a broker reserves over them by mutual TLS between network namespaces. In each cycle some\n\
+                        of them are killed (kill -9), stopped (SIGSTOP) or cut off, at a write of a journal; then everybody comes back.\n\n\
+                        Prints what was found, and exits with status 1 if anything was; with several agents also if no change was\n\
+                        acknowledged or no fault happened: such a run proves nothing."
+)]
 pub struct CrashArgs {
-    /// The number of times that the agent is killed
+    /// The number of agents; with several, a broker reserves over them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=3))]
+    pub agents: u8,
+    /// The number of cycles; with one agent: of times that it is killed
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub cycles: u64,
     /// The seed of the random choices
@@ -77,6 +87,13 @@ pub struct CrashArgs {
     /// End with one JSON object on a line of its own
     #[arg(long)]
     pub json: bool,
+    /// Make a finding on purpose, which the check must find: a test of this test
+    #[arg(long, hide = true, value_parser = planted, requires = "agents")]
+    pub plant: Option<PlantedFinding>,
+}
+
+fn planted(text: &str) -> Result<PlantedFinding, String> {
+    PlantedFinding::parse(text).ok_or_else(|| "lost, overbooked, half, diverged or stuck".to_owned())
 }
 
 /// `sluice torture anomalies`.
@@ -207,6 +224,9 @@ fn under_load(args: &LoadArgs) -> Result<ExitCode, Complaint> {
 
 fn crash(args: &CrashArgs) -> Result<ExitCode, Complaint> {
     let program = std::env::current_exe()?;
+    if args.agents > 1 {
+        return crash_of_several(args, program);
+    }
     let options = crash::CrashOptions { cycles: args.cycles, seed: args.seed, program, progress: !args.silent };
     let (report, told) = crash::run(&options, &Patience::until_signalled()?)?;
     print!("{}", told.text());
@@ -214,6 +234,22 @@ fn crash(args: &CrashArgs) -> Result<ExitCode, Complaint> {
         println!("{}", serde_json::to_string(&report).map_err(|error| Complaint::world(error.to_string()))?);
     }
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn crash_of_several(args: &CrashArgs, program: PathBuf) -> Result<ExitCode, Complaint> {
+    let (agents, cycles, seed) = (args.agents.into(), args.cycles, args.seed);
+    let options = SeveralOptions { agents, cycles, seed, program, progress: !args.silent, plant: args.plant };
+    let (report, findings) = crash::several::run(&options, &Patience::until_signalled()?)?;
+    findings.iter().for_each(|finding| println!("{finding}"));
+    if args.json {
+        println!("{}", serde_json::to_string(&report).map_err(|error| Complaint::world(error.to_string()))?);
+    } else {
+        print!("{}", report.text());
+    }
+    if !report.is_proof() {
+        eprintln!("sluice: this run proves nothing: no change was acknowledged, or no fault happened; try more cycles");
+    }
+    Ok(if report.is_clean() && report.is_proof() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn anomalies(args: &AnomaliesArgs) -> Result<ExitCode, Complaint> {

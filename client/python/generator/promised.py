@@ -56,6 +56,14 @@ PUBLIC = (
     Public("Hop", "paths.response/forward/hops", "agent interface resource"),
     Public("Path", "paths.response/forward", "hops rate_wire_bps"),
     Public("Paths", "paths.response", "forward reverse away"),
+    Public("DomainHop", "topology.response/paths/hops", "domain entry=from exit=to"),
+    Public("DomainPath", "topology.response/paths", "cost free hops"),
+    Public(
+        "Topology",
+        "topology.response",
+        "own domains paths? neighbours",
+        {"paths": "The paths between the two hosts, the cheapest first; empty if none were named."},
+    ),
     Public("Webhook", "add_webhook.response", "id url secret reservation * failures last_failure"),
     Public(
         "State",

@@ -18,6 +18,8 @@ from . import boomerang, rsvp, together
 from ._async import AsyncBroker, AsyncReservation
 from ._documents import (
     Alternative,
+    DomainHop,
+    DomainPath,
     EnquiredPart,
     Enquiry,
     Event,
@@ -27,6 +29,7 @@ from ._documents import (
     Paths,
     Resource,
     Step,
+    Topology,
     Webhook,
 )
 from ._errors import Malformed, NotAllowed, NotFound, NoRoom, Problem, Unavailable
@@ -39,6 +42,8 @@ __all__ = [
     "AsyncBroker",
     "AsyncReservation",
     "Broker",
+    "DomainHop",
+    "DomainPath",
     "EnquiredPart",
     "Enquiry",
     "Event",
@@ -54,6 +59,7 @@ __all__ = [
     "Reservation",
     "Resource",
     "Step",
+    "Topology",
     "Unavailable",
     "Webhook",
     "boomerang",

@@ -11,6 +11,7 @@ from ._plan import News, Part, Step
 from ._requests import change, flow, limited, wish
 from ._streams import AsyncStream
 from ._units import Duration, Rate, When, instant
+from ._units import rate as bits
 from ._wire import MAX_ANSWER, Head, Lines, Place, answer, chunk, fields, of_state, request, target
 
 #: States in which a reservation is no more.
@@ -225,6 +226,25 @@ class AsyncBroker:
     async def paths(self, a: str, b: str) -> d.Paths:
         """The interfaces by which the packets between two hosts leave."""
         return d.Paths.read(await self.call("GET", target("/v1/paths", {"from": a, "to": b})))
+
+    async def topology(
+        self,
+        a: Optional[str] = None,
+        b: Optional[str] = None,
+        *,
+        rate: Optional[Rate] = None,
+        start: Optional[When] = None,
+        end: Optional[When] = None,
+    ) -> d.Topology:
+        """The domains that the broker knows; with two hosts, the paths over them with so much free, the cheapest first."""
+        query = {
+            "from": a,
+            "to": b,
+            "rate": None if rate is None else str(bits(rate)),
+            "start": None if start is None else instant(start),
+            "end": None if end is None else instant(end),
+        }
+        return d.Topology.read(await self.call("GET", target("/v1/topology", query)))
 
     async def events(self, after: Optional[str] = None, reservation: Optional[str] = None) -> AsyncIterator[d.Event]:
         """The events as they happen, without end; a broken connection is taken up where it broke off."""

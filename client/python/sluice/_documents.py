@@ -14,13 +14,18 @@ from ._shapes import (
     AlternativeWord,
     Background,
     Binding,
+    Border,
     Ends,
     EnforcementWord,
     GuaranteeWord,
+    KnownDomain,
+    Leg,
     Measured,
+    Neighbour,
     PathWord,
     Refusal,
     ReservationWord,
+    Statement,
 )
 from ._units import when
 
@@ -336,6 +341,9 @@ class Path:
     hops: List[Hop]
     #: The least rate of its links, wire bit/s; None: none of them is known.
     rate_wire_bps: Optional[int]
+    #: True if packets take it now, by the routes of the agents' kernels; false: it is computed from links and
+    #: costs.
+    routed: bool = False
 
     @staticmethod
     def read(doc: Mapping[str, Any]) -> "Path":
@@ -343,6 +351,7 @@ class Path:
         return Path(
             hops=[Hop.read(one) for one in doc["hops"]],
             rate_wire_bps=doc.get("rate_wire_bps"),
+            routed=doc.get("routed", False),
         )
 
 
@@ -364,6 +373,79 @@ class Paths:
             forward=[Path.read(one) for one in doc["forward"]],
             reverse=[Path.read(one) for one in doc["reverse"]],
             away=list(doc.get("away", [])),
+        )
+
+
+@dataclass(frozen=True)
+class DomainHop:
+    """A domain on a path."""
+
+    #: The domain.
+    domain: str
+    #: The border by which packets come in; None: from its own host.
+    entry: Optional[Border]
+    #: The border by which they leave; None: to its own host.
+    exit: Optional[Border]
+
+    @staticmethod
+    def read(doc: Mapping[str, Any]) -> "DomainHop":
+        """Reads a broker's document."""
+        return DomainHop(
+            domain=doc["domain"],
+            entry=doc.get("from"),
+            exit=doc.get("to"),
+        )
+
+
+@dataclass(frozen=True)
+class DomainPath:
+    """A path over domains between two hosts."""
+
+    #: The sum of the costs of its ways.
+    cost: int
+    #: The least that is free on it in the time that was asked about, bit/s of IP bytes, as the domains
+    #: publish it; None: it is inside one domain.
+    free: Optional[int]
+    #: The domains, in order.
+    hops: List[DomainHop]
+
+    @staticmethod
+    def read(doc: Mapping[str, Any]) -> "DomainPath":
+        """Reads a broker's document."""
+        return DomainPath(
+            cost=doc["cost"],
+            free=doc.get("free"),
+            hops=[DomainHop.read(one) for one in doc["hops"]],
+        )
+
+
+@dataclass(frozen=True)
+class Topology:
+    """All that a broker knows of domains."""
+
+    #: The broker's own domain; None: its file names none, and nothing is published.
+    own: Optional[str]
+    #: The advertisements that are believed, by domain. Brokers get them as ``statements``.
+    domains: List[KnownDomain]
+    #: The paths between the two hosts, the cheapest first; empty if none were named.
+    paths: List[DomainPath]
+    #: The neighbours' brokers, and how the last question to each went.
+    neighbours: List[Neighbour]
+    #: The advertisements as their domains signed them, if they were asked for.
+    statements: List[Statement] = field(default_factory=list)
+    #: The reason why nothing of our own is published now; None: it is, or the broker has no domain.
+    unpublished: Optional[str] = None
+
+    @staticmethod
+    def read(doc: Mapping[str, Any]) -> "Topology":
+        """Reads a broker's document."""
+        return Topology(
+            own=doc.get("own"),
+            domains=list(doc.get("domains", [])),
+            paths=[DomainPath.read(one) for one in (doc.get("paths") or [])],
+            neighbours=list(doc.get("neighbours", [])),
+            statements=list(doc.get("statements", [])),
+            unpublished=doc.get("unpublished"),
         )
 
 
@@ -421,10 +503,15 @@ class State:
     forward: Optional[int]
     #: The rate back, bit/s; None likewise.
     reverse: Optional[int]
-    #: Its parts.
+    #: Its parts in this domain.
     parts: List[Part]
+    #: The domain that asked for it, if it is a leg of a reservation that begins elsewhere.
+    above: str
     #: Agents that have a part of it and do not answer now: its state there is not known.
     away: List[str]
+    #: The acceptances of other domains, the nearest first; if another domain asked for it, our own acceptance
+    #: comes before.
+    legs: List[Leg]
     #: Agents that do not know their part of it, or no longer know it.
     missing: List[str]
     #: The two hosts, if it is a path.
@@ -442,6 +529,8 @@ class State:
         self.forward = path.get("forward")
         self.reverse = path.get("reverse")
         self.parts = [Part.read(one) for one in doc["parts"]]
+        self.above = doc.get("above") or ""
         self.away = list(doc.get("away", []))
+        self.legs = list(doc.get("legs", []))
         self.missing = list(doc.get("missing", []))
         self.path = doc.get("path")

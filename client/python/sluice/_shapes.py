@@ -44,7 +44,7 @@ class Binding(TypedDict, total=False):
     pid: int
     #: For a processor part: one thread.
     tid: int
-    #: For a processor or disk part: a control group.
+    #: For a processor or disk part: a control group. For a network part: all packets that its processes send.
     cgroup: str
 
 
@@ -120,6 +120,107 @@ class Refusal(_RefusalRequired, total=False):
     start: Optional[str]
 
 
+class Border(TypedDict):
+    """A link to a neighbouring domain."""
+
+    #: The network that the two domains share there: ``10.0.3.0/30``.
+    link: str
+    #: The neighbour.
+    neighbour: str
+
+
+class Free(TypedDict):
+    """An amount that is free from a moment on, until the next row; the last one goes on."""
+
+    #: The free rate, bit/s of IP bytes; rounded down.
+    rate: int
+    #: The first moment.
+    start: str
+
+
+class _DomainWayRequired(TypedDict):
+    #: The cost of the way; at least 1.
+    cost: int
+    #: The free amounts, in coarse steps.
+    free: List[Free]
+    #: The most that could ever be reserved, bit/s of IP bytes.
+    rate: int
+
+
+_DomainWayOptional = TypedDict(
+    "_DomainWayOptional",
+    {
+        # The border by which packets come in; None: they come from the domain's own hosts.
+        "from": Optional[Border],
+        # The border by which they leave; None: they go to the domain's own hosts.
+        "to": Optional[Border],
+    }, total=False,
+)
+
+
+class DomainWay(_DomainWayRequired, _DomainWayOptional):
+    """A way through a domain: packets come in at one end and leave by the other."""
+
+
+class Advertisement(TypedDict):
+    """All that a domain publishes of itself. This document is the text that its broker signs."""
+
+    #: The domain.
+    domain: str
+    #: The moment of publication.
+    issued: str
+    #: The networks of the domain's hosts: ``10.0.1.0/24``.
+    networks: List[str]
+    #: The number; each is higher than the one before, also after a restart.
+    number: int
+    #: The moment from which it is not believed any more.
+    until: str
+    #: The ways through the domain.
+    ways: List[DomainWay]
+
+
+class _KnownDomainRequired(TypedDict):
+    #: Its advertisement.
+    advertisement: Advertisement
+
+
+class KnownDomain(_KnownDomainRequired, total=False):
+    """A domain as it is known."""
+
+    #: The neighbour that passed it on; None: it is our own.
+    learnt_from: Optional[str]
+
+
+class _NeighbourRequired(TypedDict):
+    #: The neighbour's domain.
+    neighbour: str
+
+
+class Neighbour(_NeighbourRequired, total=False):
+    """A neighbour's broker."""
+
+    #: The last answer; None: there was none.
+    answered: Optional[str]
+    #: The reason why the last question had no answer; None: it had one.
+    away: Optional[str]
+    #: The number of advertisements of its that were refused since the broker started.
+    refused: int
+    #: The reason of the last refusal.
+    why: Optional[str]
+
+
+class Statement(TypedDict):
+    """A signed text, with the certificates of who signed it: anybody who trusts their authority can check it.
+    """
+
+    #: The signer's certificate and those after it: DER, in hexadecimal digits.
+    chain: List[str]
+    #: The signature, ECDSA P-256 with SHA-256 in ASN.1: hexadecimal digits.
+    signature: str
+    #: The text, JSON itself.
+    text: str
+
+
 #: The state of a reservation over all of its agents.
 ReservationWord = Literal[
     "held",
@@ -134,6 +235,28 @@ ReservationWord = Literal[
     "aborting",
     "broken",
 ]
+
+
+class _LegRequired(TypedDict):
+    #: The domain.
+    domain: str
+    #: The rate from the first host to the last, bit/s.
+    forward: int
+    #: The reservation's name there.
+    reservation: str
+    #: The rate back, bit/s.
+    reverse: int
+
+
+class Leg(_LegRequired, total=False):
+    """A leg in a domain, as it has accepted it by its signature."""
+
+    #: The domain from which packets come.
+    entry: Optional[str]
+    #: The domain to which they go on; None: they end there.
+    exit: Optional[str]
+    #: The agreement with the domain from which packets come that it counts against, as AGENT/RESOURCE.
+    sla: Optional[str]
 
 
 _EndsRequired = TypedDict(

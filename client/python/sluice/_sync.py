@@ -14,6 +14,7 @@ from ._plan import News, Part, Step
 from ._requests import change, flow, limited, wish
 from ._streams import Stream
 from ._units import Duration, Rate, When, instant
+from ._units import rate as bits
 from ._wire import MAX_ANSWER, Head, Lines, Place, answer, chunk, fields, of_state, request, target
 
 #: States in which a reservation is no more.
@@ -228,6 +229,25 @@ class Broker:
     def paths(self, a: str, b: str) -> d.Paths:
         """The interfaces by which the packets between two hosts leave."""
         return d.Paths.read(self.call("GET", target("/v1/paths", {"from": a, "to": b})))
+
+    def topology(
+        self,
+        a: Optional[str] = None,
+        b: Optional[str] = None,
+        *,
+        rate: Optional[Rate] = None,
+        start: Optional[When] = None,
+        end: Optional[When] = None,
+    ) -> d.Topology:
+        """The domains that the broker knows; with two hosts, the paths over them with so much free, the cheapest first."""
+        query = {
+            "from": a,
+            "to": b,
+            "rate": None if rate is None else str(bits(rate)),
+            "start": None if start is None else instant(start),
+            "end": None if end is None else instant(end),
+        }
+        return d.Topology.read(self.call("GET", target("/v1/topology", query)))
 
     def events(self, after: Optional[str] = None, reservation: Optional[str] = None) -> Iterator[d.Event]:
         """The events as they happen, without end; a broken connection is taken up where it broke off."""

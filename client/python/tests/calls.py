@@ -50,6 +50,8 @@ def synchronous():
     assert broker.webhooks() == []
     hops = broker.paths(A, B).forward[0].hops
     assert [hop.resource for hop in hops] == ["a/net/b", "b/net/e", "e/net/out"], hops
+    known = broker.topology(A, B, rate="6mbit", start="2030-01-01T00:00:00Z", end="2030-01-01T01:00:00Z")
+    assert (known.own, known.domains, known.paths) == (None, [], []), known
     heard = []
     stream = broker.events(after="a:0")
     while not heard or heard[-1].event != "modified":
@@ -98,6 +100,7 @@ async def asynchronous():
     assert film.state == "cancelled"
     assert await broker.reservations() == []
     assert (await broker.paths(A, B)).reverse[0].hops[0].agent == "e"
+    assert (await broker.topology()).own is None
 
 
 def twins():

@@ -7,10 +7,11 @@ use linux::bpf::edge::{RawRule, RawRuleKey};
 use linux::bpf::entry::{RawFlow, RawKey, RawState};
 use linux::bpf::sys::{SkBuff, test_runs};
 use linux::bpf::{EdgeTable, FlowTable, Hook};
+use linux::cgroup;
 use linux::netlink::Socket;
 use linux::plane::KernelPlane;
 use std::path::{Path, PathBuf};
-use terms::{Bytes, Dscp, FlowKey, IfIndex, Rate, ServiceCurve};
+use terms::{Bytes, Dscp, FlowKey, IfIndex, Rate, SenderGroup, ServiceCurve};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowSpecEntry, LinkSpec, OwnerRecord, PlanOp, QueueSpec};
 
@@ -26,6 +27,7 @@ fn main() {
         }
         program(&bench);
         edge(&bench);
+        groups(&bench);
         installing(&bench);
     });
     run.join().expect("the benchmark's thread");
@@ -193,6 +195,48 @@ fn edge(bench: &Bench) {
     table.put_rule(&RawRuleKey::new(at(Side::Egress), &fields), &rule).expect("rule");
     table.put_kinds(&[fields.kind()]).expect("kinds");
     bench.report(names[2], cost(&table, Side::Egress), "ns", 64);
+}
+
+/// What a control group with a rule adds to a packet of another group at the way out: of a process that is in a group of
+/// that depth, so that it is looked up in vain. Both are run alternately, and the difference is reported.
+fn groups(bench: &Bench) {
+    let (added, with) = ("flow_program_cgroup_ns", "flow_program_cgroup_whole_ns");
+    if !bench.wants(added) {
+        return;
+    }
+    let Some(root) = cgroup::for_packets(&cgroup::all_mounted()) else { return };
+    let place = root.at.join(format!("sluice-bench-{}", std::process::id()));
+    let enter = |dir: &Path| std::fs::write(dir.join("cgroup.procs"), std::process::id().to_string());
+    if std::fs::create_dir(&place).is_err() || enter(&place).is_err() {
+        return bench::skipped("nobody may make control groups of version 2 here");
+    }
+    let dir = Dir::new("groups");
+    let _flows = FlowTable::open(&dir.0, 64, Hook::Best).expect("the flow program loads, and mounts the bpffs");
+    let mut table = EdgeTable::open(&dir.0, Hook::Best).expect("the edge programs load");
+    let at = EdgeAt { interface: LO, side: Side::Egress };
+    table.note(at, 14).expect("an edge");
+    let bucket = BucketSpec { rate: Rate::from_mbps(100), depth: Bytes::new(1 << 20), min_unit: 64 };
+    let mut rule = |slot, fields: &MultiField| {
+        let raw = RawRule::new(slot, &EdgeRule { bucket, mark: Dscp::EF });
+        table.put_state(slot, &raw.full()).expect("state");
+        table.put_rule(&RawRuleKey::new(at, fields), &raw).expect("rule");
+    };
+    // A rule of a five-tuple is there in both cases.
+    let others = [MultiField::exactly(&key(1)), MultiField::of_group(SenderGroup { depth: 1, id: 1 })];
+    (0..).zip(&others).for_each(|(slot, fields)| rule(slot, fields));
+    let kinds = others.map(|fields| fields.kind());
+    table.put_groups([1].into_iter()).expect("groups");
+    let mut runs = |kinds: &[u8]| {
+        table.put_kinds(kinds).expect("kinds");
+        let mut context = SkBuff::leaving(LO.0, 0, 0, 0);
+        let run = test_runs(table.program(Side::Egress), &frame(&key(0)), &mut context, 10_000);
+        f64::from(run.expect("test run").1)
+    };
+    let (mut without, mut beside): (Vec<f64>, Vec<f64>) = (0..64).map(|_| (runs(&kinds[..1]), runs(&kinds))).unzip();
+    let (without, beside) = (median(&mut without), median(&mut beside));
+    bench.report(added, beside - without, "ns", 64);
+    bench.report_beside(added, with, beside, "ns", 64);
+    drop(enter(&root.at).and_then(|()| std::fs::remove_dir(&place)));
 }
 
 fn class(oif: IfIndex, class: ClassId, kbps: u64) -> PlanOp {

@@ -4,13 +4,18 @@
 // access rate of the GARA papers' edge routers). One program for each side of an interface: the ingress of an edge
 // router, or the egress of a host that is its own edge, there before the flow program.
 //
-// A packet belongs to the rule that names it most closely: the five-tuple with the fewest wildcards.
+// A packet belongs to the rule that names it most closely: its five-tuple; else the innermost of its sender's control
+// groups that has a rule (at the egress of the host that sends it, where its socket is known); else the five-tuple with
+// the fewest wildcards.
 //
 //   conforming     its code point is the rule's; ECN bits stay (RFC 3168)
-//   in excess      dropped; of a rule that leaves a field open: its mark is wiped, it may well be somebody else's
+//   in excess      dropped; of a rule that leaves a field open, or is a group's: its mark is wiped
 //   signalling     RSVP, Boomerang and what ICMP says beside echoes is no rule's
 //   of no rule     a premium code point is wiped: only a reservation makes a packet premium
 //   unreadable     the same
+//
+// An interface towards another domain has rules of aggregates, one for EF and one for AF1x: what is to go on as premium
+// is charged to its aggregate as well. In excess of that it is dropped; of an aggregate with no rate it loses the mark.
 //
 // What comes in by an interface that is believed (`core` of the configuration) keeps its code point. On the way out the
 // code points of packets that came in by such an interface, or past this program, stay; what this host sends itself and
@@ -46,6 +51,10 @@
 #define ANY_SRC_PORT 3
 #define ANY_DST_PORT 4
 
+#define GROUP 32 // the kinds of control groups: the other bits are the depth below the root of the hierarchy
+#define OF_EF 64 // kinds of aggregates, behind those of wildcards and groups
+#define OF_AF1 65
+
 #define KINDS 8 // at once
 #define NO_KIND 255
 
@@ -62,7 +71,8 @@ struct edge {
 };
 
 struct rule_key {
-    struct flow_key flow; // zeroes where anything goes; of any two addresses the family is 4
+    struct flow_key flow; // zeroes where anything goes; of any two addresses the family is 4. Of a group its number
+                          // is the source, in network order, and the family is 6
     __u8 side;
     __u8 kind;
     __u8 zero[2];
@@ -112,6 +122,22 @@ struct {
     __type(key, __u32);
     __type(value, __u64);
 } rule_kinds SEC(".maps");
+
+// Which control groups may have a rule: a bit for each, at a place that its number gives and others may share (a Bloom
+// filter with one hash). A packet of a group without a rule costs a bit, and no look-up.
+#define GROUP_BITS 512
+
+struct group_filter {
+    __u64 bits[GROUP_BITS / 64];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __uint(pinning, LIBBPF_PIN_BY_NAME);
+    __type(key, __u32);
+    __type(value, struct group_filter);
+} rule_groups SEC(".maps");
 
 // The ports of datagrams under way whose first fragment a rule had.
 struct {
@@ -192,6 +218,24 @@ static __always_inline void widen(const struct packet *p, __u8 side, __u32 kind,
     k->zero[0] = k->zero[1] = 0;
 }
 
+// The key of a control group's rule, where a process in that group or below it sends the packet.
+static __always_inline int name_group(struct __sk_buff *skb, __u32 ifindex, __u8 side, __u32 kind, struct rule_key *k)
+{
+    __u64 id = bpf_skb_ancestor_cgroup_id(skb, kind & 31);
+    __u32 zero = 0, place = (id ^ id >> 32) & (GROUP_BITS - 1);
+    struct group_filter *filter = bpf_map_lookup_elem(&rule_groups, &zero);
+    if (!id || !filter || !(filter->bits[place >> 6] >> (place & 63) & 1))
+        return -1;
+    id = bpf_cpu_to_be64(id);
+    __builtin_memset(k, 0, sizeof(*k));
+    __builtin_memcpy(k->flow.src + 8, &id, sizeof(id));
+    k->flow.ifindex = ifindex;
+    k->flow.family = 6;
+    k->side = side;
+    k->kind = kind;
+    return 0;
+}
+
 // What belongs to no rule: whoever had it could silence everybody's signalling, or hide that a packet was too big.
 static __always_inline int is_control(struct __sk_buff *skb, const struct packet *p)
 {
@@ -226,7 +270,10 @@ static __always_inline struct rule *find(struct __sk_buff *skb, const struct pac
         if (kind == NO_KIND)
             return 0;
         left >>= 8;
-        widen(p, side, kind, &k);
+        if (!(kind & GROUP))
+            widen(p, side, kind, &k);
+        else if (side != EGRESS || name_group(skb, p->key.ifindex, side, kind, &k))
+            continue;
         struct rule *rule = bpf_map_lookup_elem(&rules, &k);
         if (rule) {
             *of_kind = kind;
@@ -288,6 +335,36 @@ static __always_inline int read_mark(struct __sk_buff *skb, struct packet *p, __
     return 0;
 }
 
+static __always_inline int is_premium(__u32 mark)
+{
+    return mark == EF || mark == AF11 || mark == AF12 || mark == AF13;
+}
+
+#define UNCHARGED 0 // there is no such aggregate here
+#define CONFORMS 1
+#define EXCEEDS 2
+#define UNAGREED 3
+
+// Charges a packet that is to go on with this code point to the aggregate of its service.
+static __always_inline int charge_aggregate(struct __sk_buff *skb, const struct packet *p, __u8 side, __u32 mark)
+{
+    struct rule_key k = {.side = side, .kind = mark == EF ? OF_EF : OF_AF1};
+    struct bill bill;
+    k.flow.ifindex = skb->ifindex;
+    k.flow.family = 4;
+    struct rule *rule = bpf_map_lookup_elem(&rules, &k);
+    if (!rule)
+        return UNCHARGED;
+    __u32 slot = rule->slot;
+    struct state *state = bpf_map_lookup_elem(&rule_states, &slot);
+    if (!state)
+        return UNCHARGED;
+    draw_up(skb, p, rule->min_unit, &bill);
+    if (police(&rule->bucket, state, &bill))
+        return CONFORMS;
+    return rule->bucket.rate ? EXCEEDS : UNAGREED;
+}
+
 static __always_inline int condition(struct __sk_buff *skb, __u8 side)
 {
     struct edge_key where = {.ifindex = skb->ifindex, .side = side};
@@ -322,10 +399,20 @@ static __always_inline int condition(struct __sk_buff *skb, __u8 side)
         else if (kind == EXACT)
             return TCX_DROP;
     } else {
-        if (p->dscp != EF && p->dscp != AF11 && p->dscp != AF12 && p->dscp != AF13)
+        if (!is_premium(p->dscp))
             return TCX_NEXT;
         if (is_vouched_for(skb, side))
             return TCX_NEXT;
+        if (!unreadable && !is_control(skb, p))
+            mark = p->dscp;
+    }
+    int charged = is_premium(mark) ? charge_aggregate(skb, p, side, mark) : UNCHARGED;
+    if (charged == EXCEEDS)
+        return TCX_DROP;
+    if (charged == UNAGREED)
+        mark = 0;
+    if (!rule && charged == UNCHARGED) {
+        mark = 0;
         draw_up(skb, p, 0, &bill);
         __sync_fetch_and_add(&edge->stripped_packets, bill.packets);
         __sync_fetch_and_add(&edge->stripped_bytes, bill.bytes);

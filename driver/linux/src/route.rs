@@ -6,14 +6,15 @@
 //! has no branches here: only this node's own receivers hear the sender. Packets that this node itself sends
 //! leave by the unicast table's interface for multicast, and by those of the multicast route.
 
+use crate::cgroup;
 use crate::netlink::addr::Address;
 use crate::netlink::mfc::MulticastRoute;
 use crate::netlink::route::{RouteAnswer, RouteQuery};
 use crate::netlink::{Error, Socket};
 use std::collections::HashMap;
 use std::net::IpAddr;
-use terms::IfIndex;
 use terms::ports::{MulticastTree, Oifs, Route, RouteDecision};
+use terms::{IfIndex, SenderGroup};
 
 /// The most answers in the cache; beyond that it is cleared.
 const MAX_CACHED: usize = 1 << 16;
@@ -147,6 +148,10 @@ impl Route for KernelRoutes {
         }
         self.known.insert(question, way);
         way
+    }
+
+    fn sender_group(&mut self, path: &str) -> Option<SenderGroup> {
+        cgroup::sender_group(path)
     }
 }
 

@@ -38,7 +38,7 @@ pub fn meta(bytes: &[u8], arrival: Time, id: u64) -> Option<PacketMeta> {
     };
     let (src, dst): (IpAddr, IpAddr) = (packet.src(), packet.dst());
     let flow = FlowKey { src, dst, protocol, src_port: port(0), dst_port: port(2), wild: Wild::NONE };
-    Some(PacketMeta { flow, len, dscp: Dscp(class >> 2), arrival, id })
+    Some(PacketMeta { flow, len, dscp: Dscp(class >> 2), arrival, group: None, id })
 }
 
 /// Writes another code point into an IP header. ECN stays. The IPv4 checksum is updated as in RFC 1624, so a wrong one

@@ -363,7 +363,7 @@ fn plain(len: usize, arrival: Time, number: u32) -> PacketMeta {
     let nobody = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let flow = FlowKey { src: nobody, dst: nobody, protocol: 255, src_port: 0, dst_port: 0, wild: Wild::NONE };
     let len = (len.saturating_sub(14) as u32).max(MIN_PACKET);
-    PacketMeta { flow, len, dscp: Dscp(0), arrival, id: u64::from(number) | PLAIN }
+    PacketMeta { flow, len, dscp: Dscp(0), arrival, group: None, id: u64::from(number) | PLAIN }
 }
 
 /// One more ARP frame within this second.

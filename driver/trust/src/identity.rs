@@ -139,16 +139,21 @@ impl Identity {
 
     /// The name of a caller for whom this broker speaks. A name from the kernel of the broker's machine
     /// (`uid:0`) is valid on that machine only and is put behind the broker's name. A broker of our own
-    /// domain may use the names of all certificates that we know; a partner's broker those of its own domain
-    /// only.
+    /// domain may use the names of all certificates that we know, and those that partners' brokers vouch for; a
+    /// partner's broker those of its own domain only.
     pub fn vouches_for(&self, name: &str) -> String {
         let plain = |name: &str| {
             let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
             !name.is_empty() && name.chars().all(allowed)
         };
+        let local = |name: &str| name.split(':').all(plain);
         match (&self.domain, name.split_once('/')) {
             (None, None) if plain(name) => name.to_owned(),
             (None, Some((domain, rest))) if plain(domain) && plain(rest) => name.to_owned(),
+            // People of other domains, by the word of a partner's broker (`esnet/anl/alice`).
+            (None, Some((domain, rest))) if plain(domain) && rest.contains('/') && rest.split('/').all(local) => {
+                name.to_owned()
+            }
             (Some(_), None) if plain(name) => self.qualified(name),
             _ => format!("{}/{name}", self.known_as()),
         }

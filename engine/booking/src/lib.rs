@@ -4,7 +4,7 @@
 //! Reading order: [`io`] (inputs and outputs), [`state`] (the life of a reservation), [`Bookings`], `calls` (one file
 //! each), `admission` (what decides whether a booking fits), `reservations` (the table), `journal` (before reply),
 //! `life` (time passes, and changes come true), [`promise`] (parts of transactions over several agents), `enforcement` (orders to the kernel), [`background`] (sharing of what
-//! foreground leaves), `recover`, [`record`] (bytes); [`path`] is independent of the others.
+//! foreground leaves), `recover`, [`record`] (bytes); [`path`] and [`leg`] (what other domains accept) are independent of the others.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ mod enforcement;
 mod event;
 pub mod io;
 mod journal;
+pub mod leg;
 mod life;
 mod outbox;
 pub mod path;

@@ -24,7 +24,9 @@
 //!   of each coordinator and refuses older ones.
 //! - A promise is moot when its last window has passed without a decision.
 //!
-//! Both engines are told and say: one input, then drain [`Coordinator::poll`] or [`Participant::poll`]; come
+//! A [`Subordinate`] is both: it says Yes to the coordinator above when all its own members have.
+//!
+//! All engines are told and say: one input, then drain [`Coordinator::poll`] or [`Participant::poll`]; come
 //! back at `wake_at` with `Wake`. Before the first other input: every record of the journal as `Recovering`,
 //! then `Recovered`.
 #![no_std]
@@ -36,7 +38,9 @@ pub mod coordinator;
 mod message;
 pub mod participant;
 pub mod record;
+pub mod subordinate;
 
 pub use coordinator::Coordinator;
 pub use message::{Branch, CoordinatorName, Decision, Epoch, TransactionId, Vote};
 pub use participant::Participant;
+pub use subordinate::Subordinate;

@@ -1,6 +1,6 @@
 //! Records of a coordinator's journal, and their bytes.
 
-use crate::{Epoch, TransactionId};
+use crate::{Branch, Epoch, TransactionId};
 use alloc::string::String;
 use alloc::vec::Vec;
 use terms::codec::{Corrupt, RecordReader, RecordWriter};
@@ -39,6 +39,8 @@ pub enum CoordinatorRecord {
         members: Vec<MemberRecord>,
         /// The caller's words about it. The engine does not read them.
         note: Vec<u8>,
+        /// The part of another coordinator's transaction that it stands for; `None`: this coordinator decides.
+        above: Option<Branch>,
     },
     /// A transaction has ended: the record of this key is deleted.
     End(TransactionId),
@@ -59,13 +61,15 @@ impl CoordinatorRecord {
     /// The value; `None`: the key is deleted.
     pub fn value(&self) -> Option<Vec<u8>> {
         let mut w = RecordWriter::default();
-        w.byte(1);
+        // What an earlier program can read is written as it wrote it.
+        let nested = matches!(self, CoordinatorRecord::Transaction { above: Some(_), .. });
+        w.byte(if nested { 2 } else { 1 });
         match self {
             CoordinatorRecord::End(_) => return None,
             CoordinatorRecord::Epoch { number, decisions, forgotten } => {
                 [number, decisions, &forgotten.0, &forgotten.1].into_iter().for_each(|n| w.number(*n));
             }
-            CoordinatorRecord::Transaction { epoch, committed, members, note, .. } => {
+            CoordinatorRecord::Transaction { epoch, committed, members, note, above, .. } => {
                 write_epoch(&mut w, *epoch);
                 w.option(committed, |w, number| w.number(*number));
                 w.list(members, |w, member| {
@@ -75,6 +79,10 @@ impl CoordinatorRecord {
                 });
                 w.number(note.len() as u64);
                 w.raw(note);
+                if let Some(above) = above {
+                    w.raw(&above.transaction.0);
+                    w.number(above.member.into());
+                }
             }
         }
         Some(w.into_bytes())
@@ -86,7 +94,8 @@ impl CoordinatorRecord {
     /// [`Corrupt`]: it breaks its form.
     pub fn read(key: &[u8], value: &[u8]) -> Result<CoordinatorRecord, Corrupt> {
         let mut r = RecordReader::new(value);
-        if r.byte()? != 1 {
+        let form = r.byte()?;
+        if !matches!(form, 1 | 2) {
             return Err(Corrupt("a newer program wrote it"));
         }
         let record = if key == EPOCH_KEY {
@@ -104,7 +113,12 @@ impl CoordinatorRecord {
                 Ok(r.raw(len)?.to_vec())
             };
             let members = r.list(|r| Ok(MemberRecord { name: r.text()?, order: blob(r)? }))?;
-            CoordinatorRecord::Transaction { id, epoch, committed, members, note: blob(&mut r)? }
+            let note = blob(&mut r)?;
+            let above = match form {
+                2 => Some(Branch { transaction: TransactionId(r.array()?), member: r.small()? }),
+                _ => None,
+            };
+            CoordinatorRecord::Transaction { id, epoch, committed, members, note, above }
         };
         r.end()?;
         Ok(record)
@@ -135,6 +149,15 @@ mod tests {
                 committed: Some(5),
                 members: [member("east"), member("west")].into(),
                 note: b"note".to_vec(),
+                above: None,
+            },
+            CoordinatorRecord::Transaction {
+                id,
+                epoch: Epoch::default(),
+                committed: None,
+                members: [member("east")].into(),
+                note: Vec::new(),
+                above: Some(Branch { transaction: TransactionId([4; 16]), member: 300 }),
             },
         ];
         for record in records {

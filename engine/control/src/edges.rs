@@ -11,6 +11,7 @@
 //! So no more is marked than the class can carry, whatever fails on the way.
 
 mod orders;
+mod sla;
 mod standing;
 
 use crate::classes::{Premium, PremiumDemand};
@@ -22,11 +23,12 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use terms::book::{BoundFlow, PacketShape, burst};
 use terms::ports::{Route, RouteDecision};
-use terms::{Dscp, Fault, IfIndex, Rate, Span, Time};
-use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
+use terms::{Dscp, Fault, IfIndex, Rate, SenderGroup, Span, Time};
+use traffic::edge::{BehaviourAggregate, EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, EdgePlan, Plan, PlanOp};
 
 pub use crate::io::PartId;
+pub use sla::SlaShare;
 
 /// The interval after which edges that could not be made or removed are tried again; for those that could not
 /// be removed it doubles up to the longest.
@@ -72,6 +74,15 @@ impl PremiumFlow {
         PremiumFlow { oif, at, fields: MultiField::from(*flow), rule: EdgeRule { bucket, mark } }
     }
 
+    /// The flow of a booked rate, in IP bytes, of a control group of this host: its rule is at the way out of `oif`.
+    /// The bucket is as deep as that of a TCP flow, because most of what a group sends may be TCP.
+    pub fn of_group(oif: IfIndex, group: SenderGroup, rate: Rate, shape: PacketShape, background: bool) -> PremiumFlow {
+        let bucket = BucketSpec { rate, depth: burst(rate, shape.rtt, true), min_unit: shape.packet };
+        let mark = if background { Dscp::AF11 } else { Dscp::EF };
+        let (at, fields) = (EdgeAt { interface: oif, side: Side::Egress }, MultiField::of_group(group));
+        PremiumFlow { oif, at, fields, rule: EdgeRule { bucket, mark } }
+    }
+
     fn key(&self) -> (EdgeAt, MultiField) {
         (self.at, self.fields)
     }
@@ -105,6 +116,8 @@ enum Purpose {
     Part(PartId, Option<PremiumFlow>),
     /// An edge that exists whatever is booked, in this round of making them.
     Standing(u64),
+    /// An agreement's aggregates at this edge are what is booked.
+    Sla(EdgeAt),
     /// A rule or an edge that is no longer used is removed.
     Tidy,
 }
@@ -128,6 +141,7 @@ pub struct EdgeState {
     found: BTreeMap<(EdgeAt, MultiField), EdgeRule>,
     found_edges: BTreeSet<EdgeAt>,
     standing: Standing,
+    agreements: sla::Agreements,
     batches: BTreeMap<PlanId, (Purpose, Vec<PlanOp>)>,
     leftovers: Leftovers,
     /// The state of the plane, edges alone.
@@ -185,7 +199,7 @@ impl EdgeState {
 
     /// The time at which something at the edges is tried again.
     pub(crate) fn wake_at(&self) -> Option<Time> {
-        [self.standing.again, self.leftovers.again].into_iter().flatten().min()
+        [self.standing.again, self.leftovers.again, self.agreements.wake_at()].into_iter().flatten().min()
     }
 
     /// The load of an interface's premium classes, even if the interface is not there.
@@ -213,6 +227,19 @@ impl EdgeState {
     /// True if every order has been answered.
     pub fn is_idle(&self) -> bool {
         let under_way = |(purpose, _): &(Purpose, _)| matches!(purpose, Purpose::Part(..));
-        self.waiting.is_empty() && !self.batches.values().any(under_way)
+        self.waiting.is_empty() && !self.agreements.is_busy() && !self.batches.values().any(under_way)
+    }
+
+    /// The aggregates of all agreements: the name of the resource; true: that of background.
+    pub fn agreements(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.agreements.names().flat_map(|name| [(name, false), (name, true)])
+    }
+
+    /// The edge and the rule of an agreement's aggregate that the plane has; `background`: that of AF1x.
+    pub fn agreed(&self, sla: &str, background: bool) -> Option<(EdgeAt, MultiField, EdgeRule)> {
+        let at = self.agreements.at(sla)?;
+        let aggregate = if background { BehaviourAggregate::Af1 } else { BehaviourAggregate::Ef };
+        let fields = aggregate.fields();
+        Some((at, fields, *self.plane.edges.get(&at)?.get(&fields)?))
     }
 }

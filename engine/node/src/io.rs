@@ -24,6 +24,7 @@
 //! no wake-up.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::vec::Vec;
 pub use control::io::{Event as ControlEvent, InterfaceState, PlanId, Reservable};
 use core::net::IpAddr;
@@ -110,12 +111,17 @@ pub enum Input<'a> {
     /// An input of the bookings: a record of the journal, a call, the journal's answer, the calendar, other rules.
     /// The node itself tells them of resources, of time, and of what is enforced at an edge.
     Booking(booking::Input),
+    /// Control groups of this host may have come, gone or been made again: those of booked parts are looked at.
+    Groups,
     /// The edges that exist whatever is booked, and the interfaces whose marks are trusted, from now on.
     Roles {
         /// The sides of interfaces at which premium marks without a booking are wiped.
         edges: BTreeSet<EdgeAt>,
         /// The interfaces whose marks are trusted.
         trusted: BTreeSet<IfIndex>,
+        /// The agreements with neighbouring domains, by the name of the resource (`sla/PEER`), and the interface by
+        /// which the peer's packets come in (`None`: it is not there).
+        slas: BTreeMap<String, Option<IfIndex>>,
     },
     /// The answer to [`Output::Trust`].
     Trusted(Result<(), Fault>),
@@ -211,4 +217,19 @@ pub enum Event {
     Control(control::io::Event),
     /// An event of a booking, after it has been written.
     Booking(booking::Event),
+    /// News of the control group that a booked part is for.
+    Group(GroupEvent),
+}
+
+/// The control group of a booked part has gone, or is there again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupEvent {
+    /// The reservation.
+    pub handle: terms::book::Handle,
+    /// The part, from 0.
+    pub part: usize,
+    /// The path of the group.
+    pub path: alloc::string::String,
+    /// True if it is there again, with another number: its packets are the reservation's again.
+    pub there: bool,
 }

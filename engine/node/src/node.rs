@@ -6,8 +6,8 @@ use crate::io::{ControlEvent, Event, Input, InterfaceState, Output};
 use alloc::collections::{BTreeMap, VecDeque};
 use booking::Bookings;
 use booking::io::OrderId;
-use bookings::News;
 pub use bookings::NoPolicy;
+use bookings::{BoundGroup, News};
 use boomerang::Boomerang;
 use control::edges::PartId;
 use control::granted::GrantedShare;
@@ -52,6 +52,8 @@ pub struct Node<R, P = Off, B = NoPolicy> {
     policy: B,
     /// The orders for parts of interfaces that wait for the plane.
     orders: BTreeMap<PartId, OrderId>,
+    /// The control groups of booked parts.
+    groups: BTreeMap<PartId, BoundGroup>,
     /// True until what earlier runs left in the plane has been ordered again or removed.
     earlier: bool,
     world: World<R>,
@@ -85,6 +87,7 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
             bookings: Bookings::new(config.booking, own(&mut || config.seed)),
             policy: NoPolicy,
             orders: BTreeMap::new(),
+            groups: BTreeMap::new(),
             earlier: false,
             world: World { route, tc: Tc::new([config.seed, config.seed.rotate_left(32) ^ KEY]) },
             interfaces: BTreeMap::new(),
@@ -102,6 +105,7 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
             bookings: self.bookings,
             policy,
             orders: self.orders,
+            groups: self.groups,
             earlier: self.earlier,
             world: self.world,
             interfaces: self.interfaces,
@@ -185,7 +189,11 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
                 self.earlier |= input == booking::Input::Recovered;
                 self.tell_bookings(now, input);
             }
-            Input::Roles { edges, trusted } => self.world.tc.edge_turn().stand(&edges, &trusted),
+            Input::Groups => self.look_at_groups(),
+            Input::Roles { edges, trusted, slas } => {
+                self.world.tc.edge_turn().stand(&edges, &trusted);
+                self.world.tc.edge_turn().agree(&slas);
+            }
             Input::Trusted(result) => self.world.tc.edge_turn().trusted(now, result),
             Input::FoundClass { oif, class, spec } => self.world.tc.found_class(oif, class, &spec),
             Input::Adopt { oif, flow, entry } => self.world.tc.adopt(now, oif, flow, entry),
@@ -214,6 +222,11 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
     pub fn wake_at(&self) -> Option<Time> {
         let times = [self.rsvp.wake_at(), self.boomerang.wake_at(), self.world.tc.wake_at(), self.bookings.wake_at()];
         times.into_iter().flatten().min().filter(|_| !self.stopped)
+    }
+
+    /// True if a booked part is for a control group: [`Input::Groups`] is due every second or so.
+    pub fn has_groups(&self) -> bool {
+        !self.groups.is_empty()
     }
 
     /// The routing table that the node asks.

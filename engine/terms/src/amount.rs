@@ -19,11 +19,13 @@ pub enum Unit {
     DiskBits,
     /// Pieces, such as licences.
     Pieces,
+    /// bit/s of IP bytes that come in from a neighbouring domain.
+    SlaBits,
 }
 
 impl Unit {
     /// All units.
-    pub const ALL: [Unit; 4] = [Unit::NetworkBits, Unit::CoreMillionths, Unit::DiskBits, Unit::Pieces];
+    pub const ALL: [Unit; 5] = [Unit::NetworkBits, Unit::CoreMillionths, Unit::DiskBits, Unit::Pieces, Unit::SlaBits];
 
     /// The words for it.
     pub const fn name(self) -> &'static str {
@@ -32,6 +34,7 @@ impl Unit {
             Unit::CoreMillionths => "millionths of a core",
             Unit::DiskBits => "bit/s of a disk",
             Unit::Pieces => "pieces",
+            Unit::SlaBits => "bit/s of an agreement",
         }
     }
 }

@@ -28,12 +28,14 @@ pub enum ResourceKind {
     Disk,
     /// `licence/NAME`: pieces.
     Countable,
+    /// `sla/PEER`: what a neighbouring domain may send us as premium, by agreement; bit/s of IP bytes.
+    Sla,
 }
 
 impl ResourceKind {
     /// All kinds.
-    pub const ALL: [ResourceKind; 4] =
-        [ResourceKind::Network, ResourceKind::Cpu, ResourceKind::Disk, ResourceKind::Countable];
+    pub const ALL: [ResourceKind; 5] =
+        [ResourceKind::Network, ResourceKind::Cpu, ResourceKind::Disk, ResourceKind::Countable, ResourceKind::Sla];
 
     /// The kind of the resource of this name, by the part before the slash. Any other name is a countable.
     pub fn of(name: &str) -> ResourceKind {
@@ -41,6 +43,7 @@ impl ResourceKind {
             Some("net") => ResourceKind::Network,
             Some("cpu") => ResourceKind::Cpu,
             Some("disk") => ResourceKind::Disk,
+            Some("sla") => ResourceKind::Sla,
             _ => ResourceKind::Countable,
         }
     }
@@ -52,6 +55,7 @@ impl ResourceKind {
             ResourceKind::Cpu => Unit::CoreMillionths,
             ResourceKind::Disk => Unit::DiskBits,
             ResourceKind::Countable => Unit::Pieces,
+            ResourceKind::Sla => Unit::SlaBits,
         }
     }
 
@@ -62,12 +66,25 @@ impl ResourceKind {
 
     /// True if an amount is a rate at which a volume is moved.
     pub const fn is_rate(self) -> bool {
-        matches!(self, ResourceKind::Network | ResourceKind::Disk)
+        matches!(self, ResourceKind::Network | ResourceKind::Disk | ResourceKind::Sla)
+    }
+
+    /// The kind whose amounts are written alike: an SLA's are rates, as a network part's are.
+    pub const fn written_as(self) -> ResourceKind {
+        match self {
+            ResourceKind::Sla => ResourceKind::Network,
+            other => other,
+        }
+    }
+
+    /// True if its parts are packets, which have a least size and a round-trip time.
+    pub const fn has_packets(self) -> bool {
+        matches!(self, ResourceKind::Network | ResourceKind::Sla)
     }
 
     /// True if nothing is enforced before the part is bound to packets or processes.
     pub const fn needs_binding(self) -> bool {
-        !matches!(self, ResourceKind::Countable)
+        !matches!(self, ResourceKind::Countable | ResourceKind::Sla)
     }
 }
 

@@ -5,7 +5,7 @@
 //! **supply rounds down, demand rounds up, nothing overflows**.
 //!
 //! Reading order: [`time`], [`rate`], [`amount`], [`bytes`], [`tspec`], [`curve`], [`session`], [`adspec`],
-//! [`guaranteed`], [`packet`], [`signalling`], [`window`], [`error`], [`book`], [`ports`], [`probe`], [`rng`].
+//! [`guaranteed`], [`packet`], [`group`], [`signalling`], [`window`], [`error`], [`book`], [`ports`], [`probe`], [`rng`].
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -18,6 +18,7 @@ pub mod bytes;
 pub mod codec;
 pub mod curve;
 pub mod error;
+pub mod group;
 pub mod guaranteed;
 pub mod packet;
 pub mod ports;
@@ -35,6 +36,7 @@ pub use amount::{Amount, Unit};
 pub use bytes::Bytes;
 pub use curve::ServiceCurve;
 pub use error::{Fault, Malformed, Misuse, Refused};
+pub use group::SenderGroup;
 pub use packet::{Dscp, FlowKey, PacketMeta, Wild};
 pub use rate::Rate;
 pub use rng::{Probability, Rng};

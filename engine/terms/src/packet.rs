@@ -1,6 +1,6 @@
 //! Packets and flows, as a data plane knows them.
 
-use crate::{SenderTemplate, Session, Time};
+use crate::{SenderGroup, SenderTemplate, Session, Time};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A differentiated services code point, six bits (RFC 2474).
@@ -116,6 +116,9 @@ pub struct PacketMeta {
     pub dscp: Dscp,
     /// The arrival time.
     pub arrival: Time,
+    /// The sender's control group, on the host that sends the packet: of its groups the deepest that has a rule.
+    /// `None`: none has one, or the packet is another host's.
+    pub group: Option<SenderGroup>,
     /// The driver's own number for the packet (a buffer index, a packet number).
     pub id: u64,
 }

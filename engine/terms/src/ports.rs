@@ -6,7 +6,7 @@
 
 pub mod book;
 
-use crate::{Adspec, FilterSpec, FlowSpec, IfIndex, Refused, Session, Style, Tspec};
+use crate::{Adspec, FilterSpec, FlowSpec, IfIndex, Refused, SenderGroup, Session, Style, Tspec};
 pub use book::{Ledger, PolicyPort};
 use core::net::IpAddr;
 
@@ -16,6 +16,13 @@ pub trait Route {
     /// For a multicast destination `src` is the sender, and the answer is [`RouteDecision::Tree`] or
     /// [`RouteDecision::None`].
     fn route(&mut self, dst: IpAddr, src: Option<IpAddr>, iif: Option<IfIndex>) -> RouteDecision;
+
+    /// This host's control group at a path below the root of the version 2 hierarchy, or with the folder in which it is
+    /// mounted. `None`: there is none, or this host has no such groups.
+    fn sender_group(&mut self, path: &str) -> Option<SenderGroup> {
+        let _ = path;
+        None
+    }
 }
 
 /// An answer of [`Route`].

@@ -47,6 +47,15 @@ impl Network {
         address.is_ipv4() == self.address.is_ipv4() && Network::of(address, self.prefix) == *self
     }
 
+    /// The address of this number on it, from 0; `None`: there are not so many.
+    pub fn nth(&self, number: u8) -> Option<IpAddr> {
+        let address = match self.address {
+            IpAddr::V4(v4) => IpAddr::from((u32::from(v4) | u32::from(number)).to_be_bytes()),
+            IpAddr::V6(v6) => IpAddr::from((u128::from(v6) | u128::from(number)).to_be_bytes()),
+        };
+        self.holds(address).then_some(address)
+    }
+
     /// The address of the network.
     pub fn address(&self) -> IpAddr {
         self.address

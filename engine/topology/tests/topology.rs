@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use terms::{Rate, Span, Time};
-use topology::coarse::{Grain, coarse};
+use topology::coarse::{Grain, coarse, joined};
 use topology::{
     Advertisement, Border, BorderPair, DomainPath, DomainPort, FreeStep, Network, PathNeed, TopologyMap, Unfit,
 };
@@ -172,6 +172,57 @@ fn free_over_time() {
     assert_eq!(whole.free_in(Time::ZERO, at(1)), Rate::ZERO, "before all steps nothing is known");
 }
 
+#[test]
+fn a_path_has_room_in_every_window() {
+    let mut map = four();
+    // esnet is full from the hundredth to the two hundredth second.
+    let full = |pair: BorderPair| {
+        let step = |s, mbps| FreeStep { start: at(s), rate: Rate::from_mbps(mbps) };
+        BorderPair { free: vec![step(0, 20), step(100, 0), step(200, 20)], ..pair }
+    };
+    let pairs = vec![full(pair(&border("anl", 1), &border("lbnl", 3), 2, 0))];
+    let esnet = Advertisement { number: 2, ..advertisement("esnet", [10, 0, 2, 0], pairs) };
+    map.take(NOW, "esnet", esnet).unwrap();
+    let first = |windows: &[(u64, u64)]| {
+        let windows: Vec<(Time, Time)> = windows.iter().map(|(start, end)| (at(*start), at(*end))).collect();
+        let need = PathNeed { rate: Rate::from_mbps(10), windows: &windows };
+        let found = map.paths(NOW, [10, 0, 1, 9].into(), [10, 0, 4, 9].into(), need, 4);
+        (found[0].hops[1].domain.clone(), map.free_on(&found[0], need).unwrap().as_bps() / 1_000_000)
+    };
+    assert_eq!(first(&[(0, 100)]), ("esnet".to_owned(), 20));
+    assert_eq!(first(&[(0, 100), (200, 300)]), ("esnet".to_owned(), 20));
+    assert_eq!(first(&[(0, 100), (199, 201)]), ("mren".to_owned(), 50));
+    // A way that is not published any more has nothing free.
+    let need = need(10);
+    let over_esnet = map.paths(NOW, [10, 0, 1, 9].into(), [10, 0, 4, 9].into(), need, 4).remove(0);
+    map.take(NOW, "esnet", Advertisement { number: 3, ..advertisement("esnet", [10, 0, 2, 0], Vec::new()) }).unwrap();
+    assert_eq!(map.free_on(&over_esnet, need), Some(Rate::ZERO));
+    let inside = map.paths(NOW, [10, 0, 1, 9].into(), [10, 0, 1, 8].into(), need, 4).remove(0);
+    assert_eq!(map.free_on(&inside, need), None);
+}
+
+#[test]
+fn numbers_that_were_kept_refuse_what_is_old() {
+    let numbers = four().numbers().clone();
+    assert_eq!(numbers.len(), 4);
+    let mut again = TopologyMap::with_numbers(numbers);
+    let old = advertisement("esnet", [10, 0, 2, 0], Vec::new());
+    assert_eq!(again.take(NOW, "esnet", old.clone()), Err(Unfit::NotNewer));
+    assert_eq!(again.take(NOW, "esnet", Advertisement { number: 2, ..old }), Ok(()));
+}
+
+/// Amounts over time with a step at each second that is named.
+fn over_time() -> impl Strategy<Value = Vec<FreeStep>> {
+    proptest::collection::btree_map(0..40u64, 0..9u64, 0..8).prop_map(|steps| {
+        steps.into_iter().map(|(s, mbps)| FreeStep { start: at(s), rate: Rate::from_mbps(mbps) }).collect()
+    })
+}
+
+/// What is free at a moment, by looking at all steps.
+fn free_at(steps: &[FreeStep], moment: Time) -> Rate {
+    steps.iter().rfind(|step| step.start <= moment).map_or(Rate::ZERO, |step| step.rate)
+}
+
 /// A random net of domains d0 .. d5 with links between some, and a pair between any two ports of a domain.
 fn net() -> impl Strategy<Value = Vec<Advertisement>> {
     let links = proptest::collection::vec((0..6usize, 0..6usize, any::<bool>()), 0..10);
@@ -257,4 +308,24 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn two_amounts_are_joined_at_every_moment(a in over_time(), b in over_time()) {
+        for join in [Rate::min, Rate::max] {
+            let both = joined(&a, &b, join);
+            for second in 0..42 {
+                let moment = at(second);
+                prop_assert_eq!(free_at(&both, moment), join(free_at(&a, moment), free_at(&b, moment)));
+            }
+            prop_assert!(both.windows(2).all(|two| two[0].start < two[1].start && two[0].rate != two[1].rate));
+        }
+    }
+}
+
+#[test]
+fn a_network_has_so_many_addresses() {
+    let network = Network::of("10.0.3.2".parse().unwrap(), 30);
+    let nth = |number| network.nth(number).map(|address| address.to_string());
+    assert_eq!((nth(0).as_deref(), nth(3).as_deref(), nth(4)), (Some("10.0.3.0"), Some("10.0.3.3"), None));
+    assert_eq!(Network::of("fd00:1::2".parse().unwrap(), 64).nth(9).unwrap().to_string(), "fd00:1::9");
 }

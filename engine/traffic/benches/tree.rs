@@ -37,7 +37,14 @@ fn run(bench: &Bench, name: &str, leaves: u32, shaped: bool) {
     let gap = Span::from_nanos(if shaped { 1_333 } else { 1_200 });
     let mut packet = move |now| {
         next += 1;
-        PacketMeta { flow: order[next % order.len()], len: LEN, dscp: Dscp(0), arrival: now, id: next as u64 }
+        PacketMeta {
+            flow: order[next % order.len()],
+            len: LEN,
+            dscp: Dscp(0),
+            arrival: now,
+            group: None,
+            id: next as u64,
+        }
     };
     bench.time(name, RUNS, PACKETS, || {
         for _ in 0..PACKETS / 32 {

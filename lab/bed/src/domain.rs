@@ -14,11 +14,11 @@
 //!
 //! Two domains with a link between them are neighbours, and the ends of that link have the role `peer`.
 
-use crate::topology::Topology;
+use crate::topology::{PREFIX, Topology};
 use agent_service::settings::node_name;
 use rpc::document::{Document, Mistake};
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use toml::Spanned;
 
 /// The most domains.
@@ -127,6 +127,44 @@ impl TestbedDomains {
             }
         }
         all
+    }
+
+    /// The networks that a domain reaches best through a neighbour: those of links inside other domains, and
+    /// between them, by the number of domains on the way.
+    pub fn networks(&self, topology: &Topology, domain: usize, neighbour: usize) -> Vec<String> {
+        let steps = |from: usize| {
+            let mut steps = vec![usize::MAX; self.all.len()];
+            let mut next = VecDeque::from([from]);
+            // Not through ourselves.
+            (steps[from], steps[domain]) = (0, 0);
+            while let Some(at) = next.pop_front() {
+                for border in self.borders(topology, at) {
+                    if steps[border.neighbour] == usize::MAX {
+                        steps[border.neighbour] = steps[at] + 1;
+                        next.push_back(border.neighbour);
+                    }
+                }
+            }
+            steps
+        };
+        let mut others: Vec<usize> = self.borders(topology, domain).iter().map(|border| border.neighbour).collect();
+        others.sort_unstable();
+        others.dedup();
+        let all: Vec<(usize, Vec<usize>)> = others.into_iter().map(|other| (other, steps(other))).collect();
+        let best = |of: usize| all.iter().filter(|(_, steps)| steps[of] < usize::MAX).min_by_key(|(_, s)| s[of]);
+        let mut networks = BTreeSet::new();
+        for node in 0..topology.nodes.len() {
+            let Some(of) = self.of_node[node].filter(|of| *of != domain) else { continue };
+            if best(of).is_none_or(|(other, _)| *other != neighbour) {
+                continue;
+            }
+            for end in topology.ends(node) {
+                if self.of_node[end.peer] != Some(domain) {
+                    networks.insert(end.link);
+                }
+            }
+        }
+        networks.into_iter().map(|link| format!("{}/{PREFIX}", Topology::network(link))).collect()
     }
 
     /// True if the two ends of a link are in different domains.

@@ -151,9 +151,10 @@ fn broker_file(file: &TestbedFile, number: usize, borders: &[BorderLink], dir: &
         let links: Vec<String> =
             links.map(|border| format!("{}/net/{}", topology.nodes[border.node].name, border.interface)).collect();
         text += &format!(
-            "\n[[neighbour]]\nname = {:?}\naddress = \"{}:{BROKER_PORT}\"\nlinks = {links:?}\n",
+            "\n[[neighbour]]\nname = {:?}\naddress = \"{}:{BROKER_PORT}\"\nlinks = {links:?}\nnetworks = {:?}\n",
             other.name,
-            at(other.broker)
+            at(other.broker),
+            file.domains.networks(topology, number, neighbour),
         );
     }
     text
@@ -180,7 +181,8 @@ pub fn agent_listen(file: &TestbedFile, node: usize, dir: &Path) -> String {
     )
 }
 
-/// Writes a node's policy: its domain's broker says for whom it asks, and everybody of the domain may reserve.
+/// Writes a node's policy: its domain's broker says for whom it asks, and everybody of the domain may reserve, and who
+/// comes by a neighbour's word; a neighbour may book on the agreement with it.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -188,8 +190,22 @@ pub fn write_policy(file: &TestbedFile, node: usize, home: &Path) -> Result<(), 
     if file.domains.of(node).is_none() {
         return Ok(());
     }
-    let text =
+    let mut text =
         format!("# made by sluice up\nbrokers = [\"{BROKER}\"]\n\n[[rule]]\nname = \"own-people\"\nwho = [\"*\"]\n");
+    // Who comes by a neighbour's word: its own people, and those of the domains behind it.
+    let mut who: Vec<String> = Vec::new();
+    if let Some(domain) = file.domains.of_node[node] {
+        let borders = file.domains.borders(&file.topology, domain);
+        who.extend(neighbours(&borders).into_iter().map(|neighbour| format!("{}/*", file.domains.all[neighbour].name)));
+    }
+    for sla in file.slas.iter().filter(|sla| sla.node == node) {
+        let peer = &sla.peer;
+        let who = if sla.transit { who.clone() } else { vec![format!("{peer}/*")] };
+        text += &format!("\n[[rule]]\nname = \"{peer}\"\nwho = {who:?}\nresource = [\"sla/{peer}\"]\n");
+    }
+    if !who.is_empty() {
+        text += &format!("\n[[rule]]\nname = \"neighbours\"\nwho = {who:?}\nresource = [\"net/*\"]\n");
+    }
     write(&home.join("policy.toml"), &text)
 }
 

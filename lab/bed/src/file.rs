@@ -11,6 +11,7 @@
 //! fast_path = false     # whether the kernel admits by itself
 //!
 //! [[domain]]            # several of them: each with its own authority and broker, see `domain`
+//! [[sla]]               # agreements between them, see `agreement`
 //!
 //! [[node]]
 //! name = "maui"
@@ -30,6 +31,7 @@
 //! core = { premium = "30mbit", background = "25mbit" }   # what routers set apart for marked packets without a booking there
 //! ```
 
+use crate::agreement::{self, TestbedSla, TestbedSlaFile};
 use crate::domain::{TestbedDomainFile, TestbedDomains};
 use crate::topology::{MAX_LINKS, MAX_NODES, TestbedLink, TestbedNode, TestbedNodeKind, Topology};
 use crate::wire::MAX_DELAY;
@@ -69,6 +71,8 @@ pub struct TestbedFile {
     pub settings: BTreeMap<String, String>,
     /// Its domains, if it has any.
     pub domains: TestbedDomains,
+    /// The agreements between them.
+    pub slas: Vec<TestbedSla>,
     /// True if every agent speaks Boomerang: `[boomerang]` is there.
     pub boomerang: bool,
     /// True if the kernel admits Boomerang's sessions by itself.
@@ -86,6 +90,8 @@ struct File {
     boomerang: Option<BoomerangFile>,
     #[serde(default)]
     domain: Vec<TestbedDomainFile>,
+    #[serde(default)]
+    sla: Vec<TestbedSlaFile>,
     #[serde(default)]
     node: Vec<NodeFile>,
     #[serde(default)]
@@ -169,6 +175,7 @@ impl TestbedFile {
         topology.check().map_err(|wrong| document.whole(wrong))?;
         let of_nodes: Vec<Option<&Spanned<String>>> = found.node.iter().map(|node| node.domain.as_ref()).collect();
         let domains = TestbedDomains::read(&document, &found.domain, &topology, &of_nodes)?;
+        let slas = agreement::read(&document, &found.sla, &topology, &domains)?;
         let premium = |link: &LinkFile| link.premium.as_ref().map(|text| share(&document, text)).transpose();
         let premium = found.link.iter().map(premium).collect::<Result<_, _>>()?;
         let cores = found.link.iter().map(|link| link.core.as_ref().map(|core| core.read(&document)).transpose());
@@ -192,6 +199,7 @@ impl TestbedFile {
             delays,
             settings,
             domains,
+            slas,
             boomerang,
             fast_path,
         })

@@ -3,13 +3,14 @@
 //! A testbed is described by a topology [`file`]. [`topology`] derives names, addresses and routes from it, [`build`]
 //! makes namespaces and links, [`record`] lists what was made, and [`testbed`] starts and stops the agents: these are
 //! `sluice up` and `sluice down`. A testbed may have [`domain`]s, each with its own authority and broker
-//! ([`domain_files`], [`domain_up`]), and long links ([`wire`]). A measurement uses a [`Bed`], which is removed when it is dropped, and its [`host`]s.
+//! ([`domain_files`], [`domain_up`]), [`agreement`]s between them, and long links ([`wire`]). A measurement uses a [`Bed`], which is removed when it is dropped, and its [`host`]s.
 //!
 //! On a testbed run [`program`]s and flows: [`cbr`] is cross traffic, [`udp_echo`] measures round trips.
 //! [`scratch`] gives a run its folder and removes what killed runs left, [`patience`] ends waits at Ctrl-C, so that
 //! everything is cleaned up. [`results`] writes files.
 #![forbid(unsafe_code)]
 
+pub mod agreement;
 pub mod build;
 pub mod cbr;
 pub mod domain;

@@ -338,6 +338,7 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path, dir: &Path) -> Strin
             false => "auth = \"none\"\n".to_owned(),
         };
     }
+    file.slas.iter().filter(|sla| sla.node == node).for_each(|sla| text += &sla.section);
     text += &domain_files::agent_listen(file, node, dir);
     if let Some(settings) = file.settings.get(&topology.nodes[node].name) {
         text += "\n";

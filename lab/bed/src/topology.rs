@@ -111,6 +111,11 @@ impl Topology {
         [at(1), at(2)]
     }
 
+    /// The network of a link.
+    pub fn network(link: usize) -> Ipv4Addr {
+        Ipv4Addr::new(10, (link >> 8) as u8, link as u8, 0)
+    }
+
     /// The IPv6 address beside an IPv4 one of [`Topology::addresses`]: 10.A.B.H is also fd5c:1c00:0:AB::H/64.
     pub fn v6(address: Ipv4Addr) -> Ipv6Addr {
         let [_, high, low, host] = address.octets();

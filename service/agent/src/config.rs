@@ -50,6 +50,8 @@
 //! name = "licence/solver"
 //! capacity = 4
 //!
+//! [[sla]]                              # agreements with neighbouring domains: see `sla_file`
+//!
 //! [[broker]]                           # asked for its decisions about promises: see `book::broker_file`
 //! name = "main"
 //! address = "tls://10.0.0.9:8443"
@@ -74,6 +76,7 @@ use crate::remote::config::{self as remote, ListenConfig, ListenFile};
 use crate::role::{self, InterfaceRole};
 pub(crate) use crate::rsvp_file::{RsvpFile, rsvp_config};
 use crate::signatures::{self, AuthConfig};
+use crate::sla_file::{self, SlaConfig, SlaFile};
 use crate::statics_file::{ReservationFile, SenderFile};
 use crate::store_file::{self, StoreConfig, StoreFile};
 use documents::agent::StaticDoc;
@@ -113,6 +116,8 @@ pub struct AgentConfig {
     pub disks: Vec<DiskConfig>,
     /// Countable resources: `[[resource]]`.
     pub resources: Vec<ResourceConfig>,
+    /// Agreements with neighbouring domains: `[[sla]]`.
+    pub slas: Vec<SlaConfig>,
     /// The file of policy; `None`: root and the agent's own user may reserve.
     pub policy: Option<PathBuf>,
     /// The journal of bookings.
@@ -185,6 +190,8 @@ struct File {
     disk: Vec<DiskFile>,
     #[serde(default)]
     resource: Vec<ResourceFile>,
+    #[serde(default)]
+    sla: Vec<SlaFile>,
     policy: Option<PathBuf>,
     store: Option<Spanned<StoreFile>>,
     boomerang: Option<BoomerangFile>,
@@ -241,6 +248,7 @@ impl AgentConfig {
             Some(level) => level.get_ref().parse().map_err(|wrong: String| document.at(level.span(), wrong))?,
             None => Level::Info,
         };
+        let interfaces = interfaces(&document, &found.interface, auth.as_ref())?;
         Ok(AgentConfig {
             name,
             socket: found.socket.unwrap_or_else(|| rpc::places::AGENT_SOCKET.into()),
@@ -249,7 +257,8 @@ impl AgentConfig {
             log,
             rsvp: rsvp_config(&document, found.rsvp.as_ref())?,
             multicast_routes: crate::mroutes::read(&document, &found.multicast_route)?,
-            interfaces: interfaces(&document, &found.interface, auth.as_ref())?,
+            slas: sla_file::read(&document, &found.sla, &interfaces)?,
+            interfaces,
             statics: crate::statics_file::read(&document, &found.static_sender, &found.static_reservation)?,
             groups: host_file::groups(&document, found.groups.as_ref())?,
             cpu: host_file::cpu(&document, found.cpu.as_ref())?,

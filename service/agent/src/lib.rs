@@ -37,6 +37,7 @@ mod show;
 mod signalling;
 mod signals;
 pub mod signatures;
+pub mod sla_file;
 mod speakers;
 pub mod standing;
 mod start;

@@ -86,6 +86,13 @@ pub fn news(event: &Event, names: &Names) -> EventLine {
             (Level::Info, "enforced", format!("part {part} of {}: {rate} at its edge", handle.text()))
         }
         Event::Booking(event) => (Level::Info, "booking", format!("{}: {}", event.handle.text(), event.what.name())),
+        Event::Group(group) => {
+            let whose = format!("part {} of {}: {}", group.part, group.handle.text(), group.path);
+            match group.there {
+                true => (Level::Warn, "group_again", format!("{whose} was made again, and is bound again")),
+                false => (Level::Warn, "group_gone", format!("{whose} is not there: nobody has its packets")),
+            }
+        }
         Event::Control(ControlEvent::Resource { resource }) => {
             (Level::Info, "resource", format!("resource {} has come, gone or changed", resource.0))
         }

@@ -48,6 +48,7 @@ pub(crate) fn call(request: &Request) -> Call {
         Request::May { .. } => Call::May,
         Request::SpeakFor { .. } => Call::SpeakFor,
         Request::Links => Call::Links,
+        Request::Routes { .. } => Call::Routes,
         Request::Stop => Call::Stop,
     }
 }

@@ -4,7 +4,7 @@
 //! ```toml
 //! role = "edge"    # hosts: what they mark premium (EF, AF1x) without a booking loses the mark
 //! role = "core"    # a node of this domain, which has seen to its marks: they are believed
-//! role = "peer"    # another domain: wiped as at an edge, because there is no agreement with it yet
+//! role = "peer"    # another domain: wiped as at an edge, beyond what is booked on an agreement with it (`sla_file`)
 //! ```
 //!
 //! An interface without a role is an edge, and causes a warning. Whatever the role, packets of this host

@@ -5,6 +5,7 @@ use crate::drive::Drive;
 use crate::interfaces::Interfaces;
 use crate::log::Level;
 use crate::role::InterfaceRole;
+use crate::sla_file;
 use node::io::Input;
 use std::collections::BTreeSet;
 use terms::IfIndex;
@@ -48,7 +49,9 @@ impl Drive {
     /// Makes the edges of the interfaces that there are now.
     pub(crate) fn tell_roles(&mut self) {
         let standing = Standing::of(&self.config, &self.interfaces);
-        self.tell(Input::Roles { edges: standing.edges, trusted: standing.believed });
+        let index = |name: &str| self.interfaces.values().find(|state| state.name == name).map(|state| state.index);
+        let slas = sla_file::places(&self.config.slas, index);
+        self.tell(Input::Roles { edges: standing.edges, trusted: standing.believed, slas });
     }
 
     /// Warns of interfaces without a role; once, at the start.

@@ -2,6 +2,8 @@
 //! amounts that all agents accept, and adds alternatives to a refusal.
 
 use crate::broker::{Broker, KEY_BYTES};
+use crate::cross;
+use crate::crossing;
 use crate::gather::each;
 use crate::group;
 use crate::id::{GroupId, MemberRole, ReservationId};
@@ -34,7 +36,7 @@ const ROUNDS: usize = 16;
 /// # Errors
 /// 422: the request is wrong, or no path is known; 503: an agent is away.
 pub async fn enquire(broker: &Broker, caller: &CallerDoc, wish: &Wish) -> Answer<Enquiry> {
-    let mut choices = choices(broker, wish, true).await?;
+    let mut choices = choices(broker, wish, true, None).await?;
     let mut pieces = choices.swap_remove(0);
     let mut enquiry = match settle(broker, caller, wish, &mut pieces).await {
         Ok(()) => enquired(broker, caller, &pieces).await?,
@@ -79,8 +81,13 @@ pub async fn create(broker: &Broker, caller: &CallerDoc, wish: &Wish, key: &str)
     if let Some(found) = &before.whole {
         return Ok(shown(broker, &id, found));
     }
-    let mut choices = choices(broker, wish, false).await?;
-    let mut pieces = choices.swap_remove(0);
+    if let Some(path) = &wish.path
+        && crossing::is_elsewhere(broker, path.to)
+    {
+        return cross::begin(broker, caller, (wish, path), (&group, key, before.attempt)).await;
+    }
+    let mut choices = choices(broker, wish, false, None).await?;
+    let mut pieces = first_with_room(broker, caller, wish, &mut choices).await;
     let result = match settle(broker, caller, wish, &mut pieces).await {
         Ok(()) => {
             let names = broker.names();
@@ -105,6 +112,28 @@ pub async fn create(broker: &Broker, caller: &CallerDoc, wish: &Wish, key: &str)
     }
 }
 
+/// Takes the first choice out. Where packets are steered over what was reserved, that is the first with room: the
+/// shortest may be full. Elsewhere it is the one that packets take.
+async fn first_with_room(
+    broker: &Broker,
+    caller: &CallerDoc,
+    wish: &Wish,
+    choices: &mut Vec<Vec<AgentRequest>>,
+) -> Vec<AgentRequest> {
+    let tries = if broker.is_steered() && choices.len() > 1 { choices.len() } else { 0 };
+    for number in 0..tries {
+        let mut pieces = choices[number].clone();
+        let granted = match settle(broker, caller, wish, &mut pieces).await {
+            Ok(()) => ask_all(broker, caller, &pieces).await,
+            Err(problem) => Err(problem),
+        };
+        if granted.is_ok_and(|answers| answers.iter().all(|said| said.accepted)) {
+            return choices.remove(number);
+        }
+    }
+    choices.remove(0)
+}
+
 /// The group of a key and a request: its name is made of both, so every broker finds it again.
 fn keyed(caller: &CallerDoc, key: &str, wish: &Wish) -> GroupId {
     let ends = wish.path.as_ref().map(|path| (path.from, path.to));
@@ -115,8 +144,17 @@ fn keyed(caller: &CallerDoc, key: &str, wish: &Wish) -> GroupId {
     group
 }
 
-/// The pieces of a request, over the best path first. At least one choice, of at least one piece.
-async fn choices(broker: &Broker, wish: &Wish, enquiry: bool) -> Answer<Vec<Vec<AgentRequest>>> {
+/// The pieces of a request, over the best path first. At least one choice, of at least one piece. `ends`: the
+/// ends of the part of the path in this domain, if the hosts are elsewhere.
+///
+/// # Errors
+/// 422: the request is wrong, or no path is known; 503: an agent is away.
+pub(crate) async fn choices(
+    broker: &Broker,
+    wish: &Wish,
+    enquiry: bool,
+    ends: Option<(IpAddr, IpAddr)>,
+) -> Answer<Vec<Vec<AgentRequest>>> {
     let names = broker.names();
     let alone = plan::parts(&names, wish)?;
     let Some(path) = &wish.path else {
@@ -131,15 +169,16 @@ async fn choices(broker: &Broker, wish: &Wish, enquiry: bool) -> Answer<Vec<Vec<
         return Err(Problem::misuse("how much? give forward or reverse, bit/s"));
     }
     let map = broker.map().await?;
+    let (from, to) = ends.unwrap_or((path.from, path.to));
     let mut choices: Vec<Vec<AgentRequest>> = vec![alone];
     for (way, asked, ends) in [
-        (MemberRole::Forward, forward || wish.when.volume.is_some(), (path.from, path.to)),
-        (MemberRole::Reverse, reverse, (path.to, path.from)),
+        (MemberRole::Forward, forward || wish.when.volume.is_some(), (from, to)),
+        (MemberRole::Reverse, reverse, (to, from)),
     ] {
         if !asked && !enquiry {
             continue;
         }
-        let ways = map.ways(ends.0, ends.1, WAYS);
+        let (ways, _) = broker.ways(&map, ends, WAYS).await;
         let mut over: Vec<Vec<AgentRequest>> = Vec::new();
         let mut wrong = None;
         for legs in &ways {
@@ -164,7 +203,7 @@ async fn choices(broker: &Broker, wish: &Wish, enquiry: bool) -> Answer<Vec<Vec<
         choices = next;
     }
     if choices[0].is_empty() {
-        return Err(unknown(&map, (path.from, path.to)));
+        return Err(unknown(&map, (from, to)));
     }
     for choice in &mut choices {
         choice.sort_by_key(|piece| (piece.agent, piece.way));

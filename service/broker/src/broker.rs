@@ -9,11 +9,15 @@ use crate::id::{GroupId, ReservationId};
 use crate::paths::LinkMap;
 use crate::plan::Names;
 use crate::problem::{Answer, Problem};
+use crate::routed::RouteBook;
+use crate::routing::{RouteSource, RoutingSettings};
 use crate::transactions::Transactions;
 use crate::webhook::WebhookRegistry;
+use booking::path::Path;
 use documents::agent::{Answer as Said, Request};
 use linux::clock::Clock;
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::{Mutex as Turns, OwnedMutexGuard};
@@ -46,6 +50,8 @@ pub struct Broker {
     /// The known domains.
     pub domains: Arc<KnownDomains>,
     locks: Mutex<BTreeMap<ReservationId, Weak<Turns<()>>>>,
+    routing: RoutingSettings,
+    routes: RouteBook,
     map: Mutex<Option<(Instant, Arc<LinkMap>)>>,
     keys: Mutex<Keys>,
 }
@@ -65,6 +71,7 @@ impl Broker {
         hooks: WebhookRegistry,
         transactions: Arc<Transactions>,
         domains: Arc<KnownDomains>,
+        routing: RoutingSettings,
     ) -> Broker {
         Broker {
             agents,
@@ -75,6 +82,8 @@ impl Broker {
             transactions,
             domains,
             locks: Mutex::default(),
+            routing,
+            routes: RouteBook::default(),
             map: Mutex::default(),
             keys: Mutex::default(),
         }
@@ -118,9 +127,31 @@ impl Broker {
         let away: Vec<String> = away.map(|(agent, _)| agent.name.to_string()).collect();
         let named =
             self.agents.iter().zip(links).map(|(agent, links)| (agent.name.to_string(), links.unwrap_or_default()));
-        let map = Arc::new(LinkMap::new(named.collect()).without(away));
+        let map = Arc::new(LinkMap::with_costs(named.collect(), &self.routing.costs).without(away));
         *locked() = Some((Instant::now(), map.clone()));
         Ok(map)
+    }
+
+    /// True if packets are steered over the path that was reserved, whatever the kernels' routes are.
+    pub fn is_steered(&self) -> bool {
+        self.routing.routes == RouteSource::Configured
+    }
+
+    /// At most `most` paths between two hosts, and whether packets take the first by the kernels' routes. The others
+    /// are the best by links and costs, as all are where packets are steered, or where the kernels' routes are not
+    /// known.
+    pub async fn ways(&self, map: &LinkMap, ends: (IpAddr, IpAddr), most: usize) -> (Vec<Path>, bool) {
+        let mut ways = map.ways(ends.0, ends.1, most);
+        if self.is_steered() {
+            return (ways, false);
+        }
+        let Some(first) = map.first_agent(&ways, ends.0) else { return (ways, false) };
+        let routes = self.routes.to(&self.agents, ends.1).await;
+        let Some(taken) = routes.way(map, first, ends.1).filter(|way| !way.is_empty()) else { return (ways, false) };
+        ways.retain(|way| *way != taken);
+        ways.insert(0, taken);
+        ways.truncate(most);
+        (ways, true)
     }
 
     /// Records that a key stands for a group.

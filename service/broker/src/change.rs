@@ -2,16 +2,19 @@
 //! none: several members are a transaction ([`crate::transactions`]), one is a plain call.
 
 use crate::broker::Broker;
+use crate::cross::{self, LegUpdate};
 use crate::gather::{GroupMembers, Member};
 use crate::group::{complete, renew, reservation};
 use crate::id::{MemberRole, ReservationId};
 use crate::plan::flow;
 use crate::problem::{Answer, Problem};
 use crate::shown::shown;
-use crate::transactions::{ChangeKind, MemberPart, plain};
+use crate::transactions::{ChangeKind, MemberPart, Note, plain};
 use documents::book::{AmountDoc, BindingDoc, ChangeDoc, PrepareAskDoc};
+use documents::legs::LegChange;
 use documents::links::CallerDoc;
-use documents::rest::{BindWish, Change, Reservation};
+use documents::rest::{BindWish, Change, Ports, Reservation};
+use std::net::IpAddr;
 
 /// Changes amounts, window or label at all agents; if one refuses, all keep the old values.
 ///
@@ -20,7 +23,25 @@ use documents::rest::{BindWish, Change, Reservation};
 pub async fn modify(broker: &Broker, caller: &CallerDoc, id: &ReservationId, change: &Change) -> Answer<Reservation> {
     let _lock = broker.lock(id).await;
     let mut found = complete(broker, caller, id).await?;
-    let members = &found.members;
+    let changes = changes(&found.members, change)?;
+    if changes.is_empty() {
+        return Err(Problem::misuse("nothing is to be changed: name forward, reverse, amounts, start, end or label"));
+    }
+    let update = LegUpdate::of(broker, id, LegChange::Modify, |leg| cross::modified(leg, change))?;
+    match (update, id) {
+        (Some(update), ReservationId::Group(group)) => {
+            drop(update.carry_out(broker, caller, group, changes, &mut found).await?);
+        }
+        _ => carried(broker, caller, id, ChangeKind::Modify, changes, &mut found).await?,
+    }
+    Ok(shown(broker, id, &found))
+}
+
+/// Divides a change among the members that it concerns.
+///
+/// # Errors
+/// 422: it does not fit the reservation.
+pub(crate) fn changes(members: &[Member], change: &Change) -> Answer<Vec<(usize, PrepareAskDoc)>> {
     let mut changes = Vec::new();
     for (number, member) in members.iter().enumerate() {
         let change = member_change(members, number, member, change)?;
@@ -29,11 +50,7 @@ pub async fn modify(broker: &Broker, caller: &CallerDoc, id: &ReservationId, cha
             changes.push((number, PrepareAskDoc::Modify { handle, change }));
         }
     }
-    if changes.is_empty() {
-        return Err(Problem::misuse("nothing is to be changed: name forward, reverse, amounts, start, end or label"));
-    }
-    carried(broker, caller, id, ChangeKind::Modify, changes, &mut found).await?;
-    Ok(shown(broker, id, &found))
+    Ok(changes)
 }
 
 /// Carries a change out at one member, or at several as one.
@@ -53,9 +70,9 @@ async fn carried(
         return Ok(());
     }
     let (numbers, changes): (Vec<usize>, Vec<PrepareAskDoc>) = changes.into_iter().unzip();
-    let part = |(number, change): (&usize, PrepareAskDoc)| MemberPart { agent: found.members[*number].agent, change };
+    let part = |(number, change): (&usize, PrepareAskDoc)| MemberPart::at_agent(found.members[*number].agent, change);
     let parts = numbers.iter().zip(changes).map(part).collect();
-    let progress = broker.transactions.vote(&id.to_string(), kind, caller, parts).await?;
+    let progress = broker.transactions.vote(Note::new(id, kind), caller, parts).await?;
     renew(&mut found.members, &numbers, progress);
     Ok(())
 }
@@ -107,16 +124,8 @@ pub async fn bind(broker: &Broker, caller: &CallerDoc, id: &ReservationId, wish:
         ReservationId::Group(group) => group.ends,
         ReservationId::Lone { .. } => None,
     };
-    let orders: Vec<(usize, usize, Option<BindingDoc>)> = match (wish.flow, wish.part, ends) {
-        (Some(ports), None, Some(ends)) if wish.binding.is_none() => {
-            let of_path = members.iter().enumerate().filter(|(_, member)| member.way != MemberRole::Alone);
-            of_path
-                .flat_map(|(number, member)| {
-                    let binding = BindingDoc::Flow(flow(ends, ports, member.way));
-                    (0..member.doc.parts.len()).map(move |part| (number, part, Some(binding.clone())))
-                })
-                .collect()
-        }
+    let orders: Vec<PartBinding> = match (wish.flow, wish.part, ends) {
+        (Some(ports), None, Some(ends)) if wish.binding.is_none() => of_flow(members, ends, ports),
         (Some(_), None, None) => {
             return Err(Problem::misuse("a flow is bound to a reservation between two hosts: name part and binding"));
         }
@@ -125,13 +134,43 @@ pub async fn bind(broker: &Broker, caller: &CallerDoc, id: &ReservationId, wish:
         }
         _ => return Err(Problem::misuse("name either flow, or part and binding")),
     };
-    let change = |(number, part, binding): (usize, usize, Option<BindingDoc>)| {
+    let changes = bindings(members, orders);
+    let update = match wish.flow {
+        Some(flow) => LegUpdate::of(broker, id, LegChange::Bind, |leg| leg.flow = Some(flow))?,
+        // One hop here has its own binding; what the others serve stays as it was.
+        None => None,
+    };
+    match (update, id) {
+        (Some(update), ReservationId::Group(group)) => {
+            drop(update.carry_out(broker, caller, group, changes, &mut found).await?);
+        }
+        _ => carried(broker, caller, id, ChangeKind::Bind, changes, &mut found).await?,
+    }
+    Ok(shown(broker, id, &found))
+}
+
+/// A part of a member, and what it is to serve: the member's number, the part's, the binding.
+pub(crate) type PartBinding = (usize, usize, Option<BindingDoc>);
+
+/// The packets between two hosts, for every hop of the path.
+pub(crate) fn of_flow(members: &[Member], ends: (IpAddr, IpAddr), ports: Ports) -> Vec<PartBinding> {
+    let of_path = members.iter().enumerate().filter(|(_, member)| member.way != MemberRole::Alone);
+    let parts = of_path.flat_map(|(number, member)| {
+        let binding = BindingDoc::Flow(flow(ends, ports, member.way));
+        // An agreement is about all packets of its domain.
+        let parts = member.doc.parts.iter().enumerate().filter(|(_, part)| !part.resource.starts_with("sla/"));
+        parts.map(move |(part, _)| (number, part, Some(binding.clone())))
+    });
+    parts.collect()
+}
+
+/// Divides bindings among the members.
+pub(crate) fn bindings(members: &[Member], orders: Vec<PartBinding>) -> Vec<(usize, PrepareAskDoc)> {
+    let change = |(number, part, binding): PartBinding| {
         let handle = members[number].doc.handle.clone();
         (number, PrepareAskDoc::Bind { handle, part, binding })
     };
-    let changes = orders.into_iter().map(change).collect();
-    carried(broker, caller, id, ChangeKind::Bind, changes, &mut found).await?;
-    Ok(shown(broker, id, &found))
+    orders.into_iter().map(change).collect()
 }
 
 /// The member of a part, and the part's index in it.

@@ -31,6 +31,8 @@
 //! allow = ["https://hooks.example.org/sluice/"]
 //! ca = "/etc/ssl/certs/ca-certificates.crt"   # the default: who signs for the targets
 //!
+//! routes = "kernel"                    # or "configured": see `routing`, also for [costs]
+//!
 //! [topology]                           # what our domain publishes: see `domains::settings`
 //!
 //! [limits]                             # the defaults
@@ -46,11 +48,12 @@
 use crate::domains::settings::{self, TopologyFile, TopologySettings};
 use crate::limits::{self, LimitsFile};
 use crate::neighbours::{self, NeighbourDomains, NeighbourFile};
+use crate::routing::{self, RoutingSettings};
 use documents::units;
 use rpc::document::{Document, Mistake, read};
 use rpc::domains::{self, DomainFile};
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use terms::Span;
@@ -103,6 +106,8 @@ pub struct BrokerConfig {
     pub hooks: Vec<String>,
     /// The file of the authorities that sign for the targets.
     pub hooks_ca: PathBuf,
+    /// The choice between several paths, and the costs of links.
+    pub routing: RoutingSettings,
     /// How often and how coarsely our domain publishes what is free.
     pub topology: TopologySettings,
     /// Limits.
@@ -152,6 +157,7 @@ impl Default for BrokerConfig {
             own_agent: true,
             hooks: Vec::new(),
             hooks_ca: "/etc/ssl/certs/ca-certificates.crt".into(),
+            routing: RoutingSettings::default(),
             topology: TopologySettings::default(),
             limits: Limits::default(),
         }
@@ -178,6 +184,9 @@ struct File {
     #[serde(default)]
     neighbour: Vec<NeighbourFile>,
     webhooks: Option<HooksFile>,
+    routes: Option<Spanned<String>>,
+    #[serde(default)]
+    costs: BTreeMap<String, Spanned<u32>>,
     topology: Option<TopologyFile>,
     limits: Option<LimitsFile>,
 }
@@ -253,6 +262,7 @@ impl BrokerConfig {
         let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
         let own = found.domain.as_ref();
         let neighbours = neighbours::read(&document, &found.neighbour, own, partners, &names)?;
+        let routing = routing::read(&document, found.routes.as_ref(), &found.costs, &names)?;
         let (hooks, hooks_ca) = match found.webhooks {
             Some(hooks) => (allowed(&document, hooks.allow)?, hooks.ca.map_or(usual.hooks_ca, from)),
             None => (Vec::new(), usual.hooks_ca),
@@ -273,6 +283,7 @@ impl BrokerConfig {
             own_agent,
             hooks,
             hooks_ca,
+            routing,
             topology: settings::read(&document, found.topology)?,
             limits: limits::read(&document, found.limits)?,
         })
@@ -310,7 +321,7 @@ fn agents(document: &Document<'_>, found: Vec<AgentFile>, tls: Option<&Files>) -
         return Err(document.whole(format!("more than {MAX_AGENTS} agents")));
     }
     // Names of resources begin with `net` and the like, so no agent can have such a name.
-    let taken = ["net", "cpu", "disk", "licence"];
+    let taken = ["net", "cpu", "disk", "licence", "sla"];
     let read = |agent: AgentFile| {
         let name = agent.name.get_ref();
         if !is_name(name) || taken.contains(&name.as_str()) || !seen.insert(name.clone()) {

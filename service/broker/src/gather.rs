@@ -4,7 +4,7 @@ use crate::agents::{AgentClient, Conversation, own_voice};
 use crate::id::{GroupId, MemberRole, ReservationId};
 use crate::problem::{Answer, Problem};
 use documents::agent::Request;
-use documents::book::{BookAnswer, BookEvents, BookFilter, ReservationDoc};
+use documents::book::{BookAnswer, BookEvents, BookFilter, PartRow, ReservationDoc};
 use documents::links::CallerDoc;
 use documents::rest::{Ends, Part, Reservation, ReservationWord};
 use documents::show::PAGE;
@@ -135,9 +135,25 @@ async fn lone(agents: &[AgentClient], caller: &CallerDoc, agent: &str, handle: &
 /// # Errors
 /// An agent's answer was of the wrong kind.
 pub async fn members(agents: &[AgentClient], caller: &CallerDoc, group: &GroupId) -> Answer<GroupMembers> {
+    members_at(agents, caller, group, |_| true).await
+}
+
+/// The members of a group at the agents whose names are asked for; the others are not waited for.
+///
+/// # Errors
+/// An agent's answer was of the wrong kind.
+pub async fn members_at(
+    agents: &[AgentClient],
+    caller: &CallerDoc,
+    group: &GroupId,
+    asked: impl Fn(&str) -> bool,
+) -> Answer<GroupMembers> {
     let answers = each(agents, |number, agent| {
-        let (caller, group) = (caller.clone(), *group);
+        let (caller, group, asked) = (caller.clone(), *group, asked(&agent.name));
         async move {
+            if !asked {
+                return Ok(Vec::new());
+            }
             let mut conversation = agent.speak(&caller).await?;
             let mut found = Vec::new();
             for way in MemberRole::ALL.into_iter().filter(|way| *way == MemberRole::Alone || group.ends.is_some()) {
@@ -273,18 +289,18 @@ pub fn document(agents: &[AgentClient], id: &ReservationId, found: &GroupMembers
         hold_until: members.iter().filter_map(|member| member.doc.hold_until).min(),
         path: ends,
         parts: members.iter().flat_map(|member| member.doc.parts.iter().map(move |row| part(member, row))).collect(),
+        above: None,
+        legs: Vec::new(),
     }
 }
 
-/// True if all hops of a direction have the same amount: a half-finished change leaves them with different
-/// ones.
+/// True if all parts of a direction have the same amounts, a link's and an agreement's alike: a half-finished
+/// change leaves them with different ones.
 fn of_one_amount(found: &GroupMembers) -> bool {
     [MemberRole::Forward, MemberRole::Reverse].into_iter().all(|way| {
-        let amounts = |member: &Member| -> Vec<f64> {
-            let steps = member.doc.parts.iter().flat_map(|part| &part.steps);
-            steps.map(|step| step.amount).collect()
-        };
-        let mut all = found.live().filter(|member| member.way == way).map(amounts);
+        let members = found.live().filter(|member| member.way == way);
+        let amounts = |part: &PartRow| -> Vec<f64> { part.steps.iter().map(|step| step.amount).collect() };
+        let mut all = members.flat_map(|member| &member.doc.parts).map(amounts);
         let first = all.next();
         all.all(|amounts| Some(&amounts) == first.as_ref())
     })

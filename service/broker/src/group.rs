@@ -10,7 +10,7 @@ use crate::id::{GroupId, MemberRole, ReservationId};
 use crate::plan::AgentRequest;
 use crate::problem::{Answer, Problem};
 use crate::shown::shown;
-use crate::transactions::{AttemptProgress, ChangeKind, MemberAction, MemberOrder, MemberPart};
+use crate::transactions::{AttemptProgress, ChangeKind, MemberAction, MemberOrder, MemberPart, Note, domain_member};
 use axum::http::StatusCode;
 use documents::agent::Request;
 use documents::book::{BookAnswer, PrepareAskDoc, ReservationDoc};
@@ -35,10 +35,10 @@ pub async fn create(
             let ways: Vec<(usize, MemberRole)> = pieces.iter().map(|piece| (piece.agent, piece.way)).collect();
             let part = |piece: AgentRequest| {
                 let change = PrepareAskDoc::Create(piece.ask);
-                MemberPart { agent: piece.agent, change }
+                MemberPart::at_agent(piece.agent, change)
             };
             let parts = pieces.into_iter().map(part).collect();
-            let made = broker.transactions.vote(&id.to_string(), ChangeKind::Create, caller, parts).await?;
+            let made = broker.transactions.vote(Note::new(&id, ChangeKind::Create), caller, parts).await?;
             let member = |((agent, way), doc): ((usize, MemberRole), Option<ReservationDoc>)| {
                 Some(Member { agent, way, doc: doc? })
             };
@@ -51,7 +51,10 @@ pub async fn create(
 
 /// Makes these reservations by plain calls, all at once. If one is refused, the others are released: they are
 /// only held, or there is none.
-async fn held(
+///
+/// # Errors
+/// The first refusal of an agent: nothing is held.
+pub(crate) async fn held(
     broker: &Broker,
     caller: &CallerDoc,
     pieces: Vec<AgentRequest>,
@@ -71,12 +74,18 @@ async fn held(
         }
     }
     let Some(problem) = refused else { return Ok(members) };
-    for member in members {
-        // One that is out of reach ends by itself.
-        let request = Request::BookCancel { handle: member.doc.handle };
-        let _ = reservation(&broker.agents[member.agent], caller, request).await;
-    }
+    release(broker, caller, &members).await;
     Err(problem)
+}
+
+/// Releases members that are only held. One that is out of reach ends by itself.
+pub(crate) async fn release(broker: &Broker, caller: &CallerDoc, members: &[Member]) {
+    let agents: Vec<AgentClient> = members.iter().map(|member| broker.agents[member.agent].clone()).collect();
+    let released = each(&agents, |number, agent| {
+        let (caller, handle) = (caller.clone(), members[number].doc.handle.clone());
+        async move { reservation(&agent, &caller, Request::BookCancel { handle }).await }
+    });
+    released.await;
 }
 
 /// Books what is held.
@@ -116,10 +125,10 @@ pub(crate) async fn book(
     }
     let part = |number: &usize| {
         let change = PrepareAskDoc::Hold { handle: members[*number].doc.handle.clone() };
-        MemberPart { agent: members[*number].agent, change }
+        MemberPart::at_agent(members[*number].agent, change)
     };
     let parts = held.iter().map(part).collect();
-    let made = broker.transactions.vote(&id.to_string(), ChangeKind::Book, caller, parts).await?;
+    let made = broker.transactions.vote(Note::new(id, ChangeKind::Book), caller, parts).await?;
     renew(members, &held, made);
     Ok(())
 }
@@ -131,15 +140,16 @@ pub(crate) async fn book(
 pub async fn cancel(broker: &Broker, caller: &CallerDoc, id: &ReservationId) -> Answer<Reservation> {
     let _lock = broker.lock(id).await;
     let found = find(&broker.agents, caller, id).await?;
-    let (ReservationId::Group(group), true) = (id, found.members.len() + found.unknown.len() + found.away.len() > 1)
-    else {
+    let leg = broker.transactions.leg(&id.to_string()).filter(|leg| !leg.over);
+    let several = found.members.len() + found.unknown.len() + found.away.len() > 1 || leg.is_some();
+    let (ReservationId::Group(group), true) = (id, several) else {
         let member = &found.members[0];
         let request = Request::BookCancel { handle: member.doc.handle.clone() };
         let doc = reservation(&broker.agents[member.agent], caller, request).await?;
         let members = vec![Member { doc, ..member.clone() }];
         return Ok(document(&broker.agents, id, &GroupMembers { members, ..GroupMembers::default() }));
     };
-    if found.live().count() == 0 && found.unknown.is_empty() && found.away.is_empty() {
+    if found.live().count() == 0 && found.unknown.is_empty() && found.away.is_empty() && leg.is_none() {
         let state = document(&broker.agents, id, &found).state;
         let what = format!("not possible: the reservation is {state}");
         return Err(Problem::new(StatusCode::CONFLICT, "wrong_state", "Not in this state", what));
@@ -173,8 +183,21 @@ pub(crate) async fn give_back(
         let action = MemberAction::GiveBack(group);
         (agent, MemberOrder { caller: caller.clone(), action })
     };
-    let orders = all.into_iter().map(order).collect();
-    broker.transactions.order(&ReservationId::Group(*group).to_string(), ChangeKind::Cancel, orders).await
+    let mut orders: Vec<(String, MemberOrder)> = all.into_iter().map(order).collect();
+    let id = ReservationId::Group(*group);
+    let mut leg = broker.transactions.leg(&id.to_string()).filter(|leg| !leg.over);
+    if let Some(leg) = &mut leg {
+        leg.over = true;
+        if let Some(next) = &leg.next {
+            let action = MemberAction::EndLeg(leg.reservation.clone());
+            orders.push((domain_member(&next.domain), MemberOrder { caller: caller.clone(), action }));
+        }
+    }
+    if orders.is_empty() {
+        return Ok(AttemptProgress::default());
+    }
+    let note = Note { leg: leg.map(Box::new), ..Note::new(&id, ChangeKind::Cancel) };
+    broker.transactions.order(note, orders).await
 }
 
 /// Updates these members from the agents' latest answers.

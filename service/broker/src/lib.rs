@@ -9,6 +9,7 @@
 //! [`agents`].
 #![forbid(unsafe_code)]
 
+mod acceptance;
 pub mod agents;
 pub mod ask;
 pub mod broker;
@@ -17,6 +18,9 @@ pub mod change;
 pub mod client;
 pub mod config;
 mod conversation_limits;
+mod cross;
+mod crossing;
+mod domain_client;
 pub mod domains;
 pub mod follow;
 pub mod gather;
@@ -24,6 +28,8 @@ pub mod group;
 mod hub;
 pub mod id;
 mod kept;
+mod kept_acceptances;
+mod legs;
 mod limits;
 pub mod listen;
 mod may;
@@ -35,8 +41,11 @@ pub mod paths;
 pub mod plan;
 pub mod problem;
 mod query;
+mod request_body;
 mod retry;
+pub mod routed;
 pub mod routes;
+pub mod routing;
 mod run;
 mod seats;
 mod shown;

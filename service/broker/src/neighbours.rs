@@ -10,18 +10,23 @@
 //! name = "esnet"                       # one of tls.domain
 //! address = "10.0.3.2:8443"            # its broker
 //! links = ["anl-border/net/to-esnet-west"]   # where our packets to it leave
+//! networks = ["10.0.4.0/22"]           # what is reached through it; default: nothing
 //! ```
 
+use documents::topology::network;
 use rpc::document::{Document, Mistake};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use toml::Spanned;
+use topology::Network;
 use trust::{CertificateRole, Domain, HOME};
 
 /// The most neighbours.
 const MOST: usize = 64;
 /// The most links to one neighbour.
 const MOST_LINKS: usize = 64;
+/// The most networks that are reached through one neighbour.
+const MOST_NETWORKS: usize = 1_024;
 
 /// Our domain and its neighbours.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -43,6 +48,8 @@ pub struct NeighbourDomain {
     pub port: u16,
     /// The resources of ours by which packets leave to it, as AGENT/RESOURCE.
     pub links: Vec<String>,
+    /// The networks that are reached through it.
+    pub networks: Vec<Network>,
 }
 
 /// A `[[neighbour]]` as the file has it.
@@ -52,6 +59,8 @@ pub struct NeighbourFile {
     name: Spanned<String>,
     address: Spanned<String>,
     links: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    networks: Vec<Spanned<String>>,
 }
 
 /// Reads our own name.
@@ -107,7 +116,8 @@ pub fn read(
             let what = format!("{:?} is no HOST:PORT, such as 10.0.3.2:8443", one.address.get_ref());
             document.at(one.address.span(), what)
         })?;
-        all.push(NeighbourDomain { name: name.clone(), host, port, links });
+        let networks = networks(document, &one.networks)?;
+        all.push(NeighbourDomain { name: name.clone(), host, port, links, networks });
     }
     Ok(NeighbourDomains { own, all })
 }
@@ -137,6 +147,23 @@ fn links(
     found.get_ref().iter().map(one).collect()
 }
 
+/// A network as the file has it: the bits behind the prefix are zero.
+fn parsed(text: &str) -> Option<Network> {
+    let (address, prefix) = network(text)?;
+    Some(Network::of(address, prefix)).filter(|network| network.address() == address)
+}
+
+fn networks(document: &Document<'_>, found: &[Spanned<String>]) -> Result<Vec<Network>, Mistake> {
+    if let Some(first) = found.get(MOST_NETWORKS) {
+        return Err(document.at(first.span(), format!("more than {MOST_NETWORKS} networks of one neighbour")));
+    }
+    let read = |one: &Spanned<String>| {
+        let wrong = || document.at(one.span(), format!("{:?} is no network, such as 10.0.4.0/22", one.get_ref()));
+        parsed(one.get_ref()).ok_or_else(wrong)
+    };
+    found.iter().map(read).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,10 +188,11 @@ mod tests {
 
     #[test]
     fn neighbours_are_domains_with_links() {
-        let text =
-            "domain = \"anl\"\n[[neighbour]]\nname = \"esnet\"\naddress = \"10.0.3.2:8443\"\nlinks = [\"a/net/eth1\"]";
+        let text = "domain = \"anl\"\n[[neighbour]]\nname = \"esnet\"\naddress = \"10.0.3.2:8443\"\nlinks = [\"a/net/eth1\"]\n\
+             networks = [\"10.0.4.0/22\"]";
         let links = vec!["a/net/eth1".to_owned()];
-        let esnet = NeighbourDomain { name: "esnet".into(), host: "10.0.3.2".into(), port: 8443, links };
+        let networks = vec![parsed("10.0.4.0/22").unwrap()];
+        let esnet = NeighbourDomain { name: "esnet".into(), host: "10.0.3.2".into(), port: 8443, links, networks };
         assert_eq!(parse(text), Ok(vec![esnet]));
         assert_eq!(parse("domain = \"anl\""), Ok(vec![]));
     }
@@ -186,6 +214,7 @@ mod tests {
             (one("esnet", "e:1", "\"b/net/x\""), 5, "of an [[agent]]"),
             (one("esnet", "e:1", "\"a/cpu\""), 5, "of an [[agent]]"),
             (one("esnet", "e:1", "\"a/net/x\", \"a/net/x\""), 5, "two neighbours"),
+            (one("esnet", "e:1", "\"a/net/x\"") + "networks = [\"10.0.4.1/22\"]", 6, "no network"),
         ] {
             let said = parse(&text).unwrap_err();
             assert!(said.contains(&format!(":{line}:")) && said.contains(why), "{text}: {said}");

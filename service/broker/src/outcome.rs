@@ -5,7 +5,7 @@ use crate::broker::Broker;
 use crate::caller::ConnectionPeer;
 use crate::problem::{BoxedProblem, Problem};
 use crate::query::Query;
-use crate::transactions::said;
+use crate::transactions::{domain_member, said};
 use axum::Json;
 use axum::extract::{Extension, Path, RawQuery, State};
 use booking::policy::rights::Seat;
@@ -13,9 +13,9 @@ use commit::coordinator::Outcome;
 use commit::{Decision, TransactionId};
 use documents::rest::TransactionDoc;
 use std::sync::Arc;
-use trust::Identity;
+use trust::{CertificateRole, Identity};
 
-/// The outcome of a transaction, for its agents and for operators.
+/// The outcome of a transaction, for its agents, for the brokers of domains that are members, and for operators.
 ///
 /// A transaction that the broker does not know was aborted.
 #[utoipa::path(get, path = "/v1/transactions/{id}", params(
@@ -34,9 +34,11 @@ pub(crate) async fn outcome(
         query.parsed::<u64>("epoch")?.ok_or_else(|| Problem::malformed("epoch: in which start was it promised?"))?;
     let id = TransactionId::parse(&id).ok_or_else(Problem::not_found)?;
     let (present, outcome, members) = broker.transactions.outcome(id, epoch);
-    if peer.seat() == Seat::Agent {
-        let ConnectionPeer::Certificate { identity, .. } = &peer else { return Err(Problem::not_found().into()) };
-        is_member(&broker, identity, &members)?;
+    if let (Seat::Agent | Seat::Broker, ConnectionPeer::Certificate { identity, .. }) = (peer.seat(), &peer) {
+        match identity.role {
+            CertificateRole::Broker => is_domain(&broker, identity, &members)?,
+            _ => is_member(&broker, identity, &members)?,
+        }
     }
     let (outcome, commit) = match outcome {
         Outcome::Open => ("pending", None),
@@ -51,6 +53,14 @@ pub(crate) async fn outcome(
         outcome: outcome.to_owned(),
         commit,
     }))
+}
+
+/// Checks that this broker's domain is one of the members, or, if the transaction is over, a neighbour.
+fn is_domain(broker: &Broker, identity: &Identity, members: &[String]) -> Result<(), Box<Problem>> {
+    let domain = identity.domain.as_deref().unwrap_or_default();
+    let known = broker.transactions.domains().iter().any(|neighbour| *neighbour.name == *domain);
+    let is = members.is_empty() || members.contains(&domain_member(domain));
+    if known && is { Ok(()) } else { Err(Problem::not_found()) }
 }
 
 /// Checks that this agent is one of the members; without members the transaction is over, and any agent of ours

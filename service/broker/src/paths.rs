@@ -6,8 +6,9 @@
 use booking::path::{Graph, Path, PublishedLink};
 use documents::links::LinkRow;
 use documents::rest::{Hop, PathRow};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use topology::Network;
 
 /// All links of all agents.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +28,8 @@ struct Port {
     interface: String,
     resource: Option<String>,
     rate: Option<u64>,
+    /// The agreements about packets that come in by it.
+    slas: Vec<String>,
 }
 
 /// An interface of a path.
@@ -41,19 +44,26 @@ pub struct PathHop<'a> {
 }
 
 impl LinkMap {
-    /// A map of the links that each agent published, in their order.
+    /// A map of the links that each agent published, in their order; each has the cost 1.
     pub fn new(agents: Vec<(String, Vec<LinkRow>)>) -> LinkMap {
+        LinkMap::with_costs(agents, &BTreeMap::new())
+    }
+
+    /// The same with the costs of some resources, AGENT/RESOURCE.
+    pub fn with_costs(agents: Vec<(String, Vec<LinkRow>)>, costs: &BTreeMap<String, u32>) -> LinkMap {
         let (mut ports, mut names, mut published) = (Vec::new(), Vec::new(), Vec::new());
         for (agent, (name, links)) in agents.into_iter().enumerate() {
             for link in links {
                 for (address, prefix) in link.addresses.iter().filter_map(|text| network(text)) {
                     let resource = link.resource.clone().unwrap_or_default();
-                    published.push(PublishedLink { agent: name.clone(), resource, address, prefix, cost: 1 });
+                    let cost = costs.get(&format!("{name}/{resource}")).copied().unwrap_or(1);
+                    published.push(PublishedLink { agent: name.clone(), resource, address, prefix, cost });
                     ports.push(Port {
                         agent,
                         interface: link.interface.clone(),
                         resource: link.resource.clone(),
                         rate: link.rate_wire_bps,
+                        slas: link.slas.clone(),
                     });
                 }
             }
@@ -65,6 +75,46 @@ impl LinkMap {
     /// The same map, with the names of the agents that are missing.
     pub fn without(self, away: Vec<String>) -> LinkMap {
         LinkMap { away, ..self }
+    }
+
+    /// The agent's index.
+    pub fn number(&self, agent: &str) -> Option<usize> {
+        self.names.iter().position(|name| name == agent)
+    }
+
+    /// An agent's interface in the graph, by the address that shares a network with the next hop, if one does.
+    pub fn interface(&self, agent: &str, interface: &str, next: IpAddr) -> Option<usize> {
+        let number = self.number(agent)?;
+        let of = |n: &usize| self.ports[*n].agent == number && self.ports[*n].interface == interface;
+        let own: Vec<usize> = (0..self.ports.len()).filter(of).collect();
+        let address = |n: &usize| &self.graph.interfaces()[*n];
+        let near = own.iter().find(|n| Network::of(address(n).address, address(n).prefix).holds(next));
+        let same = || own.iter().find(|n| address(n).address.is_ipv4() == next.is_ipv4());
+        near.or_else(same).copied()
+    }
+
+    /// The agent that has the address of a next hop. A link-local one is that of the only other agent on the link.
+    pub fn holder(&self, next: IpAddr, by: usize) -> Option<&str> {
+        let all = self.graph.interfaces();
+        if let Some(one) = all.iter().find(|one| one.address == next) {
+            return Some(&one.agent);
+        }
+        if !matches!(next, IpAddr::V6(next) if next.segments()[0] & 0xffc0 == 0xfe80) {
+            return None;
+        }
+        let link = Network::of(all[by].address, all[by].prefix);
+        let mut others = all.iter().filter(|one| link.holds(one.address) && one.agent != all[by].agent);
+        let other = others.next().map(|one| one.agent.as_str());
+        other.filter(|_| others.next().is_none())
+    }
+
+    /// The agent at which packets of a host begin: the one that has its address, or else the first on the path of least
+    /// cost from its network.
+    pub fn first_agent(&self, ways: &[Path], from: IpAddr) -> Option<&str> {
+        let all = self.graph.interfaces();
+        let own = all.iter().find(|one| one.address == from);
+        let first = || ways.first()?.first().and_then(|n| all.get(*n));
+        own.or_else(first).map(|one| one.agent.as_str())
     }
 
     /// The graph of all links.
@@ -99,15 +149,39 @@ impl LinkMap {
         })
     }
 
-    /// A path as a document.
-    pub fn row(&self, way: &Path) -> PathRow {
+    /// The network of a border link, AGENT/RESOURCE, of the same family as an address; and an address on it that
+    /// is none of ours, for packets that come or go there.
+    pub fn border(&self, link: &str, like: IpAddr) -> Option<(Network, IpAddr)> {
+        let (agent, resource) = link.split_once('/')?;
+        let all = || self.graph.interfaces().iter();
+        let is = |of: &&PublishedLink| {
+            of.agent == agent && of.resource == resource && of.address.is_ipv4() == like.is_ipv4()
+        };
+        let own = all().find(is)?;
+        let network = Network::of(own.address, own.prefix);
+        let mut beyond = (0..=u8::MAX).map_while(|number| network.nth(number));
+        beyond.find(|address| all().all(|of| of.address != *address)).map(|address| (network, address))
+    }
+
+    /// The agreement about what comes in from a domain by a border link, AGENT/RESOURCE: the agent's index, and the
+    /// resource there.
+    pub fn agreement(&self, link: &str, peer: &str) -> Option<(usize, String)> {
+        let (agent, resource) = link.split_once('/')?;
+        let is = |port: &&Port| self.names[port.agent] == agent && port.resource.as_deref() == Some(resource);
+        let port = self.ports.iter().find(is)?;
+        let sla = port.slas.iter().find(|sla| sla.strip_prefix("sla/") == Some(peer))?;
+        Some((port.agent, sla.clone()))
+    }
+
+    /// A path as a document; `routed`: packets take it.
+    pub fn row(&self, way: &Path, routed: bool) -> PathRow {
         let hop = |leg: PathHop<'_>| {
             let agent = self.names[leg.agent].clone();
             let resource = leg.resource.map(|resource| format!("{agent}/{resource}"));
             Hop { interface: leg.interface.to_owned(), resource, agent }
         };
         let rate = way.iter().filter_map(|&number| self.ports.get(number)?.rate).min();
-        PathRow { hops: self.legs(way).map(hop).collect(), rate_wire_bps: rate }
+        PathRow { hops: self.legs(way).map(hop).collect(), rate_wire_bps: rate, routed }
     }
 }
 
@@ -134,6 +208,7 @@ mod tests {
             resource,
             rate_wire_bps: Some(10),
             mtu: 1500,
+            slas: Vec::new(),
         }
     }
 
@@ -152,7 +227,12 @@ mod tests {
     fn ways(from: &str, to: &str) -> Vec<String> {
         let map = map();
         let say = |way: &Path| {
-            map.row(way).hops.iter().map(|hop| format!("{}.{}", hop.agent, hop.interface)).collect::<Vec<_>>().join(" ")
+            map.row(way, false)
+                .hops
+                .iter()
+                .map(|hop| format!("{}.{}", hop.agent, hop.interface))
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         map.ways(from.parse().unwrap(), to.parse().unwrap(), 8).iter().map(say).collect()
     }

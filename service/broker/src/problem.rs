@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use documents::agent::Problem as Said;
-use documents::book::RefusalDoc;
+use documents::book::{EpochDoc, RefusalDoc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -23,6 +23,9 @@ pub struct Problem {
     /// The resource, the time, the free amount, and up to three alternatives, if a booking was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Box<RefusalDoc>>,
+    /// Of `outdated`: the newest start of the asking broker that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<EpochDoc>,
 }
 
 /// The answer to a request, or its problem.
@@ -37,6 +40,7 @@ impl Problem {
             status: status.as_u16(),
             detail: detail.into(),
             refusal: None,
+            known: None,
         })
     }
 
@@ -69,6 +73,14 @@ impl Problem {
     pub fn key_over(id: &str, state: &str) -> Box<Problem> {
         let what = format!("what this idempotency key made, {id}, is {state}: use another key for another reservation");
         Problem::new(StatusCode::CONFLICT, "key_over", "What the key made is over", what)
+    }
+
+    /// A broker of another domain is older than another start of it.
+    pub fn outdated(known: EpochDoc) -> Box<Problem> {
+        let what = "a newer start of your broker is known here, or its journal was restored from an older copy";
+        let mut problem = Problem::new(StatusCode::CONFLICT, "outdated", "Outdated", what);
+        problem.known = Some(known);
+        problem
     }
 
     /// An agent is away, or something broke.

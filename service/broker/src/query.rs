@@ -1,7 +1,11 @@
-//! The query of a request: the part behind the question mark.
+//! The query of a request, the part behind the question mark; and its idempotency key.
 
 use crate::problem::{Answer, Problem};
+use axum::http::HeaderMap;
 use std::collections::BTreeMap;
+
+/// The longest idempotency key, characters.
+const MAX_KEY: usize = 96;
 
 /// The parsed query: each name once, and only known names.
 pub(crate) struct Query(BTreeMap<String, String>);
@@ -52,4 +56,20 @@ fn decoded(text: &str) -> Option<String> {
         }
     }
     String::from_utf8(bytes).ok()
+}
+
+/// The idempotency key; empty: none.
+pub(crate) fn key(headers: &HeaderMap) -> Answer<String> {
+    let mut all = headers.get_all("idempotency-key").iter();
+    let (Some(key), None) = (all.next(), all.next()) else {
+        return match headers.contains_key("idempotency-key") {
+            true => Err(Problem::malformed("more than one Idempotency-Key")),
+            false => Ok(String::new()),
+        };
+    };
+    let text = key.to_str().unwrap_or_default();
+    if text.is_empty() || text.len() > MAX_KEY || !text.chars().all(|c| c.is_ascii_graphic()) {
+        return Err(Problem::malformed(format!("an Idempotency-Key has 1 to {MAX_KEY} visible ASCII characters")));
+    }
+    Ok(text.to_owned())
 }

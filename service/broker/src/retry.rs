@@ -2,6 +2,7 @@
 //! again.
 
 use crate::broker::Broker;
+use crate::crossing;
 use crate::gather::{self, GroupMembers, document, find};
 use crate::group;
 use crate::id::{GroupId, ReservationId};
@@ -20,6 +21,17 @@ pub(crate) struct Before {
     pub attempt: u64,
 }
 
+/// True if the next domain has a part of it: what is held here alone cannot become the whole.
+fn crosses(broker: &Broker, wish: &Wish) -> bool {
+    wish.path.as_ref().is_some_and(|path| crossing::is_elsewhere(broker, path.to))
+}
+
+/// True if this agent may have a part of the wish: any, for a path may go another way than before.
+fn asks(wish: &Wish, agent: &str) -> bool {
+    let of = |resource: &str| resource.split_once('/').is_some_and(|(name, _)| name == agent);
+    wish.path.is_some() || wish.parts.iter().any(|part| of(&part.resource))
+}
+
 /// Repairs the remains of a request with this key: afterwards they are whole, or gone.
 ///
 /// # Errors
@@ -32,10 +44,14 @@ pub(crate) async fn before(broker: &Broker, caller: &CallerDoc, group: &GroupId,
         let what = "what was begun with this key has not come to its end at all agents: ask again";
         return Err(Problem::unavailable(what));
     }
-    let mut found = match find(&broker.agents, caller, &id).await {
-        Err(problem) if problem.status == 404 => return Ok(Before::default()),
-        found => found?,
-    };
+    // A retry asks for the same, so that only an agent that it asks can have something of it.
+    let mut found = gather::members_at(&broker.agents, caller, group, |agent| asks(wish, agent)).await?;
+    if found.members.is_empty() {
+        return match found.away.first() {
+            Some(&agent) => Err(Problem::unavailable(format!("the agent {} does not answer", broker.agents[agent].name))),
+            None => Ok(Before::default()),
+        };
+    }
     if !open.is_empty() && found.live().next().is_some() {
         // It is decided, and will be whole.
         return Ok(Before { whole: Some(found), ..Before::default() });
@@ -65,7 +81,7 @@ pub(crate) async fn before(broker: &Broker, caller: &CallerDoc, group: &GroupId,
         _ if whole && (held == 0 || wish.hold_s.is_some()) => {
             return Ok(Before { whole: Some(found), ..Before::default() });
         }
-        live if whole && live == held => {
+        live if whole && live == held && !crosses(broker, wish) => {
             // All held, and nobody came to decide.
             group::book(broker, caller, &id, &mut found.members).await?;
             return Ok(Before { whole: Some(found), ..Before::default() });

@@ -8,31 +8,26 @@ use crate::follow::{self, EventCursor};
 use crate::gather::{self, GroupMembers, Member, each, find, id_of};
 use crate::group;
 use crate::id::ReservationId;
+use crate::paths::LinkMap;
 use crate::problem::{Answer, BoxedProblem, Problem};
-use crate::query::Query;
-use crate::shown::{shown, whole};
+use crate::query::{Query, key};
+use crate::request_body::body;
+use crate::shown::{shown, whole, with_domains};
 use crate::stream;
-use crate::strict;
 use axum::body::Body;
 use axum::extract::{Extension, Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, Request as Http, Response, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::IntoResponse;
-use axum::routing::{MethodRouter, delete, get, patch, post};
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use axum::{Json, Router};
 use booking::policy::rights::Call;
 use documents::agent::Request;
 use documents::book::{BookAnswer, BookFilter, Instant, WindowDoc};
 use documents::rest::*;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use tokio::time::timeout;
-
-/// The longest idempotency key, characters.
-const MAX_KEY: usize = 96;
 
 type Here = State<Arc<Broker>>;
 type Result_<T> = Result<T, BoxedProblem>;
@@ -71,12 +66,15 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         Call::GetHistory => get(history),
         Call::GetEvents => get(events),
         Call::GetTransaction => get(crate::outcome::outcome),
+        Call::PutTransaction | Call::PostLeg | Call::GetLeg | Call::DeleteLeg => return between_brokers(call),
+        Call::GetAcceptances => get(crate::kept_acceptances::list),
         Call::GetWebhooks => get(webhooks),
         Call::PostWebhook => post(add_webhook),
         Call::DeleteWebhook => delete(remove_webhook),
         Call::Hello
         | Call::Resources
         | Call::Links
+        | Call::Routes
         | Call::May
         | Call::Status
         | Call::Sessions
@@ -117,6 +115,17 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         | Call::ReloadKeys
         | Call::Stop => return None,
     })
+}
+
+/// The handlers of calls between brokers.
+fn between_brokers(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
+    match call {
+        Call::PutTransaction => Some(put(crate::legs::decide)),
+        Call::PostLeg => Some(post(crate::legs::promise)),
+        Call::GetLeg => Some(get(crate::legs::state)),
+        Call::DeleteLeg => Some(delete(crate::legs::end)),
+        _ => None,
+    }
 }
 
 /// Asks the table of rights for the call before the request is examined.
@@ -285,7 +294,17 @@ async fn list(
         rows.push(shown(&broker, &id, &found));
     }
     rows.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
-    Ok(Json(Reservations { reservations: rows, more, away }))
+    Ok(Json(Reservations { reservations: asked_on(&broker, rows).await?, more, away }))
+}
+
+/// The same reservations, with the state of those that cross domains as the next domain knows it.
+async fn asked_on(broker: &Arc<Broker>, rows: Vec<Reservation>) -> Answer<Vec<Reservation>> {
+    let asked: Vec<_> = rows.into_iter().map(|row| tokio::spawn(with_domains(broker.clone(), row))).collect();
+    let mut rows = Vec::with_capacity(asked.len());
+    for row in asked {
+        rows.push(row.await.map_err(|error| Problem::unavailable(format!("a question was lost: {error}")))?);
+    }
+    Ok(rows)
 }
 
 /// One reservation.
@@ -299,7 +318,8 @@ async fn show(
     let caller = peer.caller()?;
     let id = named(&id)?;
     let found = find(&broker.agents, &caller, &id).await?;
-    Ok(Json(shown(&broker, &id, &found)))
+    let doc = shown(&broker, &id, &found);
+    Ok(Json(with_domains(broker, doc).await))
 }
 
 /// Change a reservation; if the change does not fit, the reservation stays.
@@ -388,8 +408,13 @@ async fn paths(
         return Err(Problem::malformed("a path goes from one address to another").into());
     };
     let map = broker.map().await?;
-    let rows = |from, to| map.ways(from, to, 4).iter().map(|way| map.row(way)).collect();
-    Ok(Json(Paths { forward: rows(from, to), reverse: rows(to, from), away: map.away().to_vec() }))
+    let (forward, reverse) = (rows(&broker, &map, (from, to)).await, rows(&broker, &map, (to, from)).await);
+    Ok(Json(Paths { forward, reverse, away: map.away().to_vec() }))
+}
+
+async fn rows(broker: &Broker, map: &LinkMap, ends: (IpAddr, IpAddr)) -> Vec<PathRow> {
+    let (ways, routed) = broker.ways(map, ends, 4).await;
+    ways.iter().enumerate().map(|(number, way)| map.row(way, routed && number == 0)).collect()
 }
 
 /// The events, as they happen (server-sent events); with `Last-Event-ID`, all since then first.
@@ -457,44 +482,4 @@ async fn remove_webhook(
 /// Parses a name in an address; a malformed one is as unknown as one that does not exist.
 fn named(text: &str) -> Answer<ReservationId> {
     ReservationId::parse(text).ok_or_else(Problem::not_found)
-}
-
-/// The idempotency key; empty: none.
-fn key(headers: &HeaderMap) -> Answer<String> {
-    let mut all = headers.get_all("idempotency-key").iter();
-    let (Some(key), None) = (all.next(), all.next()) else {
-        return match headers.contains_key("idempotency-key") {
-            true => Err(Problem::malformed("more than one Idempotency-Key")),
-            false => Ok(String::new()),
-        };
-    };
-    let text = key.to_str().unwrap_or_default();
-    if text.is_empty() || text.len() > MAX_KEY || !text.chars().all(|c| c.is_ascii_graphic()) {
-        return Err(Problem::malformed(format!("an Idempotency-Key has 1 to {MAX_KEY} visible ASCII characters")));
-    }
-    Ok(text.to_owned())
-}
-
-/// Reads the body: JSON, of a bounded size, in a bounded time.
-async fn body<T: DeserializeOwned>(broker: &Broker, request: Http<Body>) -> Answer<T> {
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
-        let what = "the body must be application/json";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media_type", "No JSON", what));
-    }
-    let limit = broker.limits.body;
-    let collected = timeout(broker.limits.head_time, Limited::new(request.into_body(), limit).collect()).await;
-    let text = match collected {
-        Ok(Ok(collected)) => collected.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let what = format!("the body is larger than {limit} bytes");
-            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "Too large", what));
-        }
-        Ok(Err(_)) => return Err(Problem::malformed("the body broke off")),
-        Err(_) => {
-            let what = "the body took too long";
-            return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "too_slow", "Too slow", what));
-        }
-    };
-    strict::read(&text).map_err(Problem::malformed)
 }

@@ -1,10 +1,13 @@
 //! Starting and stopping a broker.
 
+use crate::acceptance::Voice;
 use crate::agents::AgentClient;
 use crate::broker::Broker;
 use crate::config::BrokerConfig;
+use crate::domain_client::DomainClient;
 use crate::domains::{self, KnownDomains};
 use crate::listen::House;
+use crate::neighbours::NeighbourDomain;
 use crate::routes;
 use crate::transactions::{CoordinatorSettings, Learn, Transactions, Visits, take_over};
 use crate::webhook::WebhookRegistry;
@@ -21,7 +24,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
-use trust::{Speaks, TrustGate};
+use trust::{Speaks, StatementSigner, TrustGate};
 
 /// The longest wait at the start for the journal, and for agents that have something to do.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -109,8 +112,9 @@ pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
         most_skew: config.most_skew,
         accept_older: config.accept_older_journal,
     };
-    let transactions = Transactions::open(&config.state, settings, agents.clone())?;
-    let broker = Arc::new(Broker::new(config.limits, agents, hooks, transactions, domains));
+    let clients = neighbour_clients(config, to_brokers.as_ref())?;
+    let transactions = Transactions::open(&config.state, settings, agents.clone(), clients)?;
+    let broker = Arc::new(Broker::new(config.limits, agents, hooks, transactions, domains, config.routing.clone()));
     let (mut listens, mut with_tls, mut without) = (Vec::new(), Vec::new(), Vec::new());
     let unix =
         unix_socket(&config.socket).map_err(|error| format!("listen on {}: {error}", config.socket.display()))?;
@@ -123,6 +127,23 @@ pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
     }
     let operators = linux::process::group_id(&config.operators);
     Ok(Opened { config: config.clone(), broker, unix, with_tls, without, listens, operators, to_brokers })
+}
+
+/// The clients of neighbours' brokers, and what we sign for them.
+///
+/// # Errors
+/// A file is not available, or is none of ECDSA on P-256.
+fn neighbour_clients(
+    config: &BrokerConfig,
+    outward: Option<&Outward>,
+) -> Result<(Vec<DomainClient>, Option<Voice>), Broken> {
+    let (Some(files), Some(outward), Some(own)) = (&config.tls, outward, &config.neighbours.own) else {
+        return Ok((Vec::new(), None));
+    };
+    let signer = StatementSigner::open(files).map_err(|error| error.to_string())?;
+    let voice = Voice { domain: own.clone(), signer, gate: outward.gate.clone() };
+    let client = |neighbour: &NeighbourDomain| DomainClient::new(neighbour.clone(), outward.clone());
+    Ok((config.neighbours.all.iter().map(client).collect(), Some(voice)))
 }
 
 impl Opened {

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The number of spoilt files that are kept; then the oldest is replaced.
 const ASIDE: u32 = 16;
@@ -27,14 +28,26 @@ pub(crate) fn read(file: &Path) -> io::Result<Option<Vec<u8>>> {
 
 /// Writes the file. The bytes are on the disk before they have the name, and the name before this returns:
 /// otherwise a power loss may leave an empty file under it (rename(2) orders nothing).
+///
+/// Several may write at once: the last rename wins, whole.
 pub(crate) fn write(file: &Path, text: &[u8]) -> io::Result<()> {
+    static WRITES: AtomicU64 = AtomicU64::new(0);
+    let number = WRITES.fetch_add(1, Ordering::Relaxed);
+    // Its own name for each write: two that share one would write over each other, or rename the other's half.
+    write_by(file, &file.with_extension(format!("new-{}-{number}", std::process::id())), text)
+}
+
+/// Writes the file by way of `new`, which is gone afterwards, unless the process dies meanwhile.
+fn write_by(file: &Path, new: &Path, text: &[u8]) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    let new = file.with_extension("new");
-    let mut fresh = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    fresh.write_all(text)?;
-    fresh.sync_all()?;
-    fs::rename(&new, file)?;
+    let mut fresh = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(new)?;
+    let written = fresh.write_all(text).and_then(|()| fresh.sync_all()).and_then(|()| fs::rename(new, file));
+    if let Err(error) = written {
+        // What cannot be removed stays beside the file, and nobody reads it.
+        let _ = fs::remove_file(new);
+        return Err(error);
+    }
     fs::File::open(folder)?.sync_all()
 }
 
@@ -58,14 +71,39 @@ mod tests {
         assert_eq!(read(&file).unwrap(), None);
         write(&file, b"[1]").unwrap();
         // Something is in the way of the new one: the old one stays.
-        fs::create_dir(folder.join("webhooks.new")).unwrap();
-        assert!(write(&file, b"[2]").is_err());
+        let new = folder.join("webhooks.new");
+        fs::create_dir(&new).unwrap();
+        assert!(write_by(&file, &new, b"[2]").is_err());
         assert_eq!(read(&file).unwrap().unwrap(), b"[1]");
         for bad in ["webhooks.bad", "webhooks.bad-1"] {
             fs::write(&file, b"").unwrap();
             assert_eq!(set_aside(&file).unwrap(), folder.join(bad));
             assert_eq!(read(&file).unwrap(), None);
         }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// Writers at once: none fails, the file is always one of their texts, and nothing stays beside it.
+    #[test]
+    fn writers_at_once_leave_one_whole_file() {
+        let folder = std::env::temp_dir().join(format!("sluice-writers-{}", std::process::id()));
+        let file = folder.join("webhooks.json");
+        std::thread::scope(|scope| {
+            for letter in b'a'..b'e' {
+                let file = &file;
+                scope.spawn(move || {
+                    let text = vec![letter; 1_000 * usize::from(letter - b'a' + 1)];
+                    for _ in 0..50 {
+                        write(file, &text).unwrap();
+                        let seen = read(file).unwrap().unwrap();
+                        let whole = seen.len() == 1_000 * usize::from(seen[0] - b'a' + 1);
+                        assert!(whole && seen.iter().all(|byte| *byte == seen[0]), "{} bytes", seen.len());
+                    }
+                });
+            }
+        });
+        let names: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["webhooks.json"]);
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -188,7 +188,7 @@ pub enum BindingDoc {
     Pid(u32),
     /// For a processor part: one thread.
     Tid(u32),
-    /// For a processor or disk part: a control group.
+    /// For a processor or disk part: a control group. For a network part: all packets that its processes send.
     Cgroup(String),
 }
 

@@ -181,7 +181,7 @@ pub struct WhoseArgs {
     /// Only this thread
     #[arg(long, conflicts_with_all = ["to", "source", "cgroup"])]
     pub tid: Option<u32>,
-    /// This control group
+    /// This control group: its processors, its disk, or of an interface all packets that its processes send
     #[arg(long, value_name = "PATH", conflicts_with_all = ["to", "source"])]
     pub cgroup: Option<String>,
 }
@@ -267,7 +267,8 @@ pub struct ModifyArgs {
 /// `sluice bind`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  sluice bind HANDLE --source 10.0.0.1:41234 --to 10.0.2.2:5001 --protocol tcp\n  \
-                        sluice bind HANDLE --part 1 --pid 4711\n  sluice bind HANDLE --nobody\n  \
+                        sluice bind HANDLE --part 1 --pid 4711\n  \
+                        sluice bind HANDLE --cgroup /system.slice/nginx.service    what nginx sends, or its processors\n  sluice bind HANDLE --nobody\n  \
                         A reservation between two hosts is bound at every agent on the way, both directions.")]
 pub struct BindArgs {
     /// The agent or the broker.
@@ -373,12 +374,16 @@ pub struct ListArgs {
 #[command(after_help = "Examples:\n  sluice audit                          the last 50 decisions\n  \
                         sluice audit --since \"2026-11-27 08:00\" --who uid:1000\n  \
                         sluice audit --handle HANDLE          who did what to a reservation, and which rule let them\n  \
-                        sluice audit --follow --json          one object a line, as they are made\n\n\
+                        sluice audit --follow --json          one object a line, as they are made\n  \
+                        sluice audit --broker unix:broker.sock   what each domain on the way has accepted and signed\n\n\
                         Root and the agent's own user may read it, and whom the policy names: auditors = [\"uid:1000\"]")]
 pub struct AuditArgs {
     /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
+    /// The broker, unix:PATH or https://HOST:PORT: what other domains have accepted, and signed
+    #[arg(long, short = 'b', value_name = "PLACE", conflicts_with_all = ["socket", "node", "since", "follow"])]
+    pub broker: Option<String>,
     /// Only decisions about this reservation
     #[arg(long)]
     pub handle: Option<String>,

@@ -1,9 +1,12 @@
 //! `sluice audit`: the decisions about bookings, page by page; the agent proves each against the one before.
 
 use super::args::AuditArgs;
+use super::booking_client::BookingError;
 use super::{here, print_json, unexpected};
 use crate::book::times::Calendar;
 use crate::complain::Complaint;
+use crate::rates::rate;
+use broker_service::client::BrokerClient;
 use documents::agent::{Answer, AuditPage, Request};
 use documents::book::{AuditAsk, AuditRow, Instant};
 use rpc::client::Client;
@@ -19,6 +22,9 @@ const FOLLOW: Duration = Duration::from_millis(500);
 /// `sluice audit`.
 pub fn run(args: &AuditArgs) -> Result<ExitCode, Complaint> {
     let calendar = here(args.zone.as_deref())?;
+    if let Some(broker) = &args.broker {
+        return accepted(args, broker, &calendar);
+    }
     let since = args.since.as_deref().map(|text| past(&calendar, text)).transpose()?;
     let mut client = args.agent.connect()?;
     let asks_nothing = since.is_none() && args.handle.is_none() && args.who.is_none();
@@ -62,6 +68,34 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, Complaint> {
             std::thread::sleep(FOLLOW);
         }
     }
+}
+
+/// Shows the acceptances of the domains on the way of reservations, as a broker keeps them.
+fn accepted(args: &AuditArgs, broker: &str, calendar: &Calendar) -> Result<ExitCode, Complaint> {
+    let client = BrokerClient::new(args.agent.papers.door(broker)?);
+    let found = client.acceptances(args.handle.as_deref(), args.who.as_deref());
+    let found = found.map_err(|error| BookingError::from(error).complaint(&[], calendar, args.json))?.acceptances;
+    let first = args.last.map_or(0, |last| found.len().saturating_sub(last));
+    for row in &found[first..] {
+        if args.json {
+            print_json(row)?;
+            continue;
+        }
+        let said = &row.accepted;
+        let of = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
+        let rates = format!("{} {}", rate(said.forward), rate(said.reverse));
+        let over = if row.over { "  given back" } else { "" };
+        println!(
+            "{}  {:<12} {:<8} from {} to {}  {rates}  {}{over}",
+            calendar.show(row.at),
+            row.owner,
+            said.domain,
+            of(&said.entry),
+            of(&said.exit),
+            row.reservation,
+        );
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A time in the past: a time of day alone is its last occurrence here, and its next elsewhere.

@@ -1,6 +1,6 @@
 //! `sluice up` of several domains: each has its own authority and broker, and all of it goes again.
 
-use crate::bed::{PATIENCE, Place, SLUICE, place, skipped, wait_at_most, wait_for};
+use crate::bed::{PATIENCE, Place, SLUICE, detached, place, skipped, wait_at_most, wait_for};
 use ::bed::domain_up::DomainUp;
 use ::bed::file::TestbedFile;
 use ::bed::patience::Patience;
@@ -10,41 +10,46 @@ use linux::process::ProcessId;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The topology of the example under another name.
-fn three(name: &str) -> TestbedFile {
+/// The topology of the example under another name, and with other lines.
+fn three(name: &str, change: impl Fn(&str) -> String) -> TestbedFile {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/three-domains.toml");
     let text = std::fs::read_to_string(&path).unwrap();
-    TestbedFile::parse(&path, &text.replace("name = \"three-domains\"", &format!("name = \"{name}\""))).unwrap()
+    let text = change(&text.replace("name = \"three-domains\"", &format!("name = \"{name}\"")));
+    TestbedFile::parse(&path, &text).unwrap()
 }
 
-struct Domains {
-    all: Vec<DomainUp>,
-    name: String,
-    place: Place,
+pub struct Domains {
+    pub all: Vec<DomainUp>,
+    pub name: String,
+    pub place: Place,
 }
 
 impl Domains {
-    fn up() -> Option<Domains> {
+    pub fn up() -> Option<Domains> {
+        Domains::up_with(str::to_owned)
+    }
+
+    pub fn up_with(change: impl Fn(&str) -> String) -> Option<Domains> {
         if skipped() {
             return None;
         }
         let (name, place) = place();
         let options = UpOptions { program: SLUICE.into(), testbeds: place.to_path_buf() };
-        let up = testbed::up_until(&three(&name), &options, &Patience::endless()).unwrap();
+        let up = testbed::up_until(&three(&name, change), &options, &Patience::endless()).unwrap();
         Some(Domains { all: up.domains, name, place })
     }
 
-    fn domain(&self, name: &str) -> &DomainUp {
+    pub fn domain(&self, name: &str) -> &DomainUp {
         self.all.iter().find(|domain| domain.name == name).unwrap()
     }
 
     /// Runs a command of a requester from a node, over mutual TLS.
-    fn ask(&self, node: &str, domain: &str, who: &str, words: &[&str]) -> Output {
+    pub fn ask(&self, node: &str, domain: &str, who: &str, words: &[&str]) -> Output {
         let (own, broker) = (self.domain(domain), &self.domain(domain).address);
         self.ask_with(node, &own.trust, who, broker, words)
     }
 
-    fn ask_with(&self, node: &str, trust: &Path, who: &str, broker: &str, words: &[&str]) -> Output {
+    pub fn ask_with(&self, node: &str, trust: &Path, who: &str, broker: &str, words: &[&str]) -> Output {
         let mut command = Command::new(SLUICE);
         command.args(words).args(["--broker", &format!("https://{broker}")]).arg("--ca").arg(trust.join("ca.pem"));
         command.arg("--certificate").arg(trust.join(format!("{who}.pem")));
@@ -55,7 +60,7 @@ impl Domains {
     }
 }
 
-fn said(output: &Output) -> String {
+pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
@@ -95,6 +100,119 @@ fn three_domains_come_up_reserve_each_within_itself_and_go() {
     assert_eq!((done.stopped, done.killed, done.namespaces), (15, 0, 12));
     assert!(!Namespace::exists(&format!("{}-alpha", domains.name)));
     assert!(!domains.place.join(&domains.name).exists());
+}
+
+/// Asks a domain's broker from the node on which it runs, as one of its people; the exit status, and the document.
+fn asked(domains: &Domains, node: &str, domain: &str, who: &str, words: &[&str]) -> (Option<i32>, serde_json::Value) {
+    let output = domains.ask(node, domain, who, &[words, &["--json"]].concat());
+    let doc = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{words:?}: {}", said(&output)));
+    (output.status.code(), doc)
+}
+
+const ALPHA: &str = "10.0.0.1";
+const BRAVO: &str = "10.0.10.2";
+
+/// True if ANL knows a path to LBNL with so much free.
+fn has_path(domains: &Domains, rate: &str) -> bool {
+    let words = ["topology", "--from", ALPHA, "--to", BRAVO, "--rate", rate];
+    let (status, doc) = asked(domains, "alpha", "anl", "requester-alice", &words);
+    let paths = doc["paths"].as_array().unwrap();
+    assert_eq!(status, Some(i32::from(paths.is_empty())), "{doc}");
+    !paths.is_empty()
+}
+
+/// Erin of ESnet reserves from its border with ANL to that with LBNL; the agents on the way.
+fn through_esnet(domains: &Domains, rate: &str) -> Vec<String> {
+    let words = ["reserve", "--from", "10.0.3.2", "--to", "10.0.8.1", "--forward", rate, "--for", "1h"];
+    let (status, doc) = asked(domains, "esnet-west", "esnet", "requester-erin", &words);
+    assert_eq!(status, Some(0), "{doc}");
+    doc["parts"].as_array().unwrap().iter().map(|part| part["resource"].as_str().unwrap().to_owned()).collect()
+}
+
+impl Domains {
+    /// Stops the broker of a domain, and starts it with these lines first in its file.
+    fn broker_again(&self, domain: &str, node: &str, lines: &str) -> Again {
+        let home = self.domain(domain).trust.parent().unwrap();
+        let broker = running(&home.join("broker.pid"));
+        broker.signal(15).unwrap();
+        wait_for("the broker ends", || (!broker.is_running()).then_some(()));
+        let file = home.join("broker.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, format!("{lines}{text}")).unwrap();
+        let mut command = Command::new(SLUICE);
+        command.arg("broker").arg("--config").arg(&file);
+        let netns = Namespace::open(&format!("{}-{node}", self.name)).unwrap();
+        netns.enter_at_exec(&mut command);
+        Again(detached(&mut command, &home.join("broker.log")))
+    }
+}
+
+/// A broker that the test started: it is not in the testbed's record.
+struct Again(ProcessId);
+
+impl Drop for Again {
+    fn drop(&mut self) {
+        let _ = self.0.signal(15);
+    }
+}
+
+fn running(file: &Path) -> ProcessId {
+    std::fs::read_to_string(file).unwrap().trim().parse().unwrap()
+}
+
+/// Figure 3: ESnet has two ways, north and south. What it publishes of them is what packets get; and a border that is away
+/// is not there.
+#[test]
+fn paths_over_domains_follow_cost_room_routes_and_what_is_away() {
+    let Some(domains) = Domains::up() else { return };
+    wait_at_most(2 * PATIENCE, "lbnl is known at anl", || has_path(&domains, "40mbit").then_some(()));
+    let (_, doc) = asked(&domains, "alpha", "anl", "requester-alice", &["topology"]);
+    let from = |row: &serde_json::Value| row["learnt_from"].as_str().map(str::to_owned);
+    let known: Vec<_> = doc["domains"].as_array().unwrap().iter().map(from).collect();
+    assert_eq!(known, [None, Some("esnet".into()), Some("esnet".into())]);
+    // The interior of others is private.
+    let foreign = doc["domains"][1].to_string();
+    assert!(!foreign.contains("north") && !foreign.contains("net/"), "{foreign}");
+    let words = ["topology", "--from", ALPHA, "--to", BRAVO];
+    let (_, doc) = asked(&domains, "alpha", "anl", "requester-alice", &words);
+    let hops: Vec<&str> =
+        doc["paths"][0]["hops"].as_array().unwrap().iter().filter_map(|hop| hop["domain"].as_str()).collect();
+    assert_eq!(hops, ["anl", "esnet", "lbnl"]);
+    let table = said(&domains.ask("alpha", "anl", "requester-alice", &words));
+    assert!(table.contains("anl -[10.0.3.0/30]-> esnet -[10.0.8.0/30]-> lbnl"), "{table}");
+
+    // The kernels' routes go by way of north: that is what is reserved, and no other way counts.
+    assert!(through_esnet(&domains, "50mbit").contains(&"esnet-north/net/to-esnet-east".to_owned()));
+    wait_for("north is full", || (!has_path(&domains, "40mbit")).then_some(()));
+    assert!(has_path(&domains, "4mbit"), "the rest of it");
+    // An administrator routes by way of south: the broker follows.
+    let west = Namespace::open(&format!("{}-esnet-west", domains.name)).unwrap();
+    let mut route = Command::new("ip");
+    route.args(["route", "replace", "10.0.8.0/30", "via", "10.0.6.2"]);
+    west.enter_at_exec(&mut route);
+    assert!(route.status().unwrap().success());
+    wait_for("south has room", || has_path(&domains, "40mbit").then_some(()));
+    wait_for("the broker asks again", || {
+        let made = through_esnet(&domains, "100kbit");
+        made.contains(&"esnet-south/net/to-esnet-east".to_owned()).then_some(())
+    });
+
+    // Where the operator steers packets, the way with room is taken wherever routes lead.
+    let mut back = Command::new("ip");
+    back.args(["route", "replace", "10.0.8.0/30", "via", "10.0.4.2"]);
+    west.enter_at_exec(&mut back);
+    assert!(back.status().unwrap().success());
+    wait_for("north is full again", || (!has_path(&domains, "40mbit")).then_some(()));
+    let _again = domains.broker_again("esnet", "esnet-west", "routes = \"configured\"\n");
+    wait_at_most(2 * PATIENCE, "any way counts", || has_path(&domains, "40mbit").then_some(()));
+    assert!(through_esnet(&domains, "30mbit").contains(&"esnet-south/net/to-esnet-east".to_owned()));
+
+    // A border of ESnet is away: so is every path over it, and what is left is said.
+    running(&domains.place.join(&domains.name).join("esnet-east/agent.pid")).signal(9).unwrap();
+    wait_at_most(2 * PATIENCE, "no path", || (!has_path(&domains, "1kbit")).then_some(()));
+    let none = domains.ask("alpha", "anl", "requester-alice", &words);
+    assert!(none.status.code() == Some(1) && said(&none).contains("no path is known"), "{}", said(&none));
+    testbed::down(&domains.place, &domains.name).unwrap();
 }
 
 /// A user who stops `sluice up` half way: whatever was there at that moment is gone.

@@ -108,6 +108,22 @@ impl Lone {
         wait_for("the agent has stopped", || (!agent.is_running()).then_some(()));
     }
 
+    /// Kills it.
+    pub fn kill(&mut self) {
+        let Some(agent) = self.agent.take() else { return };
+        agent.signal(9).unwrap();
+        agent.reap();
+        wait_for("the agent is gone", || (!agent.is_running()).then_some(()));
+    }
+
+    /// A program with its arguments where it runs.
+    pub fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null());
+        self.netns.enter_at_exec(&mut command);
+        command
+    }
+
     /// `tc ...` where it runs: the kernel's own words.
     pub fn tc(&self, arguments: &[&str]) -> String {
         let mut command = Command::new("tc");

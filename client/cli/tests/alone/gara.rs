@@ -81,6 +81,15 @@ fn premium_flows_cross_three_domains() {
 }
 
 #[test]
+fn a_domain_that_lies_has_what_is_booked_at_the_next() {
+    let _alone = alone();
+    let Some(line) = shown("gara-sla", &["tables.txt"]) else { return };
+    let carried = column(&line, "carried");
+    assert!(carried[0] == 0.0 && carried[1] > 9.5 && carried[2] > 19.0, "{line}");
+    assert!(value(&line, "most_over_agreed_mbps") < 0.5, "{line}");
+}
+
+#[test]
 fn network_and_processor_are_reserved_together() {
     let _alone = alone();
     let files = ["tables.txt", "cells.csv", "figure-6.svg", "figure-6.png"];

@@ -23,10 +23,11 @@ use page::{Block, Page};
 use std::path::{Path, PathBuf};
 
 /// The pages, from the root of the repository.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "README.md",
     "docs/two-machines.md",
     "docs/reserve.md",
+    "docs/run.md",
     "docs/broker.md",
     "docs/domains.md",
     "docs/rsvp.md",
@@ -73,6 +74,11 @@ fn two_machines() {
 #[test]
 fn reserve() {
     run("docs/reserve.md");
+}
+
+#[test]
+fn run_page() {
+    run("docs/run.md");
 }
 
 #[test]

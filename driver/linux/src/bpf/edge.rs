@@ -151,7 +151,14 @@ pub struct EdgeTable {
     rules: HashMap<MapData, RawRuleKey, RawRule>,
     states: Array<MapData, RawState>,
     kinds: Array<MapData, u64>,
+    groups: Array<MapData, GroupFilter>,
 }
+
+/// `struct group_filter`.
+type GroupFilter = [u64; GROUP_BITS / 64];
+
+/// The number of bits of the filter of groups.
+const GROUP_BITS: usize = 512;
 
 impl EdgeTable {
     /// True if an earlier agent left an edge table under this state directory.
@@ -183,7 +190,8 @@ impl EdgeTable {
         let map = |name: &str| MapData::from_pin(dir.join(name)).ok();
         let (edges, rules) = (Map::HashMap(map("edges")?), Map::HashMap(map("rules")?));
         let (states, kinds) = (Map::Array(map("rule_states")?), Map::Array(map("rule_kinds")?));
-        EdgeTable::assemble(hooks, programs, [edges, rules, states, kinds]).ok()
+        let groups = Map::Array(map("rule_groups")?);
+        EdgeTable::assemble(hooks, programs, [edges, rules, states, kinds, groups]).ok()
     }
 
     fn load(hooks: &[HookPaths; 2]) -> Result<EdgeTable, Fault> {
@@ -203,7 +211,7 @@ impl EdgeTable {
         };
         let programs = [program("sluice_edge_in")?, program("sluice_edge_out")?];
         let mut map = |name| map(&mut object, name);
-        let maps = [map("edges")?, map("rules")?, map("rule_states")?, map("rule_kinds")?];
+        let maps = [map("edges")?, map("rules")?, map("rule_states")?, map("rule_kinds")?, map("rule_groups")?];
         let table = EdgeTable::assemble(hooks, programs, maps)?;
         for file in fs::read_dir(dir).map_err(fault("list the bpffs"))?.flatten() {
             if file.file_name().to_string_lossy().starts_with(super::PROGRAM) {
@@ -216,19 +224,20 @@ impl EdgeTable {
         Ok(table)
     }
 
-    fn assemble(hooks: &[HookPaths; 2], programs: [OwnedFd; 2], maps: [Map; 4]) -> Result<EdgeTable, Fault> {
+    fn assemble(hooks: &[HookPaths; 2], programs: [OwnedFd; 2], maps: [Map; 5]) -> Result<EdgeTable, Fault> {
         let [incoming, outgoing] = programs;
         let of = |side: Side, program: OwnedFd| -> Result<Program, Fault> {
             let id = sys::program_id(program.as_fd()).map_err(fault("look at an edge program"))?;
             Ok(Program { hooks: hooks[side as usize].clone(), program, id })
         };
-        let [edges, rules, states, kinds] = maps;
+        let [edges, rules, states, kinds, groups] = maps;
         Ok(EdgeTable {
             programs: [of(Side::Ingress, incoming)?, of(Side::Egress, outgoing)?],
             edges: HashMap::try_from(edges).map_err(|e| broken("open the map of edges", &e))?,
             rules: HashMap::try_from(rules).map_err(|e| broken("open the map of rules", &e))?,
             states: Array::try_from(states).map_err(|e| broken("open the edge's bucket map", &e))?,
             kinds: Array::try_from(kinds).map_err(|e| broken("open the edge's map of kinds", &e))?,
+            groups: Array::try_from(groups).map_err(|e| broken("open the edge's map of groups", &e))?,
         })
     }
 
@@ -321,6 +330,17 @@ impl EdgeTable {
         let byte = |n: usize| u64::from(kinds.get(n).copied().unwrap_or(NO_KIND));
         let word: u64 = (0..MOST_KINDS).map(|n| byte(n) << (8 * n)).sum();
         self.kinds.set(0, word, 0).map_err(|error| broken("write the edge's map of kinds", &error))
+    }
+
+    /// Sets the control groups that have rules, by their numbers. Call it before the first rule of a group is added and
+    /// after the last is removed.
+    pub fn put_groups(&mut self, ids: impl Iterator<Item = u64>) -> Result<(), Fault> {
+        let mut filter: GroupFilter = [0; GROUP_BITS / 64];
+        for id in ids {
+            let place = (id ^ id >> 32) as usize % GROUP_BITS;
+            filter[place / 64] |= 1 << (place % 64);
+        }
+        self.groups.set(0, filter, 0).map_err(|error| broken("write the edge's map of groups", &error))
     }
 
     /// The bucket and counters of a slot.

@@ -1,7 +1,9 @@
 //! The mount points of controllers, and the groups of processes (proc(5), cgroups(7)).
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use terms::SenderGroup;
 
 /// The version of a hierarchy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +72,20 @@ pub fn for_cpu(all: &[Mounted]) -> Option<Vec<Mounted>> {
 /// The hierarchy for disk reservations.
 pub fn for_disk(all: &[Mounted]) -> Option<Vec<Mounted>> {
     find(all, "blkio", "io").map(|found| vec![found])
+}
+
+/// The hierarchy of version 2, to whose groups packets belong.
+pub fn for_packets(all: &[Mounted]) -> Option<Mounted> {
+    all.iter().find(|mounted| mounted.version == Version::Two).cloned()
+}
+
+/// The group at a path of a user, as packets belong to it; `None`: it is not there, is the root, or lies too deep.
+pub fn sender_group(path: &str) -> Option<SenderGroup> {
+    let first = for_packets(&all_mounted())?;
+    let below = below_root(path, std::slice::from_ref(&first))?;
+    let depth = u8::try_from(below.components().count()).ok()?;
+    let found = fs::metadata(first.at.join(below)).ok().filter(fs::Metadata::is_dir)?;
+    (1..=SenderGroup::DEEPEST).contains(&depth).then(|| SenderGroup { depth, id: found.ino() })
 }
 
 /// A group's path below the root of its hierarchy, from a user's text: the path itself, with or without its

@@ -11,7 +11,9 @@ mod lent;
 mod record;
 mod tree;
 
-pub use find::{Mounted, Version, all_mounted, below_root, find, for_cpu, for_disk, home_of};
+pub use find::{
+    Mounted, Version, all_mounted, below_root, find, for_cpu, for_disk, for_packets, home_of, sender_group,
+};
 pub use group::{ControlGroup, is_kernel_thread};
 pub(crate) use tree::family;
 pub use tree::{Gathered, GroupPlace, GroupTree};

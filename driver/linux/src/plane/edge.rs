@@ -23,6 +23,8 @@ pub struct Edges {
     slots: Slots,
     /// The number of rules of each kind of wildcards.
     kinds: [u32; KINDS],
+    /// The number of rules of each control group, by its number.
+    groups: BTreeMap<u64, u32>,
 }
 
 impl Edges {
@@ -30,7 +32,7 @@ impl Edges {
     pub fn find(state_dir: &Path, hook: Hook) -> Result<Edges, Fault> {
         let table = EdgeTable::is_there(state_dir).then(|| EdgeTable::open(state_dir, hook)).transpose()?;
         let slots = Slots::new(MAX_RULES, &BTreeSet::new());
-        Ok(Edges { table, state_dir: state_dir.to_owned(), hook, slots, kinds: [0; KINDS] })
+        Ok(Edges { table, state_dir: state_dir.to_owned(), hook, slots, kinds: [0; KINDS], groups: BTreeMap::new() })
     }
 
     fn loaded(&mut self) -> Result<&mut EdgeTable, Fault> {
@@ -44,6 +46,9 @@ impl Edges {
 
     /// Counts one more rule of this kind, or one less: the programs look up only kinds that have rules.
     fn count_kind(&mut self, fields: &MultiField, comes: bool) -> Result<(), Fault> {
+        if fields.aggregate.is_some() {
+            return Ok(()); // of every premium packet
+        }
         let before = kinds_of(&self.kinds);
         let mut kinds = self.kinds;
         let rules = &mut kinds[usize::from(fields.kind())];
@@ -52,10 +57,24 @@ impl Edges {
         if after.len() > MOST_KINDS {
             return Err(Fault { what: "rules have too many kinds of wildcards at once", code: libc::ENOSPC });
         }
+        if let Some(group) = fields.group {
+            self.count_group(group.id, comes)?;
+        }
         if before != after {
             self.loaded()?.put_kinds(&after)?;
         }
         self.kinds = kinds;
+        Ok(())
+    }
+
+    /// Counts one more rule of this control group, or one less.
+    fn count_group(&mut self, id: u64, comes: bool) -> Result<(), Fault> {
+        let mut groups = self.groups.clone();
+        let rules = groups.entry(id).or_default();
+        *rules = if comes { rules.saturating_add(1) } else { rules.saturating_sub(1) };
+        groups.retain(|_, rules| *rules > 0);
+        self.loaded()?.put_groups(groups.keys().copied())?;
+        self.groups = groups;
         Ok(())
     }
 }
@@ -92,7 +111,10 @@ impl Kernel {
     /// The writes for a rule.
     pub fn set_rule(&mut self, at: EdgeAt, fields: MultiField, rule: EdgeRule) -> Result<Vec<Write>, Fault> {
         if !fields.is_possible() {
-            return Err(Fault { what: "a rule's addresses are of two families", code: 0 });
+            return Err(Fault {
+                what: "a rule's addresses are of two families, or an aggregate names a flow",
+                code: 0,
+            });
         }
         if rule.mark.0 > 63 {
             return Err(Fault { what: "a code point has six bits", code: 0 });
@@ -192,18 +214,25 @@ impl Kernel {
         }
         let mut used = BTreeSet::new();
         let mut kinds = [0; KINDS];
+        let mut groups: BTreeMap<u64, u32> = BTreeMap::new();
         for (key, rule) in table.rules()? {
             let read = key.read().filter(|(at, fields)| RawRuleKey::new(*at, fields) == key && rule.read().is_some());
             match read.and_then(|(at, fields)| Some((fields, found.get_mut(&at)?))) {
                 Some((fields, edge)) if used.insert(rule.slot) => {
                     edge.rules.insert(fields, rule);
-                    kinds[usize::from(fields.kind())] += 1;
+                    if let Some(rules) = kinds.get_mut(usize::from(fields.kind())) {
+                        *rules += 1;
+                    }
+                    if let Some(group) = fields.group {
+                        *groups.entry(group.id).or_default() += 1;
+                    }
                 }
                 _ => table.remove_rule(&key)?,
             }
         }
+        table.put_groups(groups.keys().copied())?;
         table.put_kinds(&kinds_of(&kinds))?;
-        self.edges.kinds = kinds;
+        (self.edges.kinds, self.edges.groups) = (kinds, groups);
         self.edges.slots = Slots::new(MAX_RULES, &used);
         for (at, edge) in found {
             let link = links.iter().find(|link| link.index == at.interface);

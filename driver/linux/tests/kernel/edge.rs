@@ -12,22 +12,22 @@ use linux::plane::{FaultInjection, KernelPlane, PlaneDrift};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use terms::{Bytes, Dscp, FlowKey, PacketMeta, Rate, Time};
-use traffic::edge::{Conditioned, Edge, EdgeAt, EdgeRule, MOST_KINDS, MultiField, ORDER, Side};
+use traffic::edge::{BehaviourAggregate, Conditioned, Edge, EdgeAt, EdgeRule, MOST_KINDS, MultiField, ORDER, Side};
 use traffic::plan::{BucketSpec, ClassId, Plan, PlanOp};
 
 const NEXT: i32 = -1;
 const DROP: i32 = 2;
-const AT: EdgeAt = EdgeAt { interface: LO, side: Side::Ingress };
+pub const AT: EdgeAt = EdgeAt { interface: LO, side: Side::Ingress };
 
 /// The programs, to be run on single packets.
-struct Bench {
-    table: EdgeTable,
+pub struct Bench {
+    pub table: EdgeTable,
     _flows: FlowTable,
     _state: StateDir,
 }
 
 impl Bench {
-    fn new() -> Bench {
+    pub fn new() -> Bench {
         let state = StateDir::new();
         let flows = FlowTable::open(state.path(), 64, Hook::Best).expect("the flow program loads");
         let mut table = EdgeTable::open(state.path(), Hook::Best).expect("the edge programs load");
@@ -35,14 +35,14 @@ impl Bench {
         Bench { table, _flows: flows, _state: state }
     }
 
-    fn install(&mut self, slot: u32, fields: &MultiField, rule: &EdgeRule) {
+    pub fn install(&mut self, slot: u32, fields: &MultiField, rule: &EdgeRule) {
         let raw = RawRule::new(slot, rule);
         self.table.put_state(slot, &raw.full()).expect("state");
         self.table.put_rule(&RawRuleKey::new(AT, fields), &raw).expect("rule");
     }
 
     /// The packet behind the edge.
-    fn pass(&self, side: Side, packet: &[u8]) -> Option<Vec<u8>> {
+    pub fn pass(&self, side: Side, packet: &[u8]) -> Option<Vec<u8>> {
         self.pass_from(side, packet, 0)
     }
 
@@ -56,7 +56,7 @@ impl Bench {
 }
 
 /// A frame of that code point, with a right checksum and both ECN bits set.
-fn marked(flow: &FlowKey, len: usize, dscp: Dscp) -> Vec<u8> {
+pub fn marked(flow: &FlowKey, len: usize, dscp: Dscp) -> Vec<u8> {
     let mut frame = frame(flow, len);
     match flow.src {
         IpAddr::V4(_) => {
@@ -80,14 +80,14 @@ fn checksum(header: &[u8]) -> u16 {
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-fn code_point(frame: &[u8]) -> Dscp {
+pub fn code_point(frame: &[u8]) -> Dscp {
     match frame[14] >> 4 {
         4 => Dscp(frame[15] >> 2),
         _ => Dscp((frame[14] & 15) << 2 | frame[15] >> 6),
     }
 }
 
-fn some_flow(dice: &mut Dice) -> FlowKey {
+pub fn some_flow(dice: &mut Dice) -> FlowKey {
     let v6 = dice.below(4) == 0;
     let host = |n: u64| {
         if v6 { IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, n as u16]) } else { IpAddr::from([10, 0, 0, n as u8]) }
@@ -114,6 +114,11 @@ fn kinds_of(rules: &BTreeMap<MultiField, u32>) -> Vec<u8> {
     ORDER.into_iter().filter(|kind| rules.keys().any(|fields| fields.kind() == *kind)).collect()
 }
 
+/// The kinds of five-tuples, the closest first; those of control groups are in `groups`.
+fn wildcards() -> Vec<u8> {
+    ORDER.into_iter().filter(|kind| *kind < 32).collect()
+}
+
 #[test]
 fn same_packets_same_rules_same_marks_same_level() {
     scratch::in_netns(|| {
@@ -126,7 +131,7 @@ fn same_packets_same_rules_same_marks_same_level() {
         for n in 0..20_000 {
             if n % 40 == 0 {
                 // A rule more, or another one in place; every so often one less.
-                let fields = MultiField::of(ORDER[dice.below(32) as usize], &some_flow(&mut dice));
+                let fields = MultiField::of(wildcards()[dice.below(32) as usize], &some_flow(&mut dice));
                 let known = rules.len() as u32;
                 let old = rules.get(&fields).copied();
                 let rule = some_rule(&mut dice);
@@ -154,7 +159,7 @@ fn same_packets_same_rules_same_marks_same_level() {
             let hit = rules.iter().find(|(_, slot)| bench.table.state(**slot).expect("state").last != before[slot]);
             let now =
                 hit.map_or(Time::ZERO, |(_, slot)| Time::from_nanos(bench.table.state(*slot).expect("state").last));
-            let verdict = model.condition(now, &PacketMeta { flow, len, dscp, arrival: now, id: 0 });
+            let verdict = model.condition(now, &PacketMeta { flow, len, dscp, arrival: now, group: None, id: 0 });
             let expected = match verdict {
                 Conditioned::Passed(dscp) => Some(marked(&flow, len as usize, dscp)),
                 Conditioned::Dropped => None,
@@ -286,8 +291,9 @@ fn the_closest_rule_has_the_packet() {
         let flow = FlowKey { protocol: 17, ..some_flow(&mut Dice(1)) };
         let bucket = BucketSpec { rate: Rate::from_mbps(1), depth: Bytes::new(1 << 20), min_unit: 0 };
         // From the widest to the closest: each that comes takes the packet over.
-        for (n, kind) in ORDER.into_iter().enumerate().rev() {
-            bench.table.put_kinds(&ORDER[n..(n + MOST_KINDS).min(ORDER.len())]).expect("kinds");
+        let order = wildcards();
+        for (n, kind) in order.iter().copied().enumerate().rev() {
+            bench.table.put_kinds(&order[n..(n + MOST_KINDS).min(order.len())]).expect("kinds");
             bench.install(n as u32, &MultiField::of(kind, &flow), &EdgeRule { bucket, mark: Dscp(n as u8) });
             let came = bench.pass(Side::Ingress, &marked(&flow, 100, Dscp::EF)).expect("passes");
             assert_eq!(code_point(&came), Dscp(n as u8), "kind {kind}");
@@ -309,6 +315,7 @@ fn edge_ops(at: EdgeAt) -> Vec<PlanOp> {
         PlanOp::Edge { at },
         PlanOp::Rule { at, fields: exact, rule: rule(4_000, Dscp::EF) },
         PlanOp::Rule { at, fields: wide, rule: rule(2_000, Dscp::AF11) },
+        PlanOp::Rule { at, fields: BehaviourAggregate::Ef.fields(), rule: rule(5_000, Dscp::EF) },
     ]
 }
 
@@ -364,6 +371,8 @@ fn every_write_may_fail_or_be_the_last() {
         let change = [
             PlanOp::DropRule { at: at(Side::Ingress), fields: MultiField::exactly(&bed::key(1)) },
             PlanOp::Rule { at: at(Side::Egress), fields: MultiField::exactly(&bed::key(1)), rule: rule(1, Dscp::AF11) },
+            PlanOp::Rule { at: at(Side::Egress), fields: BehaviourAggregate::Ef.fields(), rule: rule(2, Dscp::EF) },
+            PlanOp::DropRule { at: at(Side::Ingress), fields: BehaviourAggregate::Ef.fields() },
             PlanOp::DropEdge { at: at(Side::Ingress) },
         ];
         for n in 0..12 {

@@ -116,7 +116,10 @@ fn programs_and_simulator_find_the_same_flow() {
                 let hit: Vec<usize> = (0..flows.len()).filter(|n| counted(*n) > before[*n]).collect();
                 let of = |port: &Port| flows.iter().map(|f| port.flow_counters(f).expect("there").packets).collect();
                 let before: Vec<u64> = of(&port);
-                port.enqueue(Time::ZERO, PacketMeta { flow, len: 100, dscp: Dscp(0), arrival: Time::ZERO, id: 0 });
+                port.enqueue(
+                    Time::ZERO,
+                    PacketMeta { flow, len: 100, dscp: Dscp(0), arrival: Time::ZERO, group: None, id: 0 },
+                );
                 let after: Vec<u64> = of(&port);
                 let wanted: Vec<usize> = (0..flows.len()).filter(|n| after[*n] > before[*n]).collect();
                 assert_eq!(hit, wanted, "round {round}: {flow:?} among {flows:#?}");

@@ -1,11 +1,13 @@
 //! This crate against the real kernel, each test in a scratch network namespace.
 
+mod agreement;
 pub mod bed;
 mod boomerang;
 mod crash;
 mod doctor;
 mod edge;
 mod gate;
+mod groups;
 mod managers;
 mod masks;
 mod multicast;

@@ -90,5 +90,5 @@ fn meta(number: u32, packet: &SimPacket) -> PacketMeta {
     let none = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let flow = FlowKey { src: none, dst: none, protocol: UDP, src_port: 0, dst_port: 0, wild: terms::Wild::NONE };
     let (len, dscp) = (u32::from(packet.len), Dscp(packet.dscp));
-    PacketMeta { flow, len, dscp, arrival: Time::ZERO, id: u64::from(number) }
+    PacketMeta { flow, len, dscp, arrival: Time::ZERO, group: None, id: u64::from(number) }
 }

@@ -16,6 +16,7 @@ impl Net {
             len: u32::from(packet.len),
             dscp: Dscp(packet.dscp),
             arrival: run.now(),
+            group: None,
             id: u64::from(number),
         }
     }

@@ -222,7 +222,7 @@ impl Broker {
         let member = |ask: &MemberAsk| MemberRecord { name: format!("a{}", ask.agent), order: Vec::new() };
         let members = asks.iter().map(member).collect();
         self.asks.insert(id, asks);
-        self.take(now, Input::Begin { id, kind: TransactionKind::Vote, members, note: Vec::new() })
+        self.take(now, Input::Begin { id, kind: TransactionKind::Vote, members, note: Vec::new(), above: None })
     }
 
     /// Orders that everything of this owner's group is cancelled at these agents.
@@ -237,7 +237,7 @@ impl Broker {
         let order = format!("{owner} {group}").into_bytes();
         let member = |agent: &usize| MemberRecord { name: format!("a{agent}"), order: order.clone() };
         let members = agents.iter().map(member).collect();
-        self.take(now, Input::Begin { id, kind: TransactionKind::Order, members, note: Vec::new() })
+        self.take(now, Input::Begin { id, kind: TransactionKind::Order, members, note: Vec::new(), above: None })
     }
 
     /// The agents among these whose clocks were not compared a moment ago.
@@ -356,6 +356,8 @@ impl Broker {
             }
             Output::NotBegun { id, .. } => said.push(BrokerOutput::NotBegun(id)),
             Output::Ended(id) => _ = self.asks.remove(&id),
+            // No transaction here stands for a part of another.
+            Output::Prepared(_) => {}
             Output::Outdated { known } if self.accepts_older => {
                 self.nonces = self.nonces.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 inputs.push_back(Input::AcceptOlder { known, nonce: self.nonces });

@@ -56,7 +56,7 @@ pub(super) fn part(n: usize, wanted: &Wanted<'_>, when: &When) -> Result<(), Ref
     if ask.least > ask.amount {
         return no("the least that will do is more than what is wanted");
     }
-    if wanted.kind == ResourceKind::Network && !(20..=65_535).contains(&ask.shape.packet) {
+    if wanted.kind.has_packets() && !(20..=65_535).contains(&ask.shape.packet) {
         return no("packets are 20 to 65,535 bytes long");
     }
     if ask.shape.rtt > Span::from_secs(60) {
@@ -77,7 +77,7 @@ pub(super) fn part(n: usize, wanted: &Wanted<'_>, when: &When) -> Result<(), Ref
         }
     }
     if volume && !wanted.kind.is_rate() {
-        return no("a volume is moved at a rate: only network and disk parts go with it");
+        return no("a volume is moved at a rate: only network, disk and SLA parts go with it");
     }
     match &ask.binding {
         Some(binding) => check_binding(n, wanted.kind, binding),
@@ -101,13 +101,14 @@ pub(crate) fn check_binding(n: usize, kind: ResourceKind, binding: &Binding) -> 
         (ResourceKind::Cpu, Binding::Process(_) | Binding::Thread(_)) | (ResourceKind::Disk, Binding::Process(_)) => {
             Ok(())
         }
-        (ResourceKind::Cpu | ResourceKind::Disk, Binding::Cgroup(path)) => {
+        (ResourceKind::Network | ResourceKind::Cpu | ResourceKind::Disk, Binding::Cgroup(path)) => {
             let bad = path.is_empty() || path.len() > 4_096 || path.chars().any(char::is_control);
             let climbs = path.split('/').any(|name| name == "..");
             if bad || climbs { no(format!("{path:?} is no path of a control group")) } else { Ok(()) }
         }
         (ResourceKind::Countable, _) => no("what is counted is for nobody in particular".into()),
-        (ResourceKind::Network, _) => no("a network part is for a flow".into()),
+        (ResourceKind::Sla, _) => no("an SLA is about all packets of the peer: leave its part unbound".into()),
+        (ResourceKind::Network, _) => no("a network part is for a flow or a control group".into()),
         (ResourceKind::Cpu, _) => no("a processor part is for a process, a thread or a control group".into()),
         (ResourceKind::Disk, _) => no("a disk part is for a process or a control group".into()),
     }

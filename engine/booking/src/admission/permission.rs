@@ -82,6 +82,7 @@ impl<'j, P: PolicyPort> Judge<'j, P> {
             let grant = Grant::new(rule, groups);
             if !part.background {
                 self.is_below(n, part, beside, &grant, (shared.in_all, shared.in_group))?;
+                self.is_agreed(n, part, beside, &grant, shared.agreed)?;
             }
             granted.push(grant);
         }
@@ -111,6 +112,31 @@ impl<'j, P: PolicyPort> Judge<'j, P> {
             }
         }
         Ok(())
+    }
+
+    /// Checks that a part, and the parts of the same request beside it, keep an agreement within the agreed rate, if
+    /// their rule may not make it grow.
+    fn is_agreed(
+        &self,
+        n: usize,
+        part: &Sought<'_>,
+        beside: u64,
+        grant: &Grant,
+        agreed: Option<u64>,
+    ) -> Result<(), Refusal> {
+        let Some(agreed) = agreed else { return Ok(()) };
+        let resource = self.table.resources().find(part.resource);
+        let sum = self.table.sums().of_all(resource, part.steps).saturating_add(beside);
+        if sum <= agreed {
+            return Ok(());
+        }
+        let left = agreed.saturating_sub(sum.saturating_sub(peak(part.steps)));
+        let [sum, agreed, left] = [sum, agreed, left].map(|amount| words(part.resource, amount));
+        let text = format!(
+            "it would make the agreement grow to {sum}, beyond the agreed {agreed}, of which {left} are left, and this \
+             rule does not say `grow = true`"
+        );
+        Err(Refusal::plain(RefusalReason::Policy { part: n, rule: grant.rule().to_string(), text }))
     }
 
     /// Asks policy about the bindings of a request, and returns the rules that allow them.
@@ -202,7 +228,7 @@ pub(crate) fn rules(granted: &[Grant]) -> Vec<Box<str>> {
 /// An amount, in the unit that people use.
 fn words(resource: &str, amount: u64) -> String {
     match ResourceKind::of(resource) {
-        ResourceKind::Network => format!("{}", Rate::from_bps(amount)),
+        ResourceKind::Network | ResourceKind::Sla => format!("{}", Rate::from_bps(amount)),
         ResourceKind::Cpu => format!("{}.{:06} cores", amount / 1_000_000, amount % 1_000_000),
         ResourceKind::Disk => format!("{} bytes/s", amount / 8),
         ResourceKind::Countable => format!("{amount}"),

@@ -139,7 +139,7 @@ fn changed(
     for &(n, kind, amount) in &change.amounts {
         let no = |text: &str| Err(Refusal::meaningless(Some(n), text));
         let Some(part) = next.parts.get_mut(n) else { return no("there is no such part") };
-        if resources.get(part.resource).kind() != kind {
+        if resources.get(part.resource).kind().written_as() != kind.written_as() {
             return no("that is not what this part is counted in");
         }
         if amount == 0 || amount > 1 << 62 {

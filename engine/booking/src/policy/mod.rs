@@ -9,6 +9,7 @@
 //! Nothing here can loop, divide or blow up: patterns are matched in steps bounded by the product of two
 //! short lengths, times are compared, sums were made by the bookings (FAULTS.md T12, I42).
 
+mod agreement;
 mod binding;
 mod hours;
 mod nearest;
@@ -17,6 +18,7 @@ pub mod rights;
 mod rule;
 mod signal;
 
+pub use agreement::SlaTerms;
 use alloc::string::String;
 use alloc::vec::Vec;
 pub use binding::{BadFlows, Bindings, FlowPattern, ProcessFacts, ProcessKind, check};
@@ -35,10 +37,12 @@ pub const MOST_RULES: usize = 4_096;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Policy {
     rules: Vec<Rule>,
-    /// True if a rule limits the sums of an owner, a group or all its users.
+    /// True if a rule limits the sums of an owner, a group or all its users, or an agreement those of everybody.
     sums: bool,
     /// The callers that may read the audit.
     auditors: Vec<Who>,
+    /// The agreements with neighbouring domains.
+    agreements: Vec<SlaTerms>,
 }
 
 /// The error for more than [`MOST_RULES`] rules.
@@ -58,13 +62,20 @@ impl Policy {
             let Effect::Allow(limits) = &rule.effect else { return false };
             limits.together.or(limits.in_all).or(limits.in_group).is_some()
         };
-        Ok(Policy { sums: rules.iter().any(sums), rules, auditors: Vec::new() })
+        Ok(Policy { sums: rules.iter().any(sums), rules, ..Policy::default() })
     }
 
     /// The policy with these callers as readers of the audit.
     #[must_use]
     pub fn with_auditors(self, auditors: Vec<Who>) -> Policy {
         Policy { auditors, ..self }
+    }
+
+    /// The policy with these agreements, whose limits hold before its rules.
+    #[must_use]
+    pub fn with_agreements(self, agreements: Vec<SlaTerms>) -> Policy {
+        let sums = self.sums || agreements.iter().any(|terms| terms.agreed.is_some());
+        Policy { agreements, sums, ..self }
     }
 
     /// True if the caller may read the audit: operators, auditors, and named callers.
@@ -100,7 +111,7 @@ impl Policy {
             effect: Effect::Allow(Limits::default()),
             ..Rule::default()
         };
-        Policy { rules: alloc::vec![rule], sums: false, auditors: Vec::new() }
+        Policy { rules: alloc::vec![rule], ..Policy::default() }
     }
 
     /// Its rules.
@@ -115,6 +126,9 @@ impl terms::ports::PolicyPort for Policy {
     }
 
     fn decide(&self, question: &Question<'_>) -> PolicyDecision {
+        if let Some(denied) = agreement::denied(&self.agreements, question) {
+            return denied;
+        }
         let Some(rule) = self.rules.iter().find(|rule| rule.is_about(question)) else {
             let denied = Some(nearest::of_question(self, question));
             return PolicyDecision { rule: String::new(), denied };
@@ -124,7 +138,10 @@ impl terms::ports::PolicyPort for Policy {
 
     fn shared(&self, question: &Question<'_>) -> SharedLimits {
         let rule = self.rules.iter().find(|rule| rule.is_about(question));
-        rule.map_or_else(SharedLimits::default, |rule| rule.shared(question.caller))
+        rule.map_or_else(SharedLimits::default, |rule| SharedLimits {
+            agreed: agreement::agreed(&self.agreements, question, rule),
+            ..rule.shared(question.caller)
+        })
     }
 
     /// Answers without facts about the machine: processes are unknown, so that none is allowed.

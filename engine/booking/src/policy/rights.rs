@@ -160,6 +160,7 @@ calls! {
     Hello "hello"
     Resources "resources"
     Links "links"
+    Routes "routes"
     May "may"
     Status "status"
     Sessions "sessions"
@@ -215,6 +216,11 @@ calls! {
     GetHistory "GET /v1/reservations/{id}/history"
     GetEvents "GET /v1/events"
     GetTransaction "GET /v1/transactions/{id}"
+    PutTransaction "PUT /v1/transactions/{id}"
+    PostLeg "POST /v1/legs"
+    GetLeg "GET /v1/legs/{id}"
+    DeleteLeg "DELETE /v1/legs/{id}"
+    GetAcceptances "GET /v1/acceptances"
     GetWebhooks "GET /v1/webhooks"
     PostWebhook "POST /v1/webhooks"
     DeleteWebhook "DELETE /v1/webhooks/{id}"
@@ -281,7 +287,7 @@ impl Call {
             // What domains publish of themselves is for all brokers that the gate lets in.
             Call::GetTopology => const { &any("yyy yyy-y") },
             // A broker asks this as itself, so that it finds ways over partners' agents too.
-            Call::Links => const { &any("yyy yyy-r") },
+            Call::Links | Call::Routes => const { &any("yyy yyy-r") },
             Call::May | Call::GetMay => const { &by_owner("yyy yyy--", "yyr ryy--") },
             Call::Status
             | Call::Sessions
@@ -310,6 +316,7 @@ impl Call {
             // Of the connection itself, whomever it speaks for: only who may speak for others coordinates.
             Call::BookPrepare | Call::BookDecide | Call::BookPromises => const { &any("y-- ----r") },
             Call::BookResolve => const { &any("yy- --y--") },
+            Call::GetAcceptances => READ,
             Call::GetReservations | Call::GetReservation | Call::GetHistory | Call::GetEvents => READ,
             Call::BookAudit => const { &any("yyr ryy--") },
             Call::SpeakFor => const { &any("y-- ----r") },
@@ -319,8 +326,11 @@ impl Call {
             | Call::BoomerangTrace
             | Call::ReloadKeys
             | Call::Stop => SYSTEM,
-            // An agent: of transactions that it is a member of.
-            Call::GetTransaction => const { &any("yy- --yy-") },
+            // Agents and neighbours' brokers: of transactions that they are members of.
+            Call::GetTransaction => const { &any("yy- --yyr") },
+            // Brokers of neighbouring domains: their own transactions and legs.
+            Call::PostLeg | Call::PutTransaction => const { &any("--- ----r") },
+            Call::GetLeg | Call::DeleteLeg => const { &by_owner("--- ----r", "--- -----") },
             Call::GetWebhooks => const { &own("yyy yyy--") },
             // An auditor reads, and has nothing sent anywhere.
             Call::PostWebhook => const { &own("yyy y-y--") },

@@ -30,6 +30,8 @@ pub struct Rule {
     pub signal: Option<bool>,
     /// For signalled requests: the packets, and the highest priority.
     pub signals: SignalScope,
+    /// True: its callers may make an agreement (`sla/PEER`) grow beyond the agreed rate.
+    pub grow: bool,
     /// The packets and processes that its callers may bind.
     pub bindings: Bindings,
     /// Its answer.
@@ -109,7 +111,7 @@ impl Rule {
             self.who.iter().any(|who| matches!(who, Who::Group(_)) && who.is(&of_it))
         };
         let groups = caller.groups.iter().filter(|group| names(group)).cloned().collect();
-        SharedLimits { groups, in_all: limits.in_all, in_group: limits.in_group }
+        SharedLimits { groups, in_all: limits.in_all, in_group: limits.in_group, agreed: None }
     }
 
     /// True if it is about this question.
@@ -130,10 +132,17 @@ impl Rule {
 
     /// The reason if it denies a question that it is about; `None`: it allows it.
     pub fn denies(&self, question: &Question<'_>) -> Option<String> {
-        let limits = match &self.effect {
-            Effect::Deny => return Some(String::from("denied")),
-            Effect::Allow(limits) => limits,
-        };
+        match &self.effect {
+            Effect::Deny => Some(String::from("denied")),
+            Effect::Allow(limits) => limits.deny(question),
+        }
+    }
+}
+
+impl Limits {
+    /// The first of the limits that a question exceeds, in words; `None`: it keeps all of them.
+    pub(crate) fn deny(&self, question: &Question<'_>) -> Option<String> {
+        let limits = self;
         let amount = |amount: u64| words(question.resource, amount);
         let ahead = question.window.start().since(question.now);
         if let Some(most) = limits.amount.filter(|most| question.amount > *most) {
@@ -149,7 +158,11 @@ impl Rule {
             return Some(format!("at most {} are allowed", span(most)));
         }
         if let Some(most) = limits.ahead.filter(|most| ahead > *most) {
-            return Some(format!("at most {} ahead are allowed", span(most)));
+            let begins = format!("it begins {} ahead", span(ahead));
+            return Some(match most {
+                Span::ZERO => format!("{begins}, only what begins at once is allowed"),
+                most => format!("{begins}, at most {} ahead are allowed", span(most)),
+            });
         }
         if let Some(hours) = limits.hours.as_ref().filter(|hours| !hours.cover(question.window)) {
             return Some(format!("these are not the hours in which it is allowed: {hours}"));
@@ -167,7 +180,7 @@ impl Rule {
 /// An amount, in the unit that people use.
 pub(crate) fn words(resource: &str, amount: u64) -> String {
     match ResourceKind::of(resource) {
-        ResourceKind::Network => format!("{}", Rate::from_bps(amount)),
+        ResourceKind::Network | ResourceKind::Sla => format!("{}", Rate::from_bps(amount)),
         ResourceKind::Cpu => format!("{}.{:06} cores", amount / 1_000_000, amount % 1_000_000),
         ResourceKind::Disk => format!("{} bytes/s", amount / 8),
         ResourceKind::Countable => format!("{amount}"),

@@ -109,6 +109,13 @@ impl Reservations {
                 return Err("the sum of a rule");
             }
         }
+        for (resource, total) in self.sums.all() {
+            let counts = |part: &&Part| part.resource == resource && part.background.is_none();
+            let sum = |t: Time| live().filter(counts).map(|part| part.amount(t)).sum::<u64>();
+            if total.steps().any(|(at, level)| level != sum(at)) {
+                return Err("the sum of everybody");
+            }
+        }
         Ok(())
     }
 

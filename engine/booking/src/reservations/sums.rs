@@ -18,11 +18,13 @@ pub(crate) struct Sums {
     kept: bool,
     owners: Vec<Totals>,
     rules: BTreeMap<Account, Totals>,
+    /// Of everybody.
+    all: Totals,
 }
 
 impl Default for Sums {
     fn default() -> Sums {
-        Sums { kept: true, owners: Vec::new(), rules: BTreeMap::new() }
+        Sums { kept: true, owners: Vec::new(), rules: BTreeMap::new(), all: Totals::new() }
     }
 }
 
@@ -47,6 +49,7 @@ impl Sums {
             self.owners.resize(owner + 1, Totals::new());
         }
         add(&mut self.owners[owner], part, sign);
+        add(&mut self.all, part, sign);
         for account in accounts(grant) {
             add(self.rules.entry(account).or_default(), part, sign);
         }
@@ -60,6 +63,16 @@ impl Sums {
     /// The same of all users of a rule, or (not empty) of a group of it.
     pub(crate) fn of_rule(&self, rule: &str, group: &str, resource: Option<u32>, steps: &[RateStep]) -> u64 {
         most_of(self.rules.get(&(Box::from(rule), Box::from(group))), resource, steps)
+    }
+
+    /// The same of everybody.
+    pub(crate) fn of_all(&self, resource: Option<u32>, steps: &[RateStep]) -> u64 {
+        most_of(Some(&self.all), resource, steps)
+    }
+
+    /// The sums of everybody: resource, sum.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u32, &UseProfile)> {
+        self.all.iter().map(|(resource, total)| (*resource, total))
     }
 
     /// The sums of an owner: resource, sum.

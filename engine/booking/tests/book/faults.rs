@@ -346,7 +346,7 @@ fn bindings_that_make_no_sense() {
             ..BoundFlow::default()
         }),
         Binding::Process(Task::numbered(1)),
-        Binding::Cgroup("x".into()),
+        Binding::Cgroup("../x".into()),
     ] {
         assert!(meaningless(&why(&mut d, bind(0, binding))));
     }

@@ -9,6 +9,7 @@ mod promise;
 mod promise_faults;
 pub mod random;
 mod shared;
+mod sla;
 mod story;
 pub mod world;
 

@@ -1,7 +1,7 @@
 //! What a policy says: the seed's two examples, every limit on both sides of its edge, and that there is an answer to
 //! everything (FAULTS.md T12, I42).
 
-use booking::policy::{Effect, Hours, Limits, NamePattern, Policy, Rule, Who};
+use booking::policy::{Effect, Hours, Limits, NamePattern, Policy, Rule, SlaTerms, Who};
 use proptest::prelude::*;
 use terms::book::{Caller, CallerRole};
 use terms::ports::PolicyPort as _;
@@ -195,5 +195,66 @@ proptest! {
             prop_assert!(!deny && most.is_none_or(|m| amount <= m) && sum.is_none_or(|s| together <= s));
             prop_assert!(ahead.is_none_or(|a| start.since(q.now).as_nanos() <= a));
         }
+    }
+}
+
+/// An agreement's limits hold before the rules, for everybody; and no domain books on the agreement of another, whatever
+/// a rule says.
+#[test]
+fn an_agreement_binds_everybody_and_is_its_peers_alone() {
+    let limits = Limits {
+        amount: Some(20_000_000),
+        ahead: Some(Span::from_secs(10)),
+        from: Some(at(NOW - 60)),
+        until: Some(at(NOW + 7_200)),
+        ..Limits::default()
+    };
+    let terms =
+        |peer: &str| SlaTerms { resource: format!("sla/{peer}"), limits: limits.clone(), agreed: None, transit: false };
+    let mut neighbours = rule("neighbours", named("*/*"), Effect::Allow(Limits::default()));
+    neighbours.resources = patterns(&["sla/*"]);
+    let own = rule("own", Who::Anyone, Effect::Allow(Limits::default()));
+    let policy = Policy::new(vec![neighbours, own]).unwrap().with_agreements(vec![terms("anl"), terms("lbnl")]);
+    let (broker, ours) = (caller("anl/main", &[]), caller("erin", &[]));
+    for who in [&broker, &ours] {
+        let base = Question { resource: "sla/anl", amount: 20_000_000, ..question(who) };
+        assert!(allowed(&policy.decide(&base)), "{who:?}");
+        let refused = |question: &Question<'_>, why: &str| {
+            let PolicyDecision { rule, denied } = policy.decide(question);
+            assert!(rule == "sla/anl" && denied.as_ref().is_some_and(|text| text.contains(why)), "{rule} {denied:?}");
+        };
+        refused(&Question { amount: 20_000_001, ..base }, "20mbit at once are allowed");
+        let window = |from, to| Window::new(at(NOW + from), at(NOW + to)).unwrap();
+        refused(&Question { window: window(3_600, 7_200), ..base }, "10 s ahead are allowed");
+        refused(&Question { window: window(0, 7_201), ..base }, "it ends after it is allowed");
+        let early = Window::new(at(NOW - 61), at(NOW)).unwrap();
+        refused(&Question { window: early, ..base }, "it begins before it is allowed");
+        assert!(
+            allowed(&policy.decide(&Question { resource: "sla/esnet", amount: 1 << 40, ..base })) == (who == &ours)
+        );
+    }
+    for (name, text) in [("anl/main", "anl books on sla/anl"), ("esnet/main", "esnet books on sla/esnet")] {
+        let stranger = caller(name, &[]);
+        let PolicyDecision { rule, denied } =
+            policy.decide(&Question { resource: "sla/lbnl", amount: 1, ..question(&stranger) });
+        assert_eq!(rule, "sla/lbnl");
+        assert!(denied.unwrap().ends_with(text));
+    }
+}
+
+/// A third domain, whose way leads through here, books on an agreement that says `transit` where a rule lets it, and on
+/// no other, and without a rule on none.
+#[test]
+fn a_third_domain_books_in_transit_where_a_rule_lets_it() {
+    let agreement = |transit| SlaTerms { resource: "sla/lbnl".into(), transit, ..SlaTerms::default() };
+    let mut way = rule("way", named("anl/*"), Effect::Allow(Limits::default()));
+    way.resources = patterns(&["sla/*"]);
+    let third = caller("anl/main", &[]);
+    let asked = Question { resource: "sla/lbnl", amount: 1, ..question(&third) };
+    for (transit, rules) in [(false, false), (false, true), (true, false), (true, true)] {
+        let rules = if rules { vec![way.clone()] } else { Vec::new() };
+        let may = transit && !rules.is_empty();
+        let policy = Policy::new(rules).unwrap().with_agreements(vec![agreement(transit)]);
+        assert_eq!(allowed(&policy.decide(&asked)), may, "transit {transit}");
     }
 }

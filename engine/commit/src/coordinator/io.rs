@@ -46,6 +46,8 @@ pub struct Serial {
 pub enum TransactionKind {
     /// All members are asked first; each may refuse.
     Vote,
+    /// The same, one after the other: the last member is asked first, and the others when it has said Yes.
+    Chain,
     /// It is decided already, and no member can refuse it (a cancellation): written down, then driven to its
     /// end.
     Order,
@@ -71,7 +73,19 @@ pub enum Input {
         members: Vec<MemberRecord>,
         /// The caller's words about it, kept in the journal.
         note: Vec<u8>,
+        /// The part of another coordinator's transaction that it stands for: when all members have said Yes it waits
+        /// for [`Input::Decide`]. An order has none.
+        above: Option<Branch>,
     },
+    /// The caller's words about a transaction that is not decided yet: written with the decision.
+    Noted {
+        /// The transaction.
+        id: TransactionId,
+        /// The words.
+        note: Vec<u8>,
+    },
+    /// The coordinator above has decided. True: commit.
+    Decide(TransactionId, bool),
     /// A member has voted.
     Voted {
         /// The member.
@@ -152,6 +166,9 @@ pub enum Output {
         /// The decision.
         decision: Decision,
     },
+    /// All members of a transaction that stands for a part of another have said Yes: it waits for
+    /// [`Input::Decide`]. Nothing of this is on the disk yet.
+    Prepared(TransactionId),
     /// The decision, for the caller. A commit is on the disk.
     Decided {
         /// The transaction.
@@ -200,6 +217,8 @@ pub enum Outcome {
 pub enum Phase {
     /// Members are asked for their votes.
     Preparing,
+    /// All members have said Yes, and the coordinator above decides.
+    Prepared,
     /// The decision is on its way to the disk.
     Deciding,
     /// It is decided, and members are told.

@@ -1,38 +1,17 @@
 //! The coordinator of transactions.
 
 mod io;
+mod transaction;
 
 use crate::record::{CoordinatorRecord, MemberRecord};
 use crate::{Branch, Decision, Epoch, TransactionId, Vote};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
-use terms::{Span, Time};
+use terms::Time;
+use transaction::{Member, Transaction};
 
 pub use io::{Config, Input, LogBatchId, Outcome, Output, Phase, Serial, TransactionKind};
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Member {
-    record: MemberRecord,
-    yes: bool,
-    acknowledged: bool,
-    due: Time,
-    pause: Span,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Transaction {
-    epoch: Epoch,
-    phase: Phase,
-    number: u64,
-    /// Its number in this coordinator's present epoch; 0: it is of an earlier one.
-    serial: u64,
-    members: Vec<Member>,
-    note: Vec<u8>,
-    deadline: Time,
-    /// Its time in [`Coordinator::due`].
-    wake: Option<Time>,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Readiness {
@@ -94,7 +73,13 @@ impl Coordinator {
                 let lost = self.forget_lost();
                 self.open(lost);
             }
-            Input::Begin { id, kind, members, note } => self.begin(now, id, kind, members, note),
+            Input::Begin { id, kind, members, note, above } => self.begin(now, id, kind, members, (note, above)),
+            Input::Noted { id, note } => {
+                if let Some(of) = self.transactions.get_mut(&id).filter(|of| of.phase == Phase::Preparing) {
+                    of.note = note;
+                }
+            }
+            Input::Decide(id, commit) => self.decide_as_told(now, id, commit),
             Input::Voted { branch, vote: Vote::Yes } => self.agreed(branch),
             Input::Voted { branch, vote: Vote::No(why) } => self.refused(now, branch, why, true),
             Input::Lost { branch, why } => self.refused(now, branch, why, false),
@@ -145,6 +130,11 @@ impl Coordinator {
         self.transactions.get(&id).map(|of| of.phase)
     }
 
+    /// The record of a transaction that has not ended.
+    pub fn record(&self, id: TransactionId) -> Option<CoordinatorRecord> {
+        self.transactions.get(&id).map(|of| of.record(id))
+    }
+
     /// A member of a transaction that has not ended.
     pub fn member(&self, branch: Branch) -> Option<&MemberRecord> {
         Some(&self.transactions.get(&branch.transaction)?.members.get(branch.member as usize)?.record)
@@ -170,21 +160,19 @@ impl Coordinator {
                 self.epoch = Epoch { number, decisions, nonce: 0 };
                 (self.decisions, self.forgotten) = (decisions, forgotten);
             }
-            CoordinatorRecord::Transaction { id, epoch, committed, members, note } => {
-                let phase = if committed.is_some() { Phase::Committing } else { Phase::Aborting };
-                let number = committed.unwrap_or(0);
-                let (deadline, members) = (Time::FOREVER, self.members(members, Time::ZERO));
-                let of = Transaction { epoch, phase, number, serial: 0, members, note, deadline, wake: None };
-                self.transactions.insert(id, of);
+            CoordinatorRecord::Transaction { id, epoch, committed, members, note, above } => {
+                let phase = match (committed, above) {
+                    (Some(_), _) => Phase::Committing,
+                    (None, Some(_)) => Phase::Prepared,
+                    (None, None) => Phase::Aborting,
+                };
+                let members = Member::all(members, Time::ZERO, self.config.pause);
+                let of =
+                    Transaction { number: committed.unwrap_or(0), ..Transaction::new(epoch, members, note, above) };
+                self.transactions.insert(id, Transaction { phase, ..of });
             }
             CoordinatorRecord::End(_) => {}
         }
-    }
-
-    fn members(&self, records: Vec<MemberRecord>, due: Time) -> Vec<Member> {
-        let pause = self.config.pause;
-        let member = |record| Member { record, yes: false, acknowledged: false, due, pause };
-        records.into_iter().map(member).collect()
     }
 
     /// Starts an epoch: nothing is said in it before it is on the disk. The records are written with it.
@@ -256,7 +244,7 @@ impl Coordinator {
         id: TransactionId,
         kind: TransactionKind,
         members: Vec<MemberRecord>,
-        note: Vec<u8>,
+        (note, above): (Vec<u8>, Option<Branch>),
     ) {
         let why = match self.readiness {
             Readiness::Outdated => {
@@ -271,25 +259,54 @@ impl Coordinator {
         if let Some(why) = why {
             return self.out.push_back(Output::NotBegun { id, why: why.into() });
         }
-        let members = self.members(members, Time::FOREVER);
+        let members = Member::all(members, Time::FOREVER, self.config.pause);
         let deadline = now.saturating_add(self.config.patience);
-        let (epoch, phase) = (self.epoch, Phase::Preparing);
         self.serial += 1;
         self.serials.insert(self.serial);
-        let of = Transaction { epoch, phase, number: 0, serial: self.serial, members, note, deadline, wake: None };
+        let above = above.filter(|_| kind != TransactionKind::Order);
+        let of = Transaction { serial: self.serial, deadline, ..Transaction::new(self.epoch, members, note, above) };
         if kind == TransactionKind::Order {
             self.transactions.insert(id, of);
             return self.decide(id);
         }
+        let (last, chained) = (of.members.len() - 1, kind == TransactionKind::Chain && of.members.len() > 1);
         let record = of.record(id);
         self.append([record].into(), false);
-        let members = of.members.len() as u32;
-        self.transactions.insert(id, of);
+        self.transactions.insert(id, Transaction { chained, ..of });
         self.schedule(id);
-        let serial = Serial { number: self.serial, floor: self.serials.first().copied().unwrap_or(self.serial) };
-        for member in 0..members {
-            self.out.push_back(Output::Prepare { branch: Branch { transaction: id, member }, epoch, serial });
+        self.ask(id, if chained { last..last + 1 } else { 0..last + 1 });
+    }
+
+    /// Asks members for their votes.
+    fn ask(&mut self, id: TransactionId, members: core::ops::Range<usize>) {
+        let Some(of) = self.transactions.get(&id) else { return };
+        let (epoch, number) = (of.epoch, of.serial);
+        let serial = Serial { number, floor: self.serials.first().copied().unwrap_or(number) };
+        let branch = |member| Branch { transaction: id, member: member as u32 };
+        self.out.extend(members.map(|member| Output::Prepare { branch: branch(member), epoch, serial }));
+    }
+
+    /// All members have said Yes.
+    fn complete(&mut self, id: TransactionId) {
+        let Some(of) = self.transactions.get_mut(&id) else { return };
+        if of.above.is_none() {
+            return self.decide(id);
         }
+        of.phase = Phase::Prepared;
+        self.schedule(id);
+        self.out.push_back(Output::Prepared(id));
+    }
+
+    /// Nothing else decides what was promised above.
+    fn decide_as_told(&mut self, now: Time, id: TransactionId, commit: bool) {
+        let Some(of) = self.transactions.get_mut(&id) else { return };
+        match (of.phase, commit) {
+            (Phase::Prepared, true) => return self.decide(id),
+            (Phase::Prepared, false) => of.phase = Phase::Preparing,
+            _ if commit => return,
+            _ => {}
+        }
+        self.abort(now, id, None, "the coordinator above has decided so".into());
     }
 
     /// Writes the decision to commit. It becomes true when it is on the disk.
@@ -310,8 +327,12 @@ impl Coordinator {
             return;
         }
         member.yes = true;
-        if of.members.iter().all(|member| member.yes) {
-            self.decide(branch.transaction);
+        if of.chained && of.members.last().is_some_and(|last| last.yes) {
+            of.chained = false;
+            let last = of.members.len() - 1;
+            self.ask(branch.transaction, 0..last);
+        } else if of.members.iter().all(|member| member.yes) {
+            self.complete(branch.transaction);
         }
     }
 
@@ -331,6 +352,9 @@ impl Coordinator {
         if of.phase != Phase::Preparing {
             return;
         }
+        // Those that were not asked have nothing to be told.
+        let unasked = if of.chained { of.members.len() - 1 } else { 0 };
+        of.members[..unasked].iter_mut().for_each(|member| member.acknowledged = true);
         self.tell(id, Phase::Aborting, now);
         self.out.push_back(Output::Decided { id, decision: Decision::Abort, why: Some((member, why)) });
     }
@@ -433,6 +457,11 @@ impl Coordinator {
             && let Some(of) = self.transactions.get_mut(&id)
         {
             of.number = 0;
+            if of.above.is_some() {
+                // The coordinator above has decided, and says so again.
+                of.phase = Phase::Prepared;
+                return;
+            }
             // Of an order nobody was asked: there is nobody to tell.
             of.members.iter_mut().for_each(|member| member.acknowledged |= !member.yes);
             self.tell(id, Phase::Aborting, now);
@@ -463,31 +492,6 @@ impl Coordinator {
                 self.out.push_back(Output::Decide { branch, name, epoch: self.epoch, decision });
             }
             self.schedule(id);
-        }
-    }
-}
-
-impl Transaction {
-    fn record(&self, id: TransactionId) -> CoordinatorRecord {
-        let committed = (self.number > 0).then_some(self.number);
-        let members = self.members.iter().map(|member| member.record.clone()).collect();
-        CoordinatorRecord::Transaction { id, epoch: self.epoch, committed, members, note: self.note.clone() }
-    }
-
-    /// The decision, if it may be told.
-    fn decision(&self) -> Option<Decision> {
-        match self.phase {
-            Phase::Preparing | Phase::Deciding => None,
-            Phase::Committing => Some(Decision::Commit { number: self.number }),
-            Phase::Aborting => Some(Decision::Abort),
-        }
-    }
-
-    fn wake_at(&self) -> Option<Time> {
-        match self.phase {
-            Phase::Preparing => Some(self.deadline),
-            Phase::Deciding => None,
-            _ => self.members.iter().filter(|member| !member.acknowledged).map(|member| member.due).min(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The tests of the commit engine: orders, and the search of every order of events (docs/commit-model.md).
 
+mod nested;
 mod orders;
 mod world;
 

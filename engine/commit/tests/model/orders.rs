@@ -21,7 +21,7 @@ fn open() -> Coordinator {
     let member = |name: &str| MemberRecord { name: name.into(), order: b"cancel".to_vec() };
     let members = vec![member("east"), member("west")];
     let kind = TransactionKind::Order;
-    coordinator.handle(Time::ZERO, Input::Begin { id: ID, kind, members, note: Vec::new() });
+    coordinator.handle(Time::ZERO, Input::Begin { id: ID, kind, members, note: Vec::new(), above: None });
     coordinator
 }
 

@@ -90,6 +90,7 @@ impl EdgeTurn<'_> {
         for oif in core::mem::take(&mut self.edges.floor).into_keys() {
             self.tell_load(oif);
         }
+        self.forget_earlier_slas();
     }
 
     /// Takes the plane's answer to a batch of edges; false if the batch is none.
@@ -99,6 +100,7 @@ impl EdgeTurn<'_> {
         match (purpose, result) {
             (Purpose::Part(part, flow), Ok(())) => self.has_now(part, flow),
             (Purpose::Part(part, _), Err(fault)) => self.fail_part(part, fault),
+            (Purpose::Sla(at), result) => self.sla_done(now, at, result),
             (Purpose::Standing(round), result) => self.standing_done(now, id, round, result),
             (Purpose::Tidy, Ok(())) => self.edges.leftovers.wait = EDGES_AGAIN,
             (Purpose::Tidy, Err(fault)) => {

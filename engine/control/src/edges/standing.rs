@@ -85,6 +85,7 @@ impl EdgeTurn<'_> {
         if self.edges.leftovers.again.is_some_and(|again| again <= now) {
             self.tidy_again();
         }
+        self.wake_slas(now);
     }
 
     /// Removes all edges, because the agent stops.

@@ -6,6 +6,7 @@ mod least_packet;
 mod record;
 mod service_curve;
 mod shared;
+mod sla;
 mod traffic_control;
 mod traffic_control_laws;
 mod turns;

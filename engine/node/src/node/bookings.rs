@@ -1,18 +1,20 @@
 //! The bookings of a node: what they and traffic control say, and who hears it.
 
 use super::Node;
-use crate::io::{ControlEvent, Event, Output};
+use crate::io::{ControlEvent, Event, GroupEvent, Output};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::{String, ToString};
 use booking::io::{Order, OrderAction};
-use control::edges::PremiumFlow;
+use control::edges::{PartId, PremiumFlow, SlaShare};
 use control::tc::ControlOutput;
 use rsvp::io as protocol;
+use terms::Rate;
 use terms::book::{Binding, ResourceKind};
 use terms::ports::book::{BindQuestion, PolicyDecision, Question};
 use terms::ports::{PolicyPort, Route};
 use terms::probe::ProbeObserver;
+use traffic::edge::MultiField;
 
 /// The policy of a node that takes no bookings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,10 +30,31 @@ impl PolicyPort for NoPolicy {
     }
 }
 
+/// The share of an agreement that an order wants; `None`: none any more.
+fn share(order: &Order) -> Option<SlaShare> {
+    let amount = match &order.action {
+        OrderAction::Enable { amount, .. } | OrderAction::Change { amount, .. } => *amount,
+        OrderAction::Disable { .. } => return None,
+    };
+    Some(SlaShare::booked(Rate::from_bps(amount.count()), order.shape, order.background))
+}
+
 /// An input that follows from an output.
 pub(super) enum News {
     Protocol(protocol::Input<'static>),
     Booking(booking::Input),
+}
+
+/// The control group of a booked part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct BoundGroup {
+    path: String,
+    /// True if it was there at the last look.
+    there: bool,
+}
+
+fn no_group(path: &str) -> String {
+    format!("there is no control group {path} in the version 2 hierarchy, to which packets belong")
 }
 
 impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
@@ -73,11 +96,17 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
                 let (id, part) = (order.id, (order.handle, order.part));
                 match self.premium_flow(&order) {
                     Ok(flow) => {
+                        self.note_group(part, &order);
                         self.orders.insert(part, id);
                         self.world.tc.edge_turn().set_part(part, flow);
                     }
                     Err(why) => news.push_back(News::Booking(booking::Input::Enforced { id, result: Err(why) })),
                 }
+            }
+            booking::Output::Enforce(order) if ResourceKind::of(&order.resource) == ResourceKind::Sla => {
+                let part = (order.handle, order.part);
+                self.orders.insert(part, order.id);
+                self.world.tc.edge_turn().set_share(&order.resource, part, share(&order));
             }
             booking::Output::Enforce(order) => self.out.push_back(Output::Order(order)),
         }
@@ -89,14 +118,49 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
             OrderAction::Enable { binding, amount } | OrderAction::Change { binding, amount } => (binding, *amount),
             OrderAction::Disable { .. } => return Ok(None),
         };
-        let Some(Binding::Flow(flow)) = binding else {
-            return Err(format!("{} is for packets: bind it to a flow", order.resource));
-        };
         let name = order.resource.strip_prefix("net/").unwrap_or(&order.resource);
         let found = self.interfaces.values().find(|state| state.name == name);
         let oif = found.map(|state| state.index).ok_or_else(|| format!("there is no interface {name}"))?;
         let (rate, route) = (amount.network_rate().map_err(|wrong| wrong.to_string())?, &mut self.world.route);
-        Ok(Some(PremiumFlow::booked(route, oif, flow, rate, order.shape, order.background)))
+        Ok(Some(match binding {
+            Some(Binding::Flow(flow)) => PremiumFlow::booked(route, oif, flow, rate, order.shape, order.background),
+            Some(Binding::Cgroup(path)) => {
+                let group = route.sender_group(path).ok_or_else(|| no_group(path))?;
+                PremiumFlow::of_group(oif, group, rate, order.shape, order.background)
+            }
+            _ => return Err(format!("{} is for packets: bind it to a flow or a control group", order.resource)),
+        }))
+    }
+
+    /// Remembers which control group an order is for, by its path: a group that is made again has another number.
+    fn note_group(&mut self, part: PartId, order: &Order) {
+        match &order.action {
+            OrderAction::Enable { binding: Some(Binding::Cgroup(path)), .. }
+            | OrderAction::Change { binding: Some(Binding::Cgroup(path)), .. } => {
+                self.groups.insert(part, BoundGroup { path: path.clone(), there: true });
+            }
+            _ => drop(self.groups.remove(&part)),
+        }
+    }
+
+    /// Looks at the control groups of bound parts again: those that were made again get their rule back.
+    pub(super) fn look_at_groups(&mut self) {
+        for (&part, bound) in &mut self.groups {
+            let has = self.world.tc.edges().premium_flow(part).copied().filter(|_| !self.orders.contains_key(&part));
+            let Some(has) = has else { continue };
+            let now = self.world.route.sender_group(&bound.path);
+            let there = now.is_some();
+            let again = now.filter(|group| has.fields.group.is_some_and(|old| old != *group));
+            if let Some(group) = again {
+                let flow = PremiumFlow { fields: MultiField::of_group(group), ..has };
+                self.world.tc.edge_turn().set_part(part, Some(flow));
+            }
+            if again.is_some() || there != bound.there {
+                bound.there = there;
+                let event = GroupEvent { handle: part.0, part: part.1, path: bound.path.clone(), there };
+                self.out.push_back(Output::Event(Event::Group(event)));
+            }
+        }
     }
 
     /// Tells background flows that a signalled reservation has changed their room.

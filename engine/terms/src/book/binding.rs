@@ -13,7 +13,8 @@ pub enum Binding {
     Process(Task),
     /// A processor part: this one thread.
     Thread(Task),
-    /// A processor or disk part: all in this control group, by its path below the hierarchy's root.
+    /// A processor or disk part: all in this control group, by its path below the hierarchy's root. A network part: all
+    /// packets that are sent in it, on the host of the interface.
     Cgroup(String),
 }
 

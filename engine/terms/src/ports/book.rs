@@ -12,7 +12,7 @@ pub struct SlotKey(pub u64);
 /// The description of a resource.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Offer {
-    /// Its name: `net/eth1`, `cpu`, `disk/sda`, `licence/NAME`.
+    /// Its name: `net/eth1`, `cpu`, `disk/sda`, `licence/NAME`, `sla/PEER`.
     pub name: String,
     /// The kind, and so the unit of an amount.
     pub kind: ResourceKind,
@@ -193,6 +193,9 @@ pub struct SharedLimits {
     pub in_all: Option<u64>,
     /// The most that all users of the rule by one of these groups may have of it.
     pub in_group: Option<u64>,
+    /// The most that all reservations may have of the resource, by whatever rule: an agreement that this rule may not
+    /// make grow.
+    pub agreed: Option<u64>,
 }
 
 /// Policy: who may reserve which resource, how much, when, for how long and how far ahead. A policy answers every

@@ -3,7 +3,7 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 use terms::signalling::SIGNALLING;
-use terms::{Bytes, Dscp, FlowKey, IfIndex, PacketMeta, Rate, ServiceCurve, Time};
+use terms::{Bytes, Dscp, FlowKey, IfIndex, PacketMeta, Rate, SenderGroup, ServiceCurve, Time};
 use traffic::edge::*;
 use traffic::plan::*;
 use traffic::port::{Limits, Port, PortRefused, Verdict};
@@ -18,7 +18,7 @@ fn flow(port: u16) -> FlowKey {
 }
 
 fn packet(port: u16, len: u32, dscp: Dscp) -> PacketMeta {
-    PacketMeta { flow: flow(port), len, dscp, arrival: Time::ZERO, id: 0 }
+    PacketMeta { flow: flow(port), len, dscp, arrival: Time::ZERO, group: None, id: 0 }
 }
 
 fn rule(mbps: u64, depth: u64, mark: Dscp) -> EdgeRule {
@@ -152,7 +152,41 @@ fn the_way_in_is_another_edge_and_what_cannot_be_is_refused() {
 fn the_order_of_kinds_is_by_wildcards() {
     let mut sorted: Vec<u8> = (0..32).collect();
     sorted.sort_by_key(|kind: &u8| (kind.count_ones(), *kind));
+    // Control groups behind the five-tuple, the deepest first.
+    sorted.splice(1..1, (32..64).rev());
     assert_eq!(sorted, ORDER);
+}
+
+#[test]
+fn a_group_comes_after_the_five_tuple_and_before_wildcards() {
+    let now = Time::ZERO;
+    let mut edge = Edge::new([1, 2], &[]);
+    let group = |depth, id| SenderGroup { depth, id };
+    let wide = MultiField { dst: Some(flow(1).dst), ..MultiField::default() };
+    let all = [
+        (MultiField::exactly(&flow(1)), Dscp(1)),
+        (MultiField::of_group(group(2, 70)), Dscp(2)),
+        (MultiField::of_group(group(1, 7)), Dscp(3)),
+        (wide, Dscp(4)),
+    ];
+    for (fields, mark) in all {
+        assert!(fields.is_possible());
+        assert_eq!(MultiField::of(fields.kind(), &fields.key()), fields);
+        edge.set(now, fields, rule(1_000_000, 100_000, mark)).unwrap();
+    }
+    let mut mark = |port, group| match edge.condition(now, &PacketMeta { group, ..packet(port, 100, Dscp(0)) }) {
+        Conditioned::Passed(mark) => mark.0,
+        Conditioned::Dropped => panic!("dropped"),
+    };
+    assert_eq!(mark(1, Some(group(2, 70))), 1, "its five-tuple");
+    assert_eq!(mark(2, Some(group(2, 70))), 2);
+    assert_eq!(mark(2, Some(group(1, 7))), 3);
+    assert_eq!(mark(2, Some(group(1, 8))), 4, "a group without a rule");
+    assert_eq!(mark(2, Some(group(2, 7))), 4, "of another depth");
+    assert_eq!(mark(2, None), 4);
+    let not = [group(0, 1), group(32, 1)].map(MultiField::of_group);
+    assert!(not.iter().all(|fields| !fields.is_possible()), "the root, and too deep");
+    assert!(!MultiField { dst_port: Some(1), ..all[1].0 }.is_possible(), "a group is named alone");
 }
 
 /// The finding: one bit a second bound to a protocol alone took everybody's packets away.
@@ -183,4 +217,57 @@ fn what_exceeds_a_wildcard_is_best_effort_and_signalling_is_nobodys() {
     let mut edge = Edge::new([1, 2], SIGNALLING);
     assert_eq!(edge.condition_from(Time::ZERO, &core, true), Conditioned::Passed(Dscp::EF));
     assert_eq!(edge.condition_from(Time::ZERO, &core, false), Conditioned::Passed(Dscp::DEFAULT));
+}
+
+/// A domain behind an edge with an agreement: it marks what it likes, and more of it than it booked; what goes on as
+/// premium is the agreed rate, also where each flow has a rule of its own, and without an agreement nothing is.
+#[test]
+fn what_a_domain_sends_as_premium_is_the_agreed_rate() {
+    let mut port = port();
+    let agreed = |mbps: u64, depth| PlanOp::Rule {
+        at: IN,
+        fields: BehaviourAggregate::Ef.fields(),
+        rule: rule(mbps, depth, Dscp::EF),
+    };
+    for op in [PlanOp::Edge { at: IN }, agreed(2, 8192)] {
+        port.apply(Time::ZERO, &op).unwrap();
+    }
+    let own = PlanOp::Rule { at: IN, fields: MultiField::exactly(&flow(1)), rule: rule(9, 16_384, Dscp::EF) };
+    port.apply(Time::ZERO, &own).unwrap();
+    let (mut bytes, mut plain) = (0, 0);
+    let end = 8_000;
+    for ms in 0..end {
+        let now = Time::from_nanos(ms * 1_000_000);
+        // A flow with a rule, which came without a mark; a lie; another service, about which nothing is agreed.
+        for (n, sent) in [(1, Dscp::DEFAULT), (2, Dscp::EF), (3, Dscp::AF12), (4, Dscp::DEFAULT)] {
+            match port.arrive(now, packet(n, 1_000, sent)).map(|packet| packet.dscp) {
+                Some(Dscp::EF) => bytes += 1_000,
+                Some(dscp) => {
+                    assert!(n > 2 && dscp == Dscp::DEFAULT, "flow {n}: {dscp:?}");
+                    plain += 1;
+                }
+                None => assert!(n <= 2, "flow {n} is dropped"),
+            }
+        }
+    }
+    let most = 2_000_000 / 8 * (end - 1) / 1_000 + 8_192;
+    assert!(bytes <= most && bytes + 1_000 > most, "{bytes} of {most}");
+    assert_eq!(plain, 2 * end, "what is not premium is not charged");
+    let edge = port.edge(Side::Ingress).unwrap();
+    let counters = edge.counters(&BehaviourAggregate::Ef.fields()).unwrap();
+    assert_eq!((counters.bytes, counters.packets + counters.over_packets), (bytes, 2 * end));
+    assert_eq!(edge.stripped().packets, end, "AF12");
+    // The agreement is over: the marks are wiped, nothing is dropped.
+    let now = Time::from_nanos(9_000_000_000);
+    port.apply(now, &agreed(0, 0)).unwrap();
+    for n in [1, 2] {
+        assert_eq!(port.arrive(now, packet(n, 1_000, Dscp::EF)), Some(packet(n, 1_000, Dscp::DEFAULT)));
+    }
+    // Signalling is charged to nobody, whatever its mark.
+    let rsvp = PacketMeta { flow: FlowKey { protocol: 46, ..flow(9) }, ..packet(9, 1_000, Dscp::EF) };
+    port.apply(now, &agreed(1, 0)).unwrap();
+    assert_eq!(port.arrive(now, rsvp), Some(PacketMeta { dscp: Dscp::DEFAULT, ..rsvp }));
+    let mixed = MultiField { dst_port: Some(1), ..BehaviourAggregate::Ef.fields() };
+    let refused = PlanOp::Rule { at: IN, fields: mixed, rule: rule(1, 100, Dscp::EF) };
+    assert!(port.apply(now, &refused).is_err(), "an aggregate names no flow");
 }

@@ -155,7 +155,7 @@ proptest! {
                     there.remove(&flow);
                 }
                 Step::Packet(flow) => {
-                    port.enqueue(Time::ZERO, PacketMeta { flow, len: 100, dscp: Dscp(0), arrival: Time::ZERO, id: 0 });
+                    port.enqueue(Time::ZERO, PacketMeta { flow, len: 100, dscp: Dscp(0), arrival: Time::ZERO, group: None, id: 0 });
                     let closest = there.iter_mut().filter(|(key, _)| has(key, &flow)).min_by_key(|(key, _)| rank(key));
                     closest.into_iter().for_each(|(_, packets)| *packets += 1);
                 }

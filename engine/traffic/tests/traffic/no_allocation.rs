@@ -31,7 +31,7 @@ fn packet(port: u16, len: u32, arrival: Time) -> PacketMeta {
     let host = |last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
     let flow =
         FlowKey { src: host(1), dst: host(2), protocol: 17, src_port: 1000, dst_port: port, wild: terms::Wild::NONE };
-    PacketMeta { flow, len, dscp: Dscp(0), arrival, id: 0 }
+    PacketMeta { flow, len, dscp: Dscp(0), arrival, group: None, id: 0 }
 }
 
 fn curves() -> [RedCurve; 3] {

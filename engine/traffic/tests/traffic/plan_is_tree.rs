@@ -98,7 +98,7 @@ proptest! {
             now = now + Span::from_nanos(wait);
             if what < 5 {
                 let dscp = Dscp(if len % 3 == 0 { 20 } else { 0 });
-                let packet = PacketMeta { flow: flow(n), len, dscp, arrival: now, id: id as u64 };
+                let packet = PacketMeta { flow: flow(n), len, dscp, arrival: now, group: None, id: id as u64 };
                 let class = CLASSES[usize::from(n)];
                 let wanted = match tree.enqueue(now, packet) {
                     PathVerdict::Held => Verdict::Held { class, excess: false },

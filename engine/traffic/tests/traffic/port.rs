@@ -25,7 +25,7 @@ fn flow(n: u16, protocol: u8) -> FlowKey {
 }
 
 fn packet(n: u16, len: u32, id: u64) -> PacketMeta {
-    PacketMeta { flow: flow(n, 17), len, dscp: Dscp(0), arrival: Time::ZERO, id }
+    PacketMeta { flow: flow(n, 17), len, dscp: Dscp(0), arrival: Time::ZERO, group: None, id }
 }
 
 fn class(rate: Option<Rate>, share: Rate, priority: u8) -> ClassSpec {

@@ -13,7 +13,7 @@ const LINE: Rate = Rate::from_mbps(34);
 fn packet(len: u32, id: u64, arrival: Time) -> PacketMeta {
     let addr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let flow = FlowKey { src: addr, dst: addr, protocol: 6, src_port: 1, dst_port: 2, wild: terms::Wild::NONE };
-    PacketMeta { flow, len, dscp: Dscp(0), arrival, id }
+    PacketMeta { flow, len, dscp: Dscp(0), arrival, group: None, id }
 }
 
 /// The parameters of customer router C6 with CBS 3 KB, thresholds at 1, 2 and 4 times CBS.

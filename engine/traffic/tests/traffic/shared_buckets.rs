@@ -135,7 +135,7 @@ fn a_sender_without_a_source_port_has_its_packets_from_any() {
         port.apply(Time::ZERO, &PlanOp::Flow { oif: OIF, flow, entry: entry(None, bucket) }).unwrap();
     }
     let mut send = |flow| {
-        let packet = PacketMeta { flow, len: 100, dscp: terms::Dscp(0), arrival: Time::ZERO, id: 0 };
+        let packet = PacketMeta { flow, len: 100, dscp: terms::Dscp(0), arrival: Time::ZERO, group: None, id: 0 };
         port.enqueue(Time::ZERO, packet);
         [open, esp].map(|flow| port.flow_counters(&flow).unwrap().packets)
     };
@@ -167,7 +167,7 @@ proptest! {
                 }
                 Step::Packet(flow, len, us) => {
                     now = now + Span::from_micros(us);
-                    let packet = PacketMeta { flow, len, dscp: Dscp(0), arrival: now, id: 0 };
+                    let packet = PacketMeta { flow, len, dscp: Dscp(0), arrival: now, group: None, id: 0 };
                     let wanted = match model.take(now, &flow, len) {
                         None => (ClassId::BEST_EFFORT, false),
                         Some(true) => (ClassId::CONTROLLED_LOAD, false),
@@ -202,7 +202,7 @@ fn a_bucket_goes_with_its_last_flow() {
         port.apply(Time::ZERO, &PlanOp::Flow { oif: OIF, flow: flow(n), entry: entry(Some(4), bucket) }).unwrap();
     };
     let send = |port: &mut Port, n| {
-        let packet = PacketMeta { flow: flow(n), len: 600, dscp: Dscp(0), arrival: Time::ZERO, id: 0 };
+        let packet = PacketMeta { flow: flow(n), len: 600, dscp: Dscp(0), arrival: Time::ZERO, group: None, id: 0 };
         matches!(port.enqueue(Time::ZERO, packet), Verdict::Queued { excess: false, .. })
     };
     set(&mut port, 1);

@@ -9,7 +9,7 @@
 mod agent;
 mod broker;
 mod broker_calls;
-mod http;
+pub(crate) mod http;
 mod jobs;
 mod script;
 mod target;

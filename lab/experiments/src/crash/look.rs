@@ -106,11 +106,12 @@ impl<'a> Look<'a> {
         let rows = self.rows()?;
         let active = || rows.iter().filter(|doc| doc.state == "active");
         let grant = |doc: &ReservationDoc| {
-            let part = doc.parts.iter().position(|part| part.resource == LICENCE).unwrap_or(0);
-            format!("{}.{part} {LICENCE} {}", doc.handle, count(doc))
+            let part = doc.parts.iter().position(|part| part.resource == LICENCE)?;
+            Some(format!("{}.{part} {LICENCE} {}", doc.handle, count(doc)))
         };
-        let wanted: BTreeSet<String> = active().map(grant).collect();
-        let net = active().flat_map(|doc| &doc.parts).filter(|part| part.resource.starts_with("net/"));
+        let wanted: BTreeSet<String> = active().filter_map(grant).collect();
+        let net = active().flat_map(|doc| &doc.parts);
+        let net = net.filter(|part| part.resource.starts_with("net/") && part.binding.is_some());
         let rates: Vec<Rate> = net.map(|part| Rate::from_bps(part.now as u64).with_overhead(OVERHEAD, 1_000)).collect();
         let plan = place.run(|| KernelPlane::open(state).and_then(|mut plane| plane.read()))?;
         let plan = plan.map_err(|fault| Error::Void(format!("the kernel cannot be read: {fault}")))?;

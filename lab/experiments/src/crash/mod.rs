@@ -4,6 +4,7 @@
 
 mod load;
 mod look;
+pub mod several;
 
 use bed::error::Error;
 use bed::patience::Patience;

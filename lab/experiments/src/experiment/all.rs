@@ -14,6 +14,7 @@ pub const ALL: &[Experiment] = &[
     crate::gara::fig4::EXPERIMENT,
     crate::gara::fig4::GREEDY_EXPERIMENT,
     crate::gara::fig5::EXPERIMENT,
+    crate::gara::sla::EXPERIMENT,
     crate::gara::fig6::EXPERIMENT,
     crate::gara::fig6::GREEDY_EXPERIMENT,
     crate::gara::deadline::EXPERIMENT,

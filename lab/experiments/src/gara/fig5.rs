@@ -22,7 +22,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const LAYOUT: Layout = Layout {
+pub(super) const LAYOUT: Layout = Layout {
     file: "examples/three-domains.toml",
     text: include_str!("../../../../examples/three-domains.toml"),
     edge: "anl-edge",
@@ -67,8 +67,15 @@ const RTT_MS: f64 = 250.0;
 /// The least share of the foreground's packets that must come to the receiver.
 const DELIVERED: f64 = 0.99;
 
+/// The example without its agreements (`[[sla]]`): here flows are booked at the borders instead.
+fn without_agreements(text: &str) -> String {
+    let begin = text.find("[[sla]]").unwrap_or(text.len());
+    let end = text.find("[[node]]").unwrap_or(text.len());
+    format!("{}{}", &text[..begin.min(end)], &text[end..])
+}
+
 fn topology() -> String {
-    let mut text = LAYOUT.text.replace(PREMIUM_THERE, PREMIUM_HERE);
+    let mut text = without_agreements(LAYOUT.text).replace(PREMIUM_THERE, PREMIUM_HERE);
     for (link, core) in CORES {
         text = text.replace(&format!("{link}{BOOKED}"), &format!("{link}core = {{ {core} }}\n"));
     }
@@ -126,5 +133,6 @@ mod tests {
         let premium = |mbps: u64| rates.iter().filter(|rate| **rate == Rate::from_mbps(mbps)).count();
         assert_eq!((premium(27), premium(45), premium(55)), (2, 0, 3));
         assert_eq!(file.cores.iter().flatten().count(), 3);
+        assert!(file.slas.is_empty());
     }
 }

@@ -111,6 +111,14 @@ impl Garnet {
     /// The interface does not exist.
     pub fn meter(&self) -> Result<ClassMeter, Error> {
         let [node, behind] = self.layout.counted;
+        self.meter_at(node, behind)
+    }
+
+    /// Opens the meter of a node's interface towards a neighbour.
+    ///
+    /// # Errors
+    /// The interface does not exist.
+    pub fn meter_at(&self, node: &str, behind: &str) -> Result<ClassMeter, Error> {
         let namespace = linux::netns::Namespace::open(&self.bed.node(node)?.namespace)?;
         ClassMeter::open(&namespace, &self.bed.interface(node, behind)?)
     }
@@ -120,8 +128,15 @@ impl Garnet {
     /// # Errors
     /// The agent does not answer, or the two are not neighbours.
     pub fn book_at(&self, node: &str, towards: &str) -> Result<(Book, String), Error> {
-        let resource = format!("net/{}", self.bed.interface(node, towards)?);
-        Ok((Book::open(&self.bed.node(node)?.socket)?, resource))
+        Ok((self.book_of(node)?, format!("net/{}", self.bed.interface(node, towards)?)))
+    }
+
+    /// Connects to the bookings of a node's agent.
+    ///
+    /// # Errors
+    /// The agent does not answer.
+    pub fn book_of(&self, node: &str) -> Result<Book, Error> {
+        Book::open(&self.bed.node(node)?.socket)
     }
 
     /// Prepares a premium flow with packets of this length. It sends nothing yet.

@@ -3,7 +3,7 @@
 //! through the agent's socket.
 //!
 //! [`fig4`] is its Figure 4, [`fig5`] its Figure 5, [`fig6`] its Figure 6, [`deadline`] the transfer by a deadline
-//! of its section 2.1; [`garnet`] is the testbed with its programs, [`meter`] measures the premium interface,
+//! of its section 2.1, [`sla`] the agreement between two domains of its section 4.2; [`garnet`] is the testbed with its programs, [`meter`] measures the premium interface,
 //! [`booking`] is the applications' access to the bookings.
 
 pub mod booking;
@@ -15,5 +15,6 @@ pub mod fig6;
 mod foreground;
 pub mod garnet;
 pub mod meter;
+pub mod sla;
 mod tcp_flow;
 pub mod timeline;

@@ -79,7 +79,7 @@ fn packet(port: u16, at: Time) -> PacketMeta {
     let host = |last| IpAddr::V4(Ipv4Addr::new(192, 0, 2, last));
     let flow =
         FlowKey { src: host(1), dst: host(2), protocol: 17, src_port: 1000, dst_port: port, wild: terms::Wild::NONE };
-    PacketMeta { flow, len: 1250, dscp: Dscp(0), arrival: at, id: 0 }
+    PacketMeta { flow, len: 1250, dscp: Dscp(0), arrival: at, group: None, id: 0 }
 }
 
 /// The sent packets.

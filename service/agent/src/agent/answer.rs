@@ -134,6 +134,7 @@ impl Agent {
                 self.drive.would_allow(client, who.as_ref(), ask, signal.as_ref()).map(Answer::May)
             }
             Request::Links => self.links().map(Answer::Links),
+            Request::Routes { to } => self.routes(to).map(Answer::Routes),
             Request::Stop => {
                 self.stopping = true;
                 Ok(Answer::Done)

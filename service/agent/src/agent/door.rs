@@ -5,9 +5,13 @@ use crate::calls::problem;
 use crate::log::Level;
 use crate::remote::News;
 use crate::rights;
+use crate::sla_file::SlaConfig;
 use crate::speakers::NAMED_BROKERS;
 use documents::agent::{DecideDoc, Problem, PromisesDoc, Request};
-use documents::links::{CallerDoc, LinkRow};
+use documents::links::{CallerDoc, LinkRow, MAX_ROUTES, RouteRow};
+use linux::route::KernelRoutes;
+use std::net::IpAddr;
+use terms::ports::{Route, RouteDecision};
 
 impl Agent {
     /// Takes new connections of this machine.
@@ -33,14 +37,37 @@ impl Agent {
     pub(crate) fn links(&mut self) -> Result<Vec<LinkRow>, Problem> {
         let addresses = self.drive.netlink.addresses().map_err(|error| problem("fault", error.to_string()))?;
         let of = |index| addresses.iter().filter(move |address| address.index == index);
+        let slas = &self.drive.config.slas;
+        let agreed = |name: &str| slas.iter().filter(|sla| sla.interface == *name).map(SlaConfig::resource).collect();
         let row = |state: &node::io::InterfaceState| LinkRow {
             interface: state.name.clone(),
             addresses: of(state.index).map(|one| format!("{}/{}", one.address, one.prefix)).collect(),
             resource: state.link.map(|_| format!("net/{}", state.name)),
             rate_wire_bps: state.link.map(|link| link.spec.rate.as_bps()),
             mtu: state.mtu,
+            slas: agreed(&state.name),
         };
         Ok(self.drive.interfaces.values().map(row).collect())
+    }
+
+    /// The kernel's ways out to some addresses, for a search of paths.
+    pub(crate) fn routes(&self, to: &[IpAddr]) -> Result<Vec<RouteRow>, Problem> {
+        if to.len() > MAX_ROUTES {
+            return Err(problem("misuse", format!("at most {MAX_ROUTES} addresses at once")));
+        }
+        let mut kernel = KernelRoutes::open().map_err(|error| problem("fault", error.to_string()))?;
+        let row = |to: &IpAddr| {
+            let nothing = RouteRow { to: *to, interface: None, gateway: None, local: false };
+            match kernel.route(*to, None, None) {
+                RouteDecision::Local => RouteRow { local: true, ..nothing },
+                RouteDecision::Out { oif, gateway, .. } => {
+                    let name = self.drive.interfaces.get(&oif).map(|state| state.name.clone());
+                    RouteRow { interface: name, gateway, ..nothing }
+                }
+                RouteDecision::Tree(_) | RouteDecision::None => nothing,
+            }
+        };
+        Ok(to.iter().map(row).collect())
     }
 
     /// Handles the news: callers that were admitted or refused, and the state of the front.

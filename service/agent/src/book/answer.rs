@@ -118,12 +118,20 @@ impl Drive {
         }
         for (n, (row, kind)) in doc.parts.iter_mut().zip(kinds).enumerate().filter(|(_, (row, _))| row.installed > 0.0)
         {
-            let usage = if kind == ResourceKind::Network {
-                row.means = premium::means(self.node.tc(), &self.names, (handle, n));
-                self.premium.measured((handle, n))
-            } else {
-                row.means = self.book.enforcers.means(&row.resource, handle, n);
-                self.book.enforcers.measured(&row.resource, handle, n)
+            let usage = match kind {
+                ResourceKind::Network => {
+                    row.means = premium::means(self.node.tc(), &self.names, (handle, n));
+                    self.premium.measured((handle, n))
+                }
+                ResourceKind::Sla => {
+                    let background = row.background.is_some();
+                    row.means = premium::agreed(self.node.tc(), &self.names, &row.resource, background);
+                    self.premium.agreed(&row.resource, background)
+                }
+                _ => {
+                    row.means = self.book.enforcers.means(&row.resource, handle, n);
+                    self.book.enforcers.measured(&row.resource, handle, n)
+                }
             };
             row.measured = usage.map(|usage| measured(kind, usage));
         }

@@ -269,6 +269,7 @@ impl Given {
     }
 
     fn amount(&self, kind: ResourceKind) -> Result<Option<u64>, String> {
+        let kind = kind.written_as();
         let others = [
             (ResourceKind::Network, self.rate.is_some()),
             (ResourceKind::Cpu, self.cores.is_some()),
@@ -279,7 +280,7 @@ impl Given {
             return Err(format!("{} is not what it is counted in: give {}", field(other), field(kind)));
         }
         Ok(match kind {
-            ResourceKind::Network => self.rate,
+            ResourceKind::Network | ResourceKind::Sla => self.rate,
             ResourceKind::Countable => self.count,
             ResourceKind::Disk => match self.bytes_per_s {
                 Some(bytes) => Some(bytes.checked_mul(8).ok_or("bytes_per_s is too large")?),
@@ -295,7 +296,7 @@ impl Given {
 
 fn field(kind: ResourceKind) -> &'static str {
     match kind {
-        ResourceKind::Network => "rate",
+        ResourceKind::Network | ResourceKind::Sla => "rate",
         ResourceKind::Cpu => "cores",
         ResourceKind::Disk => "bytes_per_s",
         ResourceKind::Countable => "count",

@@ -75,7 +75,8 @@ impl Book {
             found,
             broken: None,
         };
-        Ok((book, LocalPolicy(policy)))
+        let agreements = config.slas.iter().map(|sla| sla.terms()).collect();
+        Ok((book, LocalPolicy(policy.with_agreements(agreements))))
     }
 
     /// The time of day.

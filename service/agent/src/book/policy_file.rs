@@ -26,6 +26,7 @@
 //! until = "2027-01-01T00:00:00Z"
 //! flows = ["10.0.0.0/24 > *:5000-5100 udp", "host > 10.0.2.2"]   # whose packets a part may be bound to; default: any
 //!                                      # two hosts' ("host > host"); only here may `*` leave an end open
+//! grow = true                          # may make an agreement (sla/PEER) grow beyond its rate, up to its grows_to
 //! cgroups = ["batch/*"]                # control groups that may be bound, and whose processes may; default: own processes
 //! deny = true                          # none of the limits then
 //!
@@ -95,6 +96,8 @@ struct RuleFile {
     flows: Option<Vec<Spanned<String>>>,
     #[serde(default)]
     cgroups: Vec<Spanned<String>>,
+    #[serde(default)]
+    grow: bool,
     signal: Option<bool>,
     #[serde(default)]
     source: Vec<Spanned<String>>,
@@ -191,7 +194,8 @@ fn rule(document: &Document<'_>, entry: &RuleFile) -> Result<Rule, Mistake> {
     }
     let limits = limits(document, entry)?;
     let bindings = bindings(document, entry)?;
-    let effect = match (entry.deny, limits == Limits::default() && bindings == Bindings::default()) {
+    let plain = limits == Limits::default() && bindings == Bindings::default() && !entry.grow;
+    let effect = match (entry.deny, plain) {
         (true, true) => Effect::Deny,
         (true, false) => return Err(document.at(entry.name.span(), "a rule that denies has no limits")),
         (false, _) => Effect::Allow(limits),
@@ -205,6 +209,7 @@ fn rule(document: &Document<'_>, entry: &RuleFile) -> Result<Rule, Mistake> {
         resources: patterns(&entry.resource)?,
         labels: patterns(&entry.label)?,
         background: entry.background,
+        grow: entry.grow,
         bindings,
         signal: entry.signal,
         signals: signals(document, entry)?,

@@ -34,7 +34,9 @@ pub(crate) struct ResourceFile {
 /// The mistake in the text.
 pub fn amount(kind: ResourceKind, text: &str) -> Result<u64, units::BadUnit> {
     match kind {
-        ResourceKind::Network | ResourceKind::Disk => units::parse_rate(text).map(|rate| rate.as_bps()),
+        ResourceKind::Network | ResourceKind::Disk | ResourceKind::Sla => {
+            units::parse_rate(text).map(|rate| rate.as_bps())
+        }
         ResourceKind::Cpu => cores(text),
         ResourceKind::Countable => text.trim().parse().map_err(|_| format!("{text:?} is no number of pieces")),
     }
@@ -81,6 +83,7 @@ fn resource(document: &Document<'_>, entry: &ResourceFile) -> Result<ResourceCon
         ResourceKind::Network => Some("an interface is an [[interface]]"),
         ResourceKind::Cpu => Some("processors are [cpu]"),
         ResourceKind::Disk => Some("a disk is a [[disk]]"),
+        ResourceKind::Sla => Some("an agreement with a peer is an [[sla]]"),
         ResourceKind::Countable => None,
     };
     if let Some(own) = own {

@@ -72,8 +72,11 @@ fn sort(found: &Belongs) -> ProcessKind {
 /// The hierarchies that reservations of a resource use.
 fn mounted_for(resource: &str) -> Vec<cgroup::Mounted> {
     let all = cgroup::all_mounted();
-    let found =
-        if ResourceKind::of(resource) == ResourceKind::Disk { cgroup::for_disk(&all) } else { cgroup::for_cpu(&all) };
+    let found = match ResourceKind::of(resource) {
+        ResourceKind::Disk => cgroup::for_disk(&all),
+        ResourceKind::Network => cgroup::for_packets(&all).map(|found| vec![found]),
+        _ => cgroup::for_cpu(&all),
+    };
     found.unwrap_or_default()
 }
 

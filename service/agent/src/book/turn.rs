@@ -25,7 +25,8 @@ impl Drive {
             let stock = Resource { name: stock.name, guarantee: Guarantee::Reserved, capacity, shared };
             self.node.add_resource(now, stock);
         }
-        for stock in self.book.enforcers.stocks() {
+        let agreed: Vec<Resource> = self.config.slas.iter().map(|sla| sla.stock()).collect();
+        for stock in self.book.enforcers.stocks().into_iter().chain(agreed) {
             self.node.add_resource(now, stock);
         }
         self.tell_bookable();
@@ -112,7 +113,9 @@ impl Drive {
                 self.console.announce(found.level, found.name, &found.text);
             }
         }
-        self.premium.look(now, self.node.tc(), &self.plane);
+        if self.premium.look(now, self.node.tc(), &self.plane) && self.node.has_groups() {
+            self.tell(node::io::Input::Groups);
+        }
     }
 
     /// Reads the rules of policy again; after a mistake the old ones stay.
@@ -120,7 +123,8 @@ impl Drive {
         let Some(file) = self.config.policy.clone() else { return };
         match super::policy_file::load(&file) {
             Ok(super::policy_file::PolicyFile { policy, brokers }) => {
-                self.node.policy_mut().0 = policy;
+                let agreements = self.config.slas.iter().map(|sla| sla.terms()).collect();
+                self.node.policy_mut().0 = policy.with_agreements(agreements);
                 self.book.brokers = brokers;
                 for client in self.speakers.renew(&self.book.brokers) {
                     self.forget_follower(client);

@@ -8,8 +8,10 @@ use linux::gauge::Gauge;
 use linux::plane::KernelPlane;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use terms::{Amount, Dscp, Rate, Span, Time};
-use traffic::edge::Side;
+use terms::book::ResourceKind;
+use terms::{Dscp, Span, Time};
+use traffic::edge::{EdgeAt, EdgeRule, Side};
+use traffic::plan::Counters;
 
 /// The interval between reads of the rules' counters, and the most rules in one read. With more rules, each
 /// is read less often.
@@ -23,10 +25,12 @@ struct Seen {
     dropped: Gauge,
 }
 
-/// The measured use of the premium flows of this node.
+/// The measured use of the premium flows of this node, and of its agreements.
 #[derive(Debug, Default)]
 pub struct PremiumMeter {
     seen: BTreeMap<PartId, Seen>,
+    /// Each aggregate of an agreement, by resource; true: that of background.
+    agreed: BTreeMap<(String, bool), Seen>,
     /// Up to which part the counters were read last.
     looked: Option<PartId>,
     next: Time,
@@ -35,25 +39,30 @@ pub struct PremiumMeter {
 impl PremiumMeter {
     /// The time of the next look, if there is anything to see.
     pub fn wake_at(&self, tc: &Tc) -> Option<Time> {
-        tc.edges().premium_flows(None).next().map(|_| self.next)
+        let flows = tc.edges().premium_flows(None).next().is_some();
+        (flows || tc.edges().agreements().next().is_some()).then_some(self.next)
     }
 
-    /// Reads the counters of those whose turn it is, if it is time.
-    pub fn look(&mut self, now: Time, tc: &Tc, plane: &KernelPlane) {
+    /// Reads the counters of those whose turn it is, if it is time; true if it was.
+    pub fn look(&mut self, now: Time, tc: &Tc, plane: &KernelPlane) -> bool {
         if now < self.next {
-            return;
+            return false;
         }
         self.next = now + LOOK_EVERY;
         let turn: Vec<_> = tc.edges().premium_flows(self.looked).take(AT_ONCE).collect();
         let at = Duration::from_nanos(now.as_nanos());
         for (part, flow) in &turn {
             let Ok(Some(counters)) = plane.rule_counters(flow.at, &flow.fields) else { continue };
-            let seen = self.seen.entry(*part).or_default();
-            seen.passed.look(at, counters.bytes.saturating_mul(8));
-            seen.dropped.look(at, counters.over_bytes.saturating_mul(8));
+            self.seen.entry(*part).or_default().look(at, &counters);
+        }
+        for (sla, background) in tc.edges().agreements() {
+            let Some((edge, fields, _)) = tc.edges().agreed(sla, background) else { continue };
+            let Ok(Some(counters)) = plane.rule_counters(edge, &fields) else { continue };
+            self.agreed.entry((sla.to_owned(), background)).or_default().look(at, &counters);
         }
         // Fewer: the last has been read, and the first is next. With all in one read each is read each time.
         self.looked = turn.last().map(|(part, _)| *part).filter(|_| turn.len() == AT_ONCE);
+        true
     }
 
     /// Forgets a part that has gone.
@@ -63,21 +72,48 @@ impl PremiumMeter {
 
     /// The measured use of a part; `None`: it has not been seen for long enough.
     pub fn measured(&self, part: PartId) -> Option<Usage> {
-        let Seen { passed, dropped } = self.seen.get(&part)?;
-        let (passed, dropped) = (passed.seen()?, dropped.seen());
+        self.seen.get(&part)?.usage(ResourceKind::Network)
+    }
+
+    /// The measured use of an agreement, of all its bookings together; `background`: of AF1x.
+    pub fn agreed(&self, sla: &str, background: bool) -> Option<Usage> {
+        self.agreed.get(&(sla.to_owned(), background))?.usage(ResourceKind::Sla)
+    }
+}
+
+impl Seen {
+    fn look(&mut self, at: Duration, counters: &Counters) {
+        self.passed.look(at, counters.bytes.saturating_mul(8));
+        self.dropped.look(at, counters.over_bytes.saturating_mul(8));
+    }
+
+    fn usage(&self, kind: ResourceKind) -> Option<Usage> {
+        let (passed, dropped) = (self.passed.seen()?, self.dropped.seen());
         let interval = Span::from_nanos(u64::try_from(passed.span.as_nanos()).unwrap_or(u64::MAX));
-        let of = |bps: u64| Amount::network(Rate::from_bps(bps));
-        let refused = dropped.map(|seen| of(seen.rate));
-        Some(Usage { amount: of(passed.rate), refused, unreserved: None, interval })
+        let refused = dropped.map(|seen| kind.amount(seen.rate));
+        Some(Usage { amount: kind.amount(passed.rate), refused, unreserved: None, interval })
     }
 }
 
 /// The rule of a part, for people.
 pub fn means(tc: &Tc, names: &Names, part: PartId) -> Option<String> {
     let flow = tc.edges().premium_flow(part)?;
-    let place = names.get(&flow.at.interface).map_or("?", String::as_str);
-    let side = if flow.at.side == Side::Ingress { "ingress" } else { "egress" };
     let mark = if flow.rule.mark == Dscp::EF { "EF" } else { "AF11" };
-    let (rate, depth) = (flow.rule.bucket.rate.as_bps(), flow.rule.bucket.depth.get());
-    Some(format!("{mark} at the {side} of {place}, {rate} bit/s, bucket {depth} B"))
+    let whose = flow.fields.group.map_or(String::new(), |group| format!(" for control group {}", group.id));
+    Some(rule(names, &format!("{mark}{whose}"), flow.at, &flow.rule))
+}
+
+/// The rule of an agreement, for people; `background`: that of AF1x.
+pub fn agreed(tc: &Tc, names: &Names, sla: &str, background: bool) -> Option<String> {
+    let (at, _, of_all) = tc.edges().agreed(sla, background)?;
+    let peer = sla.strip_prefix("sla/").unwrap_or(sla);
+    let mark = if background { "AF1x" } else { "EF" };
+    Some(rule(names, &format!("{mark} of all {peer}"), at, &of_all))
+}
+
+fn rule(names: &Names, what: &str, at: EdgeAt, rule: &EdgeRule) -> String {
+    let place = names.get(&at.interface).map_or("?", String::as_str);
+    let side = if at.side == Side::Ingress { "ingress" } else { "egress" };
+    let (rate, depth) = (rule.bucket.rate.as_bps(), rule.bucket.depth.get());
+    format!("{what} at the {side} of {place}, {rate} bit/s, bucket {depth} B")
 }

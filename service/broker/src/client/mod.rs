@@ -8,18 +8,36 @@ pub use endpoint::BrokerEndpoint;
 pub use stream::{Listener, StreamItem};
 
 use crate::problem::Problem;
-use documents::book::{AskDoc, BookFilter, WindowDoc};
+use documents::book::{AskDoc, BookFilter, Instant, WindowDoc};
+use documents::legs::Acceptances;
 use documents::may::{MayDoc, Signal, SignalDoc};
 use documents::rest::{BindWish, Change, Enquiry, Events, Reservation, Reservations, Resources, Wish};
+use documents::topology::DomainsDoc;
 use http::{Reply, Request};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io;
+use std::net::IpAddr;
 
 /// A broker.
 #[derive(Clone, Debug)]
 pub struct BrokerClient {
     door: BrokerEndpoint,
+}
+
+/// A question about paths over domains.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathQuestion {
+    /// The first host.
+    pub from: IpAddr,
+    /// The other.
+    pub to: IpAddr,
+    /// The rate that must be free, bit/s; 0: any.
+    pub rate: u64,
+    /// The begin of the window.
+    pub start: Instant,
+    /// The end of the window.
+    pub end: Instant,
 }
 
 /// The reason why a request failed.
@@ -213,6 +231,15 @@ impl BrokerClient {
         self.get(&at(id, "/history"))
     }
 
+    /// The acceptances of other domains, of this reservation and this owner.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn acceptances(&self, reservation: Option<&str>, owner: Option<&str>) -> Answer<Acceptances> {
+        let said = |text: Option<&str>| text.map(str::to_owned);
+        self.get(&query("/v1/acceptances", &[("reservation", said(reservation)), ("owner", said(owner))]))
+    }
+
     /// The resources; with a window, the free amounts in it.
     ///
     /// # Errors
@@ -222,6 +249,24 @@ impl BrokerClient {
         self.get(&query(
             "/v1/resources",
             &[("from", edge(|window| window.start.to_string())), ("to", edge(|window| window.end.to_string()))],
+        ))
+    }
+
+    /// The known domains; with a question, the paths over them.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn topology(&self, question: Option<&PathQuestion>) -> Answer<DomainsDoc> {
+        let said = |value: fn(&PathQuestion) -> String| question.map(value);
+        self.get(&query(
+            "/v1/topology",
+            &[
+                ("from", said(|asked| asked.from.to_string())),
+                ("to", said(|asked| asked.to.to_string())),
+                ("rate", said(|asked| asked.rate.to_string())),
+                ("start", said(|asked| asked.start.to_string())),
+                ("end", said(|asked| asked.end.to_string())),
+            ],
         ))
     }
 

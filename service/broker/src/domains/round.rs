@@ -1,10 +1,11 @@
 //! Rounds: our own domain is looked at and published, then every neighbour's broker is asked.
 
 use super::ask::ask;
-use super::own::{FreeAmounts, FreeOverTime, OwnDomain, own_domain};
+use super::own::{FreeAmounts, FreeOverTime, InnerRouting, OwnDomain, addresses, own_domain};
 use crate::agents::own_voice;
 use crate::broker::Broker;
 use crate::gather::each;
+use crate::routed;
 use crate::wire::Outward;
 use documents::agent::Request;
 use documents::book::{BookAnswer, Instant, ResourceRow, StepDoc, WindowDoc};
@@ -77,7 +78,12 @@ async fn look(broker: &Broker) -> Result<OwnDomain, String> {
     let domains = &broker.domains;
     let neighbours: Vec<(&str, &[String])> =
         domains.neighbours.iter().map(|one| (one.name.as_str(), one.links.as_slice())).collect();
-    let mut found = own_domain(&map, &free, &neighbours, false);
+    let routes = match broker.is_steered() {
+        true => routed::AgentRoutes::default(),
+        false => routed::ask(&broker.agents, &addresses(&map)).await,
+    };
+    let routing = if broker.is_steered() { InnerRouting::Steered } else { InnerRouting::Kernels(&routes) };
+    let mut found = own_domain(&map, &free, &neighbours, routing);
     if !domains.settings.networks.is_empty() {
         found.networks.clone_from(&domains.settings.networks);
     }

@@ -1,11 +1,16 @@
 //! The caller's side of a transaction that this process began: the changes that its members are asked for, and
 //! their answers.
 
+use super::legs::LegRecord;
+use crate::id::ReservationId;
 use crate::problem::{Answer, Problem};
+use commit::TransactionId;
 use documents::agent::Request;
 use documents::book::{PrepareAskDoc, ReservationDoc};
+use documents::legs::LegChange;
 use documents::links::CallerDoc;
 use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
 use tokio::sync::watch;
 
 /// The plain call that makes a change at one agent.
@@ -20,11 +25,50 @@ pub fn plain(change: PrepareAskDoc) -> Request {
 
 /// A member's part of a transaction.
 #[derive(Clone, PartialEq, Debug)]
-pub struct MemberPart {
+pub enum MemberPart {
+    /// An agent's.
+    Agent {
+        /// The agent's index.
+        agent: usize,
+        /// The change.
+        change: Box<PrepareAskDoc>,
+    },
+    /// The next domain's. A transaction has at most one, the last.
+    Domain(Box<DomainPart>),
+}
+
+/// The part of a transaction that the next domain is asked for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DomainPart {
+    /// The index of the domain's broker.
+    pub domain: usize,
+    /// The kind of change.
+    pub change: LegChange,
+    /// The number of the change that the broker that asked first has drawn.
+    pub origin: TransactionId,
+    /// The domains that the question has come through, ours last.
+    pub via: Vec<String>,
+    /// For whom, as the next domain is told.
+    pub owner: String,
+    /// The groups that we vouch for.
+    pub groups: Vec<String>,
+    /// The network of the border link.
+    pub border: String,
+}
+
+impl MemberPart {
+    /// The part of the agent with this index: the change that it is asked for.
+    pub fn at_agent(agent: usize, change: PrepareAskDoc) -> MemberPart {
+        MemberPart::Agent { agent, change: Box::new(change) }
+    }
+
     /// The agent's index.
-    pub agent: usize,
-    /// The change.
-    pub change: PrepareAskDoc,
+    pub fn agent(&self) -> Option<usize> {
+        match self {
+            MemberPart::Agent { agent, .. } => Some(*agent),
+            MemberPart::Domain(_) => None,
+        }
+    }
 }
 
 /// An order that an agent carries out sooner or later; the journal keeps it with its member.
@@ -42,6 +86,8 @@ pub struct MemberOrder {
 pub enum MemberAction {
     /// Cancel all reservations with this group name.
     GiveBack(String),
+    /// Have the next domain give back its leg of this reservation.
+    EndLeg(String),
     /// Make this call, which undoes a change that a broker before transactions had begun.
     Undo(Box<Request>),
 }
@@ -65,12 +111,22 @@ pub enum ChangeKind {
 }
 
 /// The broker's words about a transaction, in the journal.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Note {
     /// The reservation.
     pub id: String,
     /// The kind of change.
     pub kind: ChangeKind,
+    /// The reservation's leg as it is after the change, if it crosses domains.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leg: Option<Box<LegRecord>>,
+}
+
+impl Note {
+    /// The words about a change of a reservation in this domain alone.
+    pub fn new(id: &ReservationId, kind: ChangeKind) -> Note {
+        Note { id: id.to_string(), kind, leg: None }
+    }
 }
 
 /// The decision about an attempt.
@@ -89,6 +145,8 @@ pub enum AttemptVerdict {
 pub struct AttemptProgress {
     /// The reservations as the agents showed them last.
     pub docs: Vec<Option<ReservationDoc>>,
+    /// True: the member has said Yes.
+    pub promised: Vec<bool>,
     /// The refusals.
     pub refused: Vec<Option<Box<Problem>>>,
     /// True: the member has done what was decided.
@@ -110,6 +168,7 @@ impl AttemptProgress {
     fn of(members: usize) -> AttemptProgress {
         AttemptProgress {
             docs: vec![None; members],
+            promised: vec![false; members],
             refused: vec![None; members],
             done: vec![false; members],
             failures: vec![0; members],
@@ -123,11 +182,11 @@ impl AttemptProgress {
         let settled = |member: usize| match self.verdict {
             // One that refused has nothing to be told; one that was not heard is told later.
             Some(AttemptVerdict::Aborted(..)) => {
-                self.refused[member].is_some() || (self.docs[member].is_some() && told(member))
+                self.refused[member].is_some() || (self.promised[member] && told(member))
             }
             _ => told(member),
         };
-        self.ended && self.verdict == Some(AttemptVerdict::Committed) || (0..self.done.len()).all(settled)
+        self.ended && self.verdict.is_some() || (0..self.done.len()).all(settled)
     }
 
     /// The problem that an abort is for the caller.
@@ -153,13 +212,33 @@ pub struct Attempt {
     pub caller: CallerDoc,
     /// The parts; none of an order.
     pub parts: Vec<MemberPart>,
+    /// The broker's words about it.
+    pub note: Note,
     progress: watch::Sender<AttemptProgress>,
+    /// The note with the acceptances, once they were checked.
+    noted: OnceLock<Note>,
 }
 
 impl Attempt {
     /// An attempt with so many members.
-    pub fn new(caller: CallerDoc, parts: Vec<MemberPart>, members: usize) -> Attempt {
-        Attempt { caller, parts, progress: watch::Sender::new(AttemptProgress::of(members)) }
+    pub fn new(caller: CallerDoc, parts: Vec<MemberPart>, members: usize, note: Note) -> Attempt {
+        Attempt {
+            caller,
+            parts,
+            note,
+            progress: watch::Sender::new(AttemptProgress::of(members)),
+            noted: OnceLock::new(),
+        }
+    }
+
+    /// The broker's words about it, with the acceptances if they have come.
+    pub fn noted(&self) -> Note {
+        self.noted.get().unwrap_or(&self.note).clone()
+    }
+
+    /// Notes the words with the acceptances.
+    pub fn accept(&self, note: Note) {
+        let _ = self.noted.set(note);
     }
 
     /// Notes something.

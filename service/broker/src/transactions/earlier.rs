@@ -4,7 +4,7 @@
 //! A cancellation is finished. Everything else is undone: its caller was told that it is made everywhere or
 //! nowhere.
 
-use super::{ChangeKind, MemberAction, MemberOrder, Transactions};
+use super::{ChangeKind, MemberAction, MemberOrder, Note, Transactions};
 use crate::agents::own_voice;
 use documents::agent::Request;
 use documents::links::CallerDoc;
@@ -55,7 +55,7 @@ pub async fn take_over(transactions: &Arc<Transactions>, state: &Path) -> Result
         let wrong = |why: &str| format!("{}: {why}", file.display());
         let (id, kind, orders) = orders(change);
         if !orders.is_empty()
-            && let Err(problem) = transactions.order(&id, kind, orders).await
+            && let Err(problem) = transactions.order(Note { id, kind, leg: None }, orders).await
         {
             return Err(wrong(&problem.detail));
         }

@@ -5,28 +5,36 @@
 //! an order: written down, then driven to its end. What is decided is said to every member until it has done
 //! it, by this process or by the next one with the same state folder.
 
+mod above;
 mod attempt;
 mod clocks;
 mod desk;
 mod earlier;
 mod journal;
+mod legs;
 mod tell;
+mod tell_domain;
 mod visit;
 
-pub use attempt::{AttemptProgress, AttemptVerdict, ChangeKind, MemberAction, MemberOrder, MemberPart, plain};
+pub use attempt::{
+    AttemptProgress, AttemptVerdict, ChangeKind, DomainPart, MemberAction, MemberOrder, MemberPart, Note, plain,
+};
 pub use desk::Open;
 pub use earlier::take_over;
+pub use legs::{LegAbove, LegNext, LegRecord};
 pub(crate) use tell::said;
 pub use visit::{Learn, Visits};
 
+use crate::acceptance::Voice;
 use crate::agents::AgentClient;
+use crate::domain_client::DomainClient;
 use crate::problem::{Answer, Problem};
-use attempt::{Attempt, Note};
+use attempt::Attempt;
 use clocks::Clocks;
 use commit::coordinator::{Input, Outcome, TransactionKind};
-use commit::record::{CoordinatorRecord, MemberRecord};
-use commit::{Epoch, TransactionId};
-use desk::{Desk, DeskEffect};
+use commit::record::MemberRecord;
+use commit::{Branch, Epoch, TransactionId};
+use desk::{Beginning, Desk, DeskEffect};
 use documents::links::CallerDoc;
 use journal::{CommitLog, CommitStore};
 use linux::clock::Clock;
@@ -55,6 +63,10 @@ pub struct Transactions {
     /// The coordinator's name: that of the broker, not of a process.
     name: String,
     agents: Vec<AgentClient>,
+    /// The brokers of neighbouring domains.
+    domains: Vec<DomainClient>,
+    /// The key that signs our acceptances, and the authorities of the others; `None`: no certificate, no neighbours.
+    voice: Option<Voice>,
     clock: Clock,
     most_skew: Span,
     clocks: Clocks,
@@ -86,16 +98,20 @@ impl Transactions {
         state: &Path,
         settings: CoordinatorSettings,
         agents: Vec<AgentClient>,
+        (domains, voice): (Vec<DomainClient>, Option<Voice>),
     ) -> Result<Arc<Transactions>, String> {
-        let (store, records): (CommitStore, Vec<CoordinatorRecord>) = journal::open(state)?;
+        let (store, past) = journal::open(state)?;
+        let clock = Clock::start();
         Ok(Arc::new(Transactions {
             name: settings.name,
-            clock: Clock::start(),
+            clock,
+            domains,
+            voice,
             most_skew: settings.most_skew,
             clocks: Clocks::new(agents.len()),
             silent: agents.iter().map(|_| Notify::new()).collect(),
             agents,
-            desk: Mutex::new(Desk::new(records, settings.accept_older)),
+            desk: Mutex::new(Desk::new(past, settings.accept_older, clock)),
             store: Mutex::new(Some(store)),
             earlier: Notify::new(),
         }))
@@ -197,55 +213,58 @@ impl Transactions {
     /// A member's refusal, or what kept it from being decided: nothing has changed.
     pub async fn vote(
         self: &Arc<Self>,
-        reservation: &str,
-        kind: ChangeKind,
+        note: Note,
         caller: &CallerDoc,
         parts: Vec<MemberPart>,
     ) -> Answer<AttemptProgress> {
         self.agree_on_time(&parts).await?;
-        let member =
-            |part: &MemberPart| MemberRecord { name: self.agents[part.agent].name.to_string(), order: Vec::new() };
-        let members: Vec<MemberRecord> = parts.iter().map(member).collect();
-        let attempt = Attempt::new(caller.clone(), parts, members.len());
-        self.attempt(reservation, TransactionKind::Vote, kind, members, attempt).await
+        let members = self.member_records(&parts);
+        let kind = match parts.last() {
+            Some(MemberPart::Domain(_)) => TransactionKind::Chain,
+            _ => TransactionKind::Vote,
+        };
+        let attempt = Attempt::new(caller.clone(), parts, members.len(), note);
+        self.attempt(kind, members, attempt).await
+    }
+
+    /// The members of a transaction, as the journal has them.
+    fn member_records(&self, parts: &[MemberPart]) -> Vec<MemberRecord> {
+        let name = |part: &MemberPart| match part {
+            MemberPart::Agent { agent, .. } => self.agents[*agent].name.to_string(),
+            MemberPart::Domain(part) => domain_member(&self.domains[part.domain].name),
+        };
+        parts.iter().map(|part| MemberRecord { name: name(part), order: Vec::new() }).collect()
     }
 
     /// Writes orders down, and has each agent carry out its own.
     ///
     /// # Errors
     /// They could not be written down: nothing has changed.
-    pub async fn order(
-        self: &Arc<Self>,
-        reservation: &str,
-        kind: ChangeKind,
-        orders: Vec<(String, MemberOrder)>,
-    ) -> Answer<AttemptProgress> {
+    pub async fn order(self: &Arc<Self>, note: Note, orders: Vec<(String, MemberOrder)>) -> Answer<AttemptProgress> {
         let member = |(name, order): (String, MemberOrder)| {
             let order = serde_json::to_vec(&order).map_err(|error| Problem::misuse(error.to_string()))?;
             Ok(MemberRecord { name, order })
         };
         let members = orders.into_iter().map(member).collect::<Answer<Vec<MemberRecord>>>()?;
         let caller = CallerDoc { name: String::new(), groups: Vec::new(), role: String::new() };
-        let attempt = Attempt::new(caller, Vec::new(), members.len());
-        self.attempt(reservation, TransactionKind::Order, kind, members, attempt).await
+        let attempt = Attempt::new(caller, Vec::new(), members.len(), note);
+        self.attempt(TransactionKind::Order, members, attempt).await
     }
 
     async fn attempt(
         self: &Arc<Self>,
-        reservation: &str,
         kind: TransactionKind,
-        change: ChangeKind,
         members: Vec<MemberRecord>,
         attempt: Attempt,
     ) -> Answer<AttemptProgress> {
         let id = draw::<16>().map_err(|error| Problem::unavailable(format!("no randomness: {error}")))?;
         let (id, attempt) = (TransactionId(id), Arc::new(attempt));
-        let note = Note { id: reservation.to_owned(), kind: change };
+        let beginning = Beginning { id, kind, members, above: None };
         let now = self.clock.now();
-        let effects = self.locked().begin(now, id, kind, members, &note, attempt.clone());
+        let effects = self.locked().begin(now, beginning, attempt.clone());
         self.perform(effects);
         if timeout(UNDECIDED, attempt.until(|progress| progress.verdict.is_some())).await.is_err() {
-            let what = format!("it is not decided yet: ask for {reservation} again, or with the same key");
+            let what = format!("it is not decided yet: ask for {} again, or with the same key", attempt.note.id);
             return Err(Problem::unavailable(what));
         }
         // Those who do not answer are told later.
@@ -294,6 +313,31 @@ impl Transactions {
         (desk.coordinator().epoch(), desk.coordinator().outcome(id, epoch), desk.members(id))
     }
 
+    /// The leg of a reservation that crosses domains.
+    pub fn leg(&self, reservation: &str) -> Option<LegRecord> {
+        self.locked().leg(reservation)
+    }
+
+    /// All legs that are kept.
+    pub fn legs(&self) -> Vec<LegRecord> {
+        self.locked().legs()
+    }
+
+    /// The coordinator above of a part that was promised here.
+    pub fn coordinator_above(&self, branch: Branch) -> Option<String> {
+        self.locked().participant().coordinator(branch).map(str::to_owned)
+    }
+
+    /// The brokers of neighbouring domains.
+    pub fn domains(&self) -> &[DomainClient] {
+        &self.domains
+    }
+
+    /// The key that signs our acceptances, and the authorities of the others.
+    pub fn voice(&self) -> Option<&Voice> {
+        self.voice.as_ref()
+    }
+
     /// The coordinator's name.
     pub fn name(&self) -> &str {
         &self.name
@@ -308,7 +352,7 @@ impl Transactions {
     /// # Errors
     /// 503: two of them are too far apart.
     async fn agree_on_time(self: &Arc<Self>, parts: &[MemberPart]) -> Answer<()> {
-        let mut agents: Vec<usize> = parts.iter().map(|part| part.agent).collect();
+        let mut agents: Vec<usize> = parts.iter().filter_map(MemberPart::agent).collect();
         agents.sort_unstable();
         agents.dedup();
         if agents.len() < 2 {
@@ -358,6 +402,9 @@ impl Transactions {
                 DeskEffect::Decide { branch, agent, epoch, decision, order } => {
                     tokio::spawn(tell::decide(self.clone(), branch, agent, epoch, decision, order));
                 }
+                DeskEffect::AskAbove { branch, coordinator, epoch } => {
+                    tokio::spawn(self.clone().ask_above(branch, coordinator, epoch));
+                }
                 DeskEffect::Say(what) => eprintln!("sluice: {what}"),
             }
         }
@@ -369,11 +416,16 @@ impl Transactions {
     }
 }
 
+/// The name of a neighbour's broker among the members of a transaction. No agent's name has a slash.
+pub(crate) fn domain_member(domain: &str) -> String {
+    format!("domain/{domain}")
+}
+
 /// Random bytes.
 ///
 /// # Errors
 /// The kernel has none.
-fn draw<const N: usize>() -> io::Result<[u8; N]> {
+pub(crate) fn draw<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes)

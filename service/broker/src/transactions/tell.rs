@@ -1,7 +1,7 @@
 //! The calls of the coordinator to agents: prepare, decide, and the orders that they carry out.
 
-use super::Transactions;
-use super::attempt::{Attempt, MemberAction, MemberOrder};
+use super::attempt::{Attempt, MemberAction, MemberOrder, MemberPart};
+use super::{Transactions, domain_member};
 use crate::agents::{AgentClient, Exchange};
 use crate::gather;
 use crate::problem::{Answer, Problem};
@@ -21,9 +21,16 @@ pub async fn prepare(
     serial: Serial,
 ) {
     let member = branch.member as usize;
-    let Some(part) = attempt.parts.get(member) else { return };
-    let agent = &transactions.agents[part.agent];
-    let request = transactions.prepare_request(branch, epoch, serial, &part.change);
+    let (agent, change) = match attempt.parts.get(member) {
+        Some(MemberPart::Agent { agent, change }) => (*agent, change),
+        Some(MemberPart::Domain(part)) => {
+            let input = transactions.prepare_domain(&attempt, branch, (epoch, serial), part).await;
+            return transactions.asked(branch, input);
+        }
+        None => return,
+    };
+    let (number, agent) = (agent, &transactions.agents[agent]);
+    let request = transactions.prepare_request(branch, epoch, serial, change);
     let before = transactions.clock.now();
     let no = |problem: Box<Problem>| {
         let why = problem.detail.clone();
@@ -32,7 +39,7 @@ pub async fn prepare(
     };
     let input = match agent.exchange(Some(&attempt.caller), request).await {
         Exchange::Answered(answer) => match *answer {
-            BookAnswer::Reservation(doc) => transactions.promised(&attempt, branch, part.agent, doc, before),
+            BookAnswer::Reservation(doc) => transactions.promised(&attempt, branch, number, doc, before),
             _ => {
                 let problem = Problem::unavailable(format!("the agent {} says what makes no sense", agent.name));
                 Input::Lost { branch, why: no(problem) }
@@ -43,11 +50,11 @@ pub async fn prepare(
             Input::Voted { branch, vote: Vote::No(no(Problem::said(&agent.name, refusal))) }
         }
         Exchange::NotAsked(problem) => {
-            transactions.silent[part.agent].notify_one();
+            transactions.silent[number].notify_one();
             Input::Voted { branch, vote: Vote::No(no(problem)) }
         }
         Exchange::Lost(problem) => {
-            transactions.silent[part.agent].notify_one();
+            transactions.silent[number].notify_one();
             Input::Lost { branch, why: no(problem) }
         }
     };
@@ -63,6 +70,10 @@ pub async fn decide(
     decision: Decision,
     order: Option<Box<MemberOrder>>,
 ) {
+    if let Some(domain) = transactions.domains.iter().find(|domain| domain_member(&domain.name) == name) {
+        let done = transactions.decide_domain(domain, branch, (epoch, decision), order.as_deref()).await;
+        return transactions.told(branch, done);
+    }
     let Some(number) = transactions.agents.iter().position(|agent| *agent.name == *name) else {
         // It is not in the configuration any more: the transaction waits for it.
         return transactions.told(branch, false);
@@ -94,6 +105,8 @@ pub async fn decide(
 async fn carry_out(agent: &AgentClient, order: &MemberOrder) -> bool {
     match &order.action {
         MemberAction::GiveBack(group) => give_back(agent, order, group).await.unwrap_or(false),
+        // A domain's, and no agent's.
+        MemberAction::EndLeg(_) => true,
         MemberAction::Undo(request) => match agent.exchange(Some(&order.caller), request.as_ref().clone()).await {
             Exchange::Answered(_) => true,
             // What cannot be undone is over, or otherwise not as it was: nobody can do more about it.
@@ -173,8 +186,9 @@ impl Transactions {
         if let Some(promise) = &doc.promise {
             self.clocks.note(agent, Time::from_nanos(promise.clock_ns), before, self.clock.now());
         }
-        attempt.note(|progress| progress.docs[branch.member as usize] = Some(doc));
-        let agents: Vec<usize> = attempt.parts.iter().map(|part| part.agent).collect();
+        let member = branch.member as usize;
+        attempt.note(|progress| (progress.docs[member], progress.promised[member]) = (Some(doc), true));
+        let agents: Vec<usize> = attempt.parts.iter().filter_map(MemberPart::agent).collect();
         if let Err(problem) = self.same_time(&agents) {
             attempt.note(|progress| progress.given_up = Some(problem));
             self.take(Input::GiveUp(branch.transaction));

@@ -56,6 +56,7 @@ pub fn link(interface: &str, address: &str) -> LinkRow {
         resource,
         rate_wire_bps: Some(10_000_000),
         mtu: 1500,
+        slas: Vec::new(),
     }
 }
 
@@ -71,6 +72,11 @@ impl Bed {
 
     /// left host 10.0.1.9 - a - (b | c - d) - e - right host 10.0.2.9, 10 Mbit/s each.
     pub fn five(name: &str) -> Bed {
+        Bed::five_with(name, |_| {})
+    }
+
+    /// The same, with other settings.
+    pub fn five_with(name: &str, change: impl Fn(&mut BrokerConfig)) -> Bed {
         let agents = |dir: &std::path::Path| {
             let one = |name: &str, links: &[(&str, &str)]| {
                 let rooms: Vec<String> = links.iter().map(|(interface, _)| format!("net/{interface}")).collect();
@@ -86,7 +92,7 @@ impl Bed {
                 one("e", &[("b", "10.1.3.2/30"), ("d", "10.1.5.2/30"), ("out", "10.0.2.1/24")]),
             ]
         };
-        Bed::with(name, agents, |_| {})
+        Bed::with(name, agents, change)
     }
 
     pub fn with(name: &str, agents: impl Fn(&std::path::Path) -> Vec<Stub>, change: impl Fn(&mut BrokerConfig)) -> Bed {

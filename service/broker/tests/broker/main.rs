@@ -2,6 +2,7 @@
 
 mod bad;
 mod bed;
+mod domains;
 mod events;
 mod halves;
 mod hooks;

@@ -1,6 +1,8 @@
 //! Reservations between two hosts: one group over the agents on the way, held at all and then booked at all.
 
 use crate::bed::Bed;
+use broker_service::routing::{RouteSource, RoutingSettings};
+use documents::links::RouteRow;
 use serde_json::{Value, json};
 
 fn wish(forward: u64, reverse: u64) -> Value {
@@ -195,4 +197,67 @@ fn paths_and_what_leads_nowhere() {
     ] {
         bed.alice("POST", "/v1/reservations", body).problem(422);
     }
+}
+
+/// Says an agent's way out to the right host.
+fn leads(bed: &Bed, agent: usize, interface: &str, gateway: Option<&str>) {
+    let row = RouteRow {
+        to: "10.0.2.9".parse().unwrap(),
+        interface: Some(interface.to_owned()),
+        gateway: gateway.map(|gateway| gateway.parse().unwrap()),
+        local: false,
+    };
+    bed.agents[agent].book.lock().unwrap().ways_out = vec![row];
+}
+
+/// The kernels route by the longer way: that is what is reserved, and what is shown as such.
+#[test]
+fn what_is_reserved_is_the_way_of_the_kernels_routes() {
+    let bed = Bed::five("kernel-routes");
+    leads(&bed, 0, "c", Some("10.1.2.2"));
+    leads(&bed, 2, "d", Some("10.1.4.2"));
+    leads(&bed, 3, "e", Some("10.1.5.2"));
+    leads(&bed, 4, "out", None);
+    let ways = bed.alice("GET", "/v1/paths?from=10.0.1.9&to=10.0.2.9", Value::Null).ok(200);
+    let shown = |row: &Value| {
+        let hops = row["hops"].as_array().unwrap().iter().map(|hop| hop["agent"].as_str().unwrap());
+        (hops.collect::<Vec<_>>().join(" "), row["routed"].as_bool().unwrap())
+    };
+    let forward: Vec<_> = ways["forward"].as_array().unwrap().iter().map(shown).collect();
+    assert_eq!(forward, [("a c d e".to_owned(), true), ("a b e".to_owned(), false)]);
+    // Nobody said how packets come back.
+    assert_eq!(shown(&ways["reverse"][0]), ("e b a".to_owned(), false));
+    bed.agents[4].book.lock().unwrap().room.insert("net/out".into(), 2e7);
+    bed.alice("POST", "/v1/reservations", wish(6_000_000, 0)).ok(201);
+    assert_eq!((held(&bed, 1).len(), held(&bed, 2)), (0, vec!["net/d 6000000 active".to_owned()]));
+    // Where packets do not go nothing is reserved, however much room is there.
+    let no = bed.alice("POST", "/v1/reservations", wish(6_000_000, 0)).problem(409);
+    assert_eq!(no["refusal"]["alternatives"][0]["sort"], "other_path", "{no}");
+    assert_eq!(held(&bed, 1).len(), 0);
+}
+
+/// Where the operator steers packets over what is reserved, the way with room is taken where the shortest is full.
+#[test]
+fn a_way_with_room_is_taken_where_packets_are_steered() {
+    let steered = |costs: &[(&str, u32)]| {
+        let costs = costs.iter().map(|(name, cost)| ((*name).to_owned(), *cost)).collect();
+        RoutingSettings { routes: RouteSource::Configured, costs }
+    };
+    let bed = Bed::five_with("steered", |config| config.routing = steered(&[]));
+    // The kernels' routes do not count.
+    leads(&bed, 0, "c", Some("10.1.2.2"));
+    bed.alice("POST", "/v1/reservations", wish(6_000_000, 0)).ok(201);
+    assert_eq!(held(&bed, 1), ["net/e 6000000 active"]);
+    // The shortest is full: the other way, and nothing more at the first.
+    bed.agents[0].book.lock().unwrap().room.insert("net/b".into(), 5e6);
+    bed.alice("POST", "/v1/reservations", wish(4_000_000, 0)).ok(201);
+    assert_eq!(held(&bed, 2), ["net/d 4000000 active"]);
+    assert_eq!(held(&bed, 1), ["net/e 6000000 active"]);
+    // Everything is full.
+    bed.agents[4].book.lock().unwrap().room.insert("net/out".into(), 1e6);
+    bed.alice("POST", "/v1/reservations", wish(4_000_000, 0)).problem(409);
+
+    let dear = Bed::five_with("dear", |config| config.routing = steered(&[("b/net/e", 9)]));
+    let ways = dear.alice("GET", "/v1/paths?from=10.0.1.9&to=10.0.2.9", Value::Null).ok(200);
+    assert_eq!(ways["forward"][0]["hops"][1]["agent"], "c", "{ways}");
 }

@@ -6,7 +6,7 @@
 use crate::promised::{Branch, Promise};
 use documents::agent::{Answer, Call, EventDoc, Problem, ReplyLine, Request};
 use documents::book::*;
-use documents::links::{CallerDoc, LinkRow};
+use documents::links::{CallerDoc, LinkRow, RouteRow};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -27,6 +27,8 @@ pub struct Book {
     /// How much there is.
     pub room: BTreeMap<String, f64>,
     pub links: Vec<LinkRow>,
+    /// The ways out that it knows; of others it says nothing.
+    pub ways_out: Vec<RouteRow>,
     pub rows: Vec<ReservationDoc>,
     pub events: Vec<BookEvent>,
     /// Every call, as `NAME call`.
@@ -389,6 +391,10 @@ impl Book {
     fn answer(&mut self, caller: &CallerDoc, request: Request) -> Result<Answer, Problem> {
         let book = match request {
             Request::Links => return Ok(Answer::Links(self.links.clone())),
+            Request::Routes { to } => {
+                let known = |to| self.ways_out.iter().find(|row| row.to == to).cloned();
+                return Ok(Answer::Routes(to.into_iter().filter_map(known).collect()));
+            }
             Request::BookEnquire(ask) => BookAnswer::Enquired(self.enquire(&ask)),
             Request::BookCreate(ask) => {
                 let state = if ask.hold_s.is_some() { "held" } else { "active" };

@@ -17,6 +17,7 @@ const CALLS: &[&str] = &[
     r#"{"id":1,"call":"hello"}"#,
     r#"{"id":1,"call":"resources"}"#,
     r#"{"id":1,"call":"links"}"#,
+    r#"{"id":1,"call":"routes","to":["10.0.2.2"]}"#,
     r#"{"id":1,"call":"status"}"#,
     r#"{"id":1,"call":"sessions"}"#,
     r#"{"id":1,"call":"senders"}"#,

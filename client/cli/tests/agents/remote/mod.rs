@@ -4,6 +4,7 @@
 mod asking;
 mod command;
 mod door;
+mod faults;
 mod front;
 mod halves;
 mod kept;

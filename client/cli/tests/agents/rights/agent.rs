@@ -54,6 +54,7 @@ pub fn cell(far: &Far, row: &Row, who: &Who, strength: Strength) -> Option<Came>
             let Ok(Answer::Book(BookAnswer::Reservation(doc))) = made else { return Some(came(made)) };
             asked(json!({"call": call, "handle": doc.handle, "commit": false}))
         }
+        Call::Routes => asked(json!({"call": call, "to": ["10.0.0.1"]})),
         Call::SpeakFor => asked(json!({"call": call, "who": {"name": "zoe", "role": "owner"}})),
         Call::AddStatic => asked(json!({"call": call, "what": fixed()})),
         Call::RemoveStatic => {

@@ -3,19 +3,22 @@
 use super::agent::port;
 use super::who::{HERE, Strength, Who, as_user, open_to_all};
 use super::{Came, Row};
-use crate::bed::SLUICE;
+use crate::bed::{SLUICE, wait_for};
 use crate::remote::{Far, Running, now, papers, wait_for_words};
 use booking::policy::rights::Call;
+use broker_service::id::{GroupId, ReservationId};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use trust::{Files, Speaks};
+use terms::Span;
+use trust::{Authority, CertificateRequest, CertificateRole, Files, Speaks};
 
 /// How long an event stream is heard for what is not to come.
 const HEARD: Duration = Duration::from_millis(400);
@@ -24,6 +27,10 @@ const HEARD: Duration = Duration::from_millis(400);
 pub struct House<'a> {
     far: &'a Far,
     socket: PathBuf,
+    /// The authority of a neighbouring domain.
+    neighbour: PathBuf,
+    /// Numbers of legs that were asked for.
+    legs: Cell<u64>,
     _broker: Running,
 }
 
@@ -31,11 +38,15 @@ impl House<'_> {
     pub fn start(far: &Far) -> House<'_> {
         let place = &far.bed.place;
         let socket = place.join("broker.sock");
+        let neighbour = neighbour(place, far);
+        // The agent knows a start of `main` from the cells played before, so this coordinator has a name of its own.
+        issue_broker(&far.trust, "test", "house");
         let text = format!(
-            "socket = \"{0}/broker.sock\"\nstate = \"{0}/broker\"\noperators = \"64999\"\nlisten = [\"10.0.0.1:8443\"]\n[tls]\n\
-             ca = \"trust/ca.pem\"\ncertificate = \"trust/broker-main.pem\"\nkey = \"trust/broker-main.key\"\n\
-             revoked = \"trust/revoked.pem\"\n[webhooks]\nallow = [\"https://hooks.example.org/\"]\n\
-             [[agent]]\nname = \"b\"\nsocket = {1:?}\n",
+            "domain = \"test\"\nsocket = \"{0}/broker.sock\"\nstate = \"{0}/broker\"\noperators = \"64999\"\nlisten = [\"10.0.0.1:8443\"]\n[tls]\n\
+             ca = \"trust/ca.pem\"\ncertificate = \"trust/broker-house.pem\"\nkey = \"trust/broker-house.key\"\n\
+             revoked = \"trust/revoked.pem\"\n[[tls.domain]]\nname = \"anl\"\nca = \"anl/ca.pem\"\nroles = [\"broker\"]\n\
+             [webhooks]\nallow = [\"https://hooks.example.org/\"]\n[[agent]]\nname = \"b\"\nsocket = {1:?}\n\
+             [[neighbour]]\nname = \"anl\"\naddress = \"10.0.0.1:9443\"\nlinks = [\"b/net/to-a\"]\n",
             place.display(),
             far.bed.home("b").join("agent.sock")
         );
@@ -48,7 +59,7 @@ impl House<'_> {
         let broker = Running::start(&mut command, &log);
         wait_for_words(&log, "10.0.0.1:8443");
         open_to_all(&socket);
-        House { far, socket, _broker: broker }
+        House { far, socket, neighbour, legs: Cell::new(0), _broker: broker }
     }
 
     /// Asks for what a row says; `None`: it cannot be asked like that.
@@ -75,6 +86,29 @@ impl House<'_> {
             | Call::GetHistory
             | Call::GetEvents => return self.reservation(row, who, strength),
             Call::GetTransaction => asked("/v1/transactions/00112233445566778899aabbccddeeff?epoch=1", Value::Null),
+            Call::GetAcceptances if row.whose == "own" => asked(route, Value::Null),
+            Call::GetAcceptances => {
+                self.kept_leg();
+                match self.send(who, "GET", route, &Value::Null) {
+                    (200, doc) => {
+                        let all = doc["acceptances"].as_array().expect("a list");
+                        among(all.iter().any(|one| one["owner"] == "anl/alice"))
+                    }
+                    (status, doc) => came(status, &doc),
+                }
+            }
+            Call::PutTransaction => asked("/v1/transactions/00112233445566778899aabbccddeeff", decision(1, None)),
+            Call::PostLeg => asked(route, self.leg().1),
+            Call::GetLeg | Call::DeleteLeg => {
+                let name = match row.whose {
+                    "own" => self.kept_leg(),
+                    _ => self.leg().1["reservation"].as_str().expect("it has a name").to_owned(),
+                };
+                let came = asked(&format!("/v1/legs/{name}"), Value::Null);
+                let broker = Who::Certificate(NEIGHBOUR);
+                self.send(&broker, "DELETE", &format!("/v1/legs/{name}"), &Value::Null); // there is room for few
+                came
+            }
             Call::PostWebhook => asked(route, hook()),
             Call::DeleteWebhook => {
                 let (mut id, mut owner) = (Value::Null, who.clone());
@@ -94,6 +128,39 @@ impl House<'_> {
             }
             _ => asked(route, Value::Null),
         })
+    }
+
+    /// A leg that the neighbour has asked for, and that is decided: its name there.
+    fn kept_leg(&self) -> String {
+        let (transaction, leg) = self.leg();
+        let name = leg["reservation"].as_str().expect("it has a name").to_owned();
+        let broker = Who::Certificate(NEIGHBOUR);
+        let promised = self.send(&broker, "POST", "/v1/legs", &leg);
+        assert_eq!(promised.0, 200, "{promised:?}");
+        let path = format!("/v1/transactions/{transaction}");
+        assert_eq!(self.send(&broker, "PUT", &path, &decision(0, Some(self.legs.get()))).0, 200);
+        let known = || self.send(&broker, "GET", &format!("/v1/legs/{name}"), &Value::Null).0 == 200;
+        wait_for("the leg is there", || known().then_some(()));
+        name
+    }
+
+    /// The neighbour's transaction, and its question for a leg that ends here.
+    fn leg(&self) -> (String, Value) {
+        self.legs.set(self.legs.get() + 1);
+        let number = self.legs.get();
+        let mut name = [0; 16];
+        name[8..].copy_from_slice(&number.to_be_bytes());
+        let ends = Some(("10.0.0.9".parse().unwrap(), HERE.parse().unwrap()));
+        let name = ReservationId::Group(GroupId { number: name, ends }).to_string();
+        let transaction = format!("{number:032x}");
+        let epoch = json!({"number": 1, "decisions": 0, "nonce": 7});
+        let window = json!({"start": "2030-01-01T00:00:00Z", "end": "2030-01-01T01:00:00Z"});
+        let leg = json!({"from": "10.0.0.9", "to": HERE, "forward": 0, "reverse": 1_000, "windows": [window]});
+        let ask = json!({
+            "transaction": transaction, "member": 0, "epoch": epoch, "serial": number, "floor": 1, "origin": transaction,
+            "via": ["anl"], "reservation": name, "owner": "alice", "border": "10.0.0.0/30", "leg": leg, "change": "create",
+        });
+        (transaction, ask)
     }
 
     /// Of a reservation: their own, or somebody else's.
@@ -196,9 +263,14 @@ impl House<'_> {
                 exchange(stream, &request, enough)
             }
             Who::Certificate(name) => {
-                let papers = papers(&self.far.trust, name);
+                // For these calls a broker is a neighbour's.
+                let of_neighbour = path.starts_with("/v1/legs") || path.starts_with("/v1/transactions");
+                let papers = match *name == NEIGHBOUR && of_neighbour {
+                    true => papers(&self.neighbour, name),
+                    false => papers(&self.far.trust, name),
+                };
                 let files = Files {
-                    ca: papers.ca.unwrap(),
+                    ca: self.far.trust.join("ca.pem"),
                     certificate: papers.certificate.unwrap(),
                     key: papers.key.unwrap(),
                     revoked: None,
@@ -234,6 +306,34 @@ fn exchange<S: Read + Write>(mut stream: S, request: &str, enough: impl Fn(&str)
         }
     }
     String::from_utf8_lossy(&all).into_owned()
+}
+
+/// The certificate of a broker whom the configuration names: at agents our own, between domains a neighbour's.
+const NEIGHBOUR: &str = "broker-main";
+
+/// Another domain, with a broker.
+fn neighbour(place: &Path, far: &Far) -> PathBuf {
+    let dir = place.join("anl");
+    issue_broker(&dir, "anl", "main");
+    assert_ne!(dir, far.trust);
+    dir
+}
+
+/// A certificate for a broker of a domain, by the authority in this folder.
+fn issue_broker(folder: &Path, domain: &str, name: &str) {
+    let (authority, _) = Authority::open_or_make(folder, domain, now()()).unwrap();
+    let request = CertificateRequest {
+        role: CertificateRole::Broker,
+        name: name.to_owned(),
+        hosts: vec!["10.0.0.1".to_owned()],
+        groups: Vec::new(),
+        life: Span::from_secs(86_400),
+    };
+    authority.issue(&request, now()()).unwrap();
+}
+
+fn decision(member: u32, commit: Option<u64>) -> Value {
+    json!({"member": member, "epoch": {"number": 1, "decisions": 0, "nonce": 7}, "commit": commit})
 }
 
 fn among(seen: bool) -> Came {

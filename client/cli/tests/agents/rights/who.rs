@@ -25,7 +25,7 @@ resource = ["licence/solver"]
 most = "5"
 [[rule]]
 name = "network"
-who = ["uid:0", "uid:65001", "uid:65003", "uid:65004", "alice", "arno", "root"]
+who = ["uid:0", "uid:65001", "uid:65003", "uid:65004", "alice", "arno", "root", "anl/alice"]
 resource = ["net/to-a"]
 most = "1mbit"
 [[rule]]

@@ -147,7 +147,7 @@ impl CoordinatorSite {
         self.begun += 1;
         let member = |place| MemberRecord { name: name_of(place), order: Vec::new() };
         let members = (0..at.scope.participants).map(member).collect();
-        self.handle(at, Input::Begin { id, kind: TransactionKind::Vote, members, note: Vec::new() })
+        self.handle(at, Input::Begin { id, kind: TransactionKind::Vote, members, note: Vec::new(), above: None })
     }
 
     /// A message arrives.
@@ -223,6 +223,8 @@ impl CoordinatorSite {
             }
             // The caller is told of neither.
             Output::NotBegun { .. } | Output::Ended(_) => {}
+            // No transaction here stands for a part of another.
+            Output::Prepared(_) => {}
             Output::Outdated { .. } | Output::Unresolved { .. } => at.saw(Seen::OutdatedCoordinator),
         }
     }

@@ -128,8 +128,10 @@ impl Mutant {
     /// The record that the coordinator reads in place of this one.
     pub fn recovered(self, record: CoordinatorRecord) -> CoordinatorRecord {
         match record {
-            CoordinatorRecord::Transaction { id, epoch, members, note, .. } if self == Mutant::ForgetsDecision => {
-                CoordinatorRecord::Transaction { id, epoch, committed: None, members, note }
+            CoordinatorRecord::Transaction { id, epoch, members, note, above, .. }
+                if self == Mutant::ForgetsDecision =>
+            {
+                CoordinatorRecord::Transaction { id, epoch, committed: None, members, note, above }
             }
             record => record,
         }

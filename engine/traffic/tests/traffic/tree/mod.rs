@@ -21,7 +21,7 @@ fn packet(id: u64, port: u16, len: u32, arrival: Time) -> PacketMeta {
     let host = |last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
     let flow =
         FlowKey { src: host(1), dst: host(2), protocol: 17, src_port: 1000, dst_port: port, wild: terms::Wild::NONE };
-    PacketMeta { flow, len, dscp: Dscp(0), arrival, id }
+    PacketMeta { flow, len, dscp: Dscp(0), arrival, group: None, id }
 }
 
 /// A plain queue for a port; `None`: for what nobody else takes.

@@ -5,12 +5,16 @@
 //! It uses seccomp's user notification (seccomp_unotify(2)), so it also sees raw system calls: those of
 //! SQLite, of other libraries, of threads and of children.
 
+mod kind;
+
 use crate::error::SystemError;
+use kind::CALLS;
+pub use kind::CallKind;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -20,104 +24,6 @@ use std::time::Duration;
 const LISTENER: RawFd = 700;
 /// The interval at which the supervisor checks whether it must end, milliseconds.
 const LOOK: i32 = 50;
-
-/// The kinds of system calls that can fail.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum CallKind {
-    /// Writing to a regular file: write, writev, pwrite64, pwritev, ftruncate, fallocate.
-    Write,
-    /// fsync and fdatasync.
-    Sync,
-    /// Opening a file.
-    Open,
-    /// Renaming a file.
-    Rename,
-    /// Making a descriptor other than a file's: socket, accept, eventfd, timerfd, epoll, pipe, memfd, fcntl's
-    /// copy.
-    Descriptor,
-    /// Sending a netlink message to the kernel.
-    Netlink,
-}
-
-impl CallKind {
-    /// All kinds.
-    pub const ALL: [CallKind; 6] =
-        [CallKind::Write, CallKind::Sync, CallKind::Open, CallKind::Rename, CallKind::Descriptor, CallKind::Netlink];
-
-    /// The errors that the kernel gives for calls of this kind.
-    pub fn errors(self) -> &'static [(&'static str, i32)] {
-        match self {
-            CallKind::Write => {
-                &[("ENOSPC", libc::ENOSPC), ("EIO", libc::EIO), ("EROFS", libc::EROFS), ("EDQUOT", libc::EDQUOT)]
-            }
-            CallKind::Sync => &[("EIO", libc::EIO), ("ENOSPC", libc::ENOSPC), ("EDQUOT", libc::EDQUOT)],
-            CallKind::Open => &[
-                ("EMFILE", libc::EMFILE),
-                ("EINTR", libc::EINTR),
-                ("ENOSPC", libc::ENOSPC),
-                ("ENFILE", libc::ENFILE),
-                ("EIO", libc::EIO),
-            ],
-            CallKind::Rename => {
-                &[("ENOSPC", libc::ENOSPC), ("EIO", libc::EIO), ("EROFS", libc::EROFS), ("EDQUOT", libc::EDQUOT)]
-            }
-            CallKind::Descriptor => &[
-                ("EMFILE", libc::EMFILE),
-                ("ENOBUFS", libc::ENOBUFS),
-                ("ENFILE", libc::ENFILE),
-                ("ENOMEM", libc::ENOMEM),
-            ],
-            CallKind::Netlink => &[("ENOBUFS", libc::ENOBUFS), ("EINTR", libc::EINTR), ("ENOMEM", libc::ENOMEM)],
-        }
-    }
-
-    /// True for an error of the kernel's that lasts until an operator acts: a full disk or quota, or a
-    /// read-only disk.
-    pub fn lasts(error: i32) -> bool {
-        [libc::ENOSPC, libc::EDQUOT, libc::EROFS].contains(&error)
-    }
-
-    fn of(call: libc::c_int) -> Option<CallKind> {
-        CALLS.iter().find(|(number, _)| *number == libc::c_long::from(call)).map(|(_, kind)| *kind)
-    }
-}
-
-/// The system calls of each kind; for netlink, and for copies of descriptors, the arguments are checked too.
-const CALLS: [(libc::c_long, CallKind); 27] = [
-    (libc::SYS_write, CallKind::Write),
-    (libc::SYS_writev, CallKind::Write),
-    (libc::SYS_pwrite64, CallKind::Write),
-    (libc::SYS_pwritev, CallKind::Write),
-    (libc::SYS_pwritev2, CallKind::Write),
-    (libc::SYS_ftruncate, CallKind::Write),
-    (libc::SYS_fallocate, CallKind::Write),
-    (libc::SYS_fsync, CallKind::Sync),
-    (libc::SYS_fdatasync, CallKind::Sync),
-    (libc::SYS_openat, CallKind::Open),
-    (libc::SYS_openat2, CallKind::Open),
-    (libc::SYS_renameat2, CallKind::Rename),
-    (libc::SYS_renameat, CallKind::Rename),
-    #[cfg(target_arch = "x86_64")]
-    (libc::SYS_rename, CallKind::Rename),
-    #[cfg(not(target_arch = "x86_64"))]
-    (-1, CallKind::Rename),
-    #[cfg(target_arch = "x86_64")]
-    (libc::SYS_open, CallKind::Open),
-    #[cfg(not(target_arch = "x86_64"))]
-    (-1, CallKind::Open),
-    (libc::SYS_socket, CallKind::Descriptor),
-    (libc::SYS_socketpair, CallKind::Descriptor),
-    (libc::SYS_accept, CallKind::Descriptor),
-    (libc::SYS_accept4, CallKind::Descriptor),
-    (libc::SYS_eventfd2, CallKind::Descriptor),
-    (libc::SYS_timerfd_create, CallKind::Descriptor),
-    (libc::SYS_epoll_create1, CallKind::Descriptor),
-    (libc::SYS_pipe2, CallKind::Descriptor),
-    (libc::SYS_memfd_create, CallKind::Descriptor),
-    (libc::SYS_fcntl, CallKind::Descriptor),
-    (libc::SYS_sendto, CallKind::Netlink),
-    (libc::SYS_sendmsg, CallKind::Netlink),
-];
 
 /// A fault to inject.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -154,13 +60,30 @@ struct State {
     struck: Vec<String>,
     /// The delay of each call before it goes on.
     delay: Duration,
+    hold: Option<Hold>,
     over: bool,
+}
+
+/// A call of a journal's that is to be held.
+#[derive(Debug)]
+struct Hold {
+    /// The folder of the files that count.
+    below: PathBuf,
+    /// The calls that still go on before the one that is held.
+    before: u64,
+    /// The kernel's number of the call that is held.
+    held: Option<u64>,
 }
 
 /// Makes `command` watched from its exec on. It must be the last setting of `command` before the start; the
 /// caller then calls [`WatchedProgram::of`] at once, because the program stands still until then.
 pub fn watch_at_exec(command: &mut Command) {
     watch_some_at_exec(command, |_| true);
+}
+
+/// Like [`watch_at_exec`], for calls that write and sync only: for [`WatchedProgram::hold`].
+pub fn watch_writes_at_exec(command: &mut Command) {
+    watch_some_at_exec(command, |kind| matches!(kind, CallKind::Write | CallKind::Sync));
 }
 
 /// Like [`watch_at_exec`], for fsync and fdatasync only: for [`WatchedProgram::slow`].
@@ -226,6 +149,27 @@ impl WatchedProgram {
         self.shared.state().delay = delay;
     }
 
+    /// Holds the `nth` call from now on, from 1, that writes or syncs a file below the folder `below`: the program
+    /// stands before it, with all that was written until then, until [`WatchedProgram::let_go`] or its end. Its
+    /// other calls go on.
+    pub fn hold(&self, below: &Path, nth: u64) {
+        // As the kernel names open files.
+        let below = below.canonicalize().unwrap_or_else(|_| below.to_owned());
+        self.shared.state().hold = Some(Hold { below, before: nth.max(1) - 1, held: None });
+    }
+
+    /// True while the call of [`WatchedProgram::hold`] is held.
+    pub fn is_held(&self) -> bool {
+        self.shared.state().hold.as_ref().is_some_and(|hold| hold.held.is_some())
+    }
+
+    /// Holds nothing any more; a held call goes on.
+    pub fn let_go(&self) {
+        if let Some(id) = self.shared.state().hold.take().and_then(|hold| hold.held) {
+            send(self.shared.listener.as_raw_fd(), id, 0);
+        }
+    }
+
     /// Replaces the fault, or removes it (`None`), and restarts the counts.
     pub fn arm(&self, fault: Option<InjectedFault>) {
         let mut state = self.shared.state();
@@ -252,6 +196,7 @@ impl WatchedProgram {
 impl Drop for WatchedProgram {
     /// Stops watching. End the program before: its watched calls fail once no supervisor answers them.
     fn drop(&mut self) {
+        self.let_go();
         self.shared.state().over = true;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -266,7 +211,7 @@ impl Shared {
 
     /// The answer to a call: an error number, or zero to let it go on.
     fn judge(&self, asked: &libc::seccomp_notif) -> i32 {
-        let Some(kind) = self.kind(&asked.data) else { return 0 };
+        let Some(kind) = self.kind(asked) else { return 0 };
         let mut state = self.state();
         let count = state.counts.entry(kind).or_insert(0);
         *count += 1;
@@ -282,10 +227,29 @@ impl Shared {
         fault.error
     }
 
-    fn kind(&self, data: &libc::seccomp_data) -> Option<CallKind> {
+    /// True if a call is now held: it is answered later.
+    fn holds(&self, asked: &libc::seccomp_notif) -> bool {
+        let mut state = self.state();
+        let Some(hold) = state.hold.as_mut().filter(|hold| hold.held.is_none()) else { return false };
+        if !matches!(CallKind::of(asked.data.nr), Some(CallKind::Write | CallKind::Sync)) {
+            return false;
+        }
+        let file = path(asked.pid, asked.data.args[0] as RawFd).and_then(|path| std::fs::read_link(path).ok());
+        if !file.is_some_and(|file| file.starts_with(&hold.below)) {
+            return false;
+        }
+        match hold.before.checked_sub(1) {
+            Some(before) => hold.before = before,
+            None => hold.held = Some(asked.id),
+        }
+        hold.held.is_some()
+    }
+
+    fn kind(&self, asked: &libc::seccomp_notif) -> Option<CallKind> {
+        let data = &asked.data;
         let fd = data.args[0] as RawFd;
         match CallKind::of(data.nr)? {
-            CallKind::Write if !self.path(fd).is_some_and(|path| path.is_file()) => None,
+            CallKind::Write if !path(asked.pid, fd).is_some_and(|path| path.is_file()) => None,
             CallKind::Netlink if !self.is_netlink(fd) => None,
             CallKind::Descriptor if libc::c_long::from(data.nr) == libc::SYS_fcntl => {
                 let wanted = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC].contains(&(data.args[1] as i32));
@@ -293,11 +257,6 @@ impl Shared {
             }
             kind => Some(kind),
         }
-    }
-
-    /// The file behind one of the program's descriptors, as a link that the kernel follows.
-    fn path(&self, fd: RawFd) -> Option<PathBuf> {
-        (fd >= 0).then(|| PathBuf::from(format!("/proc/{}/fd/{fd}", self.pid)))
     }
 
     fn is_netlink(&self, fd: RawFd) -> bool {
@@ -316,7 +275,7 @@ impl Shared {
         let data = &asked.data;
         let about = match CallKind::of(data.nr) {
             Some(CallKind::Write | CallKind::Sync) => {
-                self.path(data.args[0] as RawFd).and_then(|path| std::fs::read_link(path).ok())
+                path(asked.pid, data.args[0] as RawFd).and_then(|path| std::fs::read_link(path).ok())
             }
             Some(CallKind::Open | CallKind::Rename) => {
                 self.text(data.args[usize::from(data.nr as i64 != libc::SYS_rename)])
@@ -366,10 +325,22 @@ fn answer(shared: &Shared, listener: RawFd) {
         std::thread::sleep(delay);
     }
     let error = shared.judge(&asked);
+    if error != 0 || !shared.holds(&asked) {
+        send(listener, asked.id, error);
+    }
+}
+
+/// Answers the call of this number: with an error, or zero to let it go on.
+fn send(listener: RawFd, id: u64, error: i32) {
     let flags = if error == 0 { libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32 } else { 0 };
-    let mut said = libc::seccomp_notif_resp { id: asked.id, val: 0, error: -error, flags };
+    let mut said = libc::seccomp_notif_resp { id, val: 0, error: -error, flags };
     // SAFETY: `said` is valid and outlives the call. It fails where whoever asked is gone.
     unsafe { libc::ioctl(listener, libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut said) };
+}
+
+/// The file behind a descriptor of the program, or of a child of it, as a link that the kernel follows.
+fn path(pid: u32, fd: RawFd) -> Option<PathBuf> {
+    (fd >= 0).then(|| PathBuf::from(format!("/proc/{pid}/fd/{fd}")))
 }
 
 /// A copy, in this process, of one of the program's descriptors.
@@ -417,5 +388,32 @@ mod tests {
             assert!(watch.struck()[0].contains("sluice-anomaly"), "{:?}", watch.struck());
         }
         std::fs::remove_file(&place).unwrap();
+    }
+
+    /// The second of three writes is held: the first is on the disk, and the rest only when it goes on.
+    #[test]
+    fn the_second_write_is_held() {
+        let folder = std::env::temp_dir().join(format!("sluice-held-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let place = folder.join("words");
+        let mut command = Command::new("sh");
+        command.args(["-c", "read go; for word in one two three; do echo $word; done >$0"]).arg(&place);
+        command.stdin(Stdio::piped()).stderr(Stdio::null());
+        watch_writes_at_exec(&mut command);
+        let Ok(mut child) = command.spawn() else {
+            eprintln!("SKIPPED: seccomp user notification is not to be had here");
+            return;
+        };
+        let watch = WatchedProgram::of(child.id(), None).unwrap();
+        watch.hold(&folder, 2);
+        drop(child.stdin.take());
+        while !watch.is_held() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "one\n");
+        watch.let_go();
+        child.wait().unwrap();
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "one\ntwo\nthree\n");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

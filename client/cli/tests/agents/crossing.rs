@@ -1,0 +1,467 @@
+//! Reservations across three real domains: over all of them or none, whoever dies and whoever lies.
+
+use crate::agents::domains::{Domains, said};
+use crate::bed::{SLUICE, detached, wait_at_most, wait_for};
+use crate::remote::now;
+use broker_service::id::{GroupId, ReservationId};
+use linux::netns::Namespace;
+use linux::process::ProcessId;
+use rpc::client::Client;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use trust::{CertificateRole, Domain, Files, Speaks};
+
+/// From alpha to bravo; the ends are in ANL and LBNL.
+const ENDS: [&str; 4] = ["--from", "10.0.0.1", "--to", "10.0.10.2"];
+/// Agents on the way, by domain.
+const WAY: [(&str, &[&str]); 3] = [
+    ("anl", &["alpha", "anl-edge", "anl-border"]),
+    ("esnet", &["esnet-west", "esnet-north", "esnet-south", "esnet-east"]),
+    ("lbnl", &["lbnl-border", "lbnl-edge", "bravo"]),
+];
+const DOMAINS: [&str; 3] = ["anl", "esnet", "lbnl"];
+
+pub struct Crossing(pub Domains);
+
+impl Crossing {
+    pub fn up() -> Option<Crossing> {
+        Domains::up().map(Crossing)
+    }
+
+    /// Asks ANL's broker for alice.
+    pub fn alice(&self, words: &[&str]) -> std::process::Output {
+        self.0.ask("alpha", "anl", "requester-alice", words)
+    }
+
+    pub fn reserve(&self, more: &[&str]) -> Result<Value, String> {
+        let words: Vec<&str> =
+            ["reserve"].into_iter().chain(ENDS).chain(["--for", "1h", "--json"]).chain(more.iter().copied()).collect();
+        let made = self.alice(&words);
+        match made.status.success() {
+            true => Ok(serde_json::from_slice(&made.stdout).unwrap()),
+            false => Err(said(&made)),
+        }
+    }
+
+    /// What an operator of a domain sees in its broker's list.
+    pub fn list(&self, domain: &str) -> Vec<Value> {
+        let node = WAY.iter().find(|(name, _)| *name == domain).unwrap().1[0];
+        let seen = self.0.ask(node, domain, "operator-root", &["list", "--json"]);
+        assert!(seen.status.success(), "{}", said(&seen));
+        let text = String::from_utf8(seen.stdout).unwrap();
+        let doc: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"));
+        doc["reservations"].as_array().or(doc.as_array()).unwrap_or_else(|| panic!("{text}")).clone()
+    }
+
+    /// What the agents of a domain have that is not over, as `NODE STATE AMOUNT OWNER`.
+    pub fn agents(&self, domain: &str) -> Vec<String> {
+        let (_, nodes) = WAY.iter().find(|(name, _)| *name == domain).unwrap();
+        let mut all = Vec::new();
+        for node in *nodes {
+            let socket = self.0.place.join(&self.0.name).join(node).join("agent.sock");
+            let mut client = Client::connect(&socket).unwrap();
+            let show = documents::agent::Request::BookShow { handle: None, filter: Default::default() };
+            let documents::agent::Answer::Book(documents::book::BookAnswer::Reservations { rows, .. }) =
+                client.call(show).unwrap()
+            else {
+                panic!("no list")
+            };
+            all.extend(
+                rows.iter().map(|row| format!("{node} {} {} {}", row.state, row.parts[0].steps[0].amount, row.owner)),
+            );
+        }
+        all
+    }
+
+    /// Waits until nothing of any reservation is left at any agent.
+    pub fn nothing_left(&self, what: &str) {
+        wait_at_most(Duration::from_secs(60), what, || {
+            DOMAINS.iter().all(|domain| self.agents(domain).is_empty()).then_some(())
+        });
+    }
+
+    fn folder(&self, domain: &str) -> PathBuf {
+        self.0.place.join(&self.0.name).join("domains").join(domain)
+    }
+
+    fn broker(&self, domain: &str) -> ProcessId {
+        let text = std::fs::read_to_string(self.folder(domain).join("broker.pid")).unwrap();
+        ProcessId::of(text.split_whitespace().next().unwrap().parse().unwrap()).unwrap()
+    }
+
+    pub fn kill(&self, domain: &str) {
+        let broker = self.broker(domain);
+        broker.signal(9).unwrap();
+        wait_for("the broker is gone", || {
+            broker.reap();
+            (!broker.is_running()).then_some(())
+        });
+    }
+
+    pub fn start(&self, domain: &str) {
+        let (folder, up) = (self.folder(domain), self.0.domain(domain));
+        let mut command = Command::new(SLUICE);
+        command.arg("broker").arg("--config").arg(folder.join("broker.toml")).current_dir("/");
+        let netns = Namespace::open(&format!("{}-{}", self.0.name, up.broker)).unwrap();
+        netns.enter_at_exec(&mut command);
+        let id = detached(&mut command, &folder.join("broker.log"));
+        std::fs::write(folder.join("broker.pid"), format!("{id}\n")).unwrap();
+        wait_for("the broker answers", || std::os::unix::net::UnixStream::connect(&up.socket).ok());
+    }
+
+    /// Sends a signal to an agent.
+    pub fn agent(&self, node: &str, signal: i32) {
+        let file = self.0.place.join(&self.0.name).join(node).join("agent.pid");
+        let text = std::fs::read_to_string(file).unwrap();
+        ProcessId::of(text.split_whitespace().next().unwrap().parse().unwrap()).unwrap().signal(signal).unwrap();
+    }
+
+    /// The files of somebody in a domain, who calls another.
+    pub fn files(&self, own: &str, who: &str, called: &str) -> Files {
+        let trust = &self.0.domain(own).trust;
+        let partner = |name: &str| Domain {
+            name: name.to_owned(),
+            ca: self.0.domain(name).trust.join("ca.pem"),
+            revoked: None,
+            roles: vec![CertificateRole::Broker],
+        };
+        Files {
+            ca: trust.join("ca.pem"),
+            certificate: trust.join(format!("{who}.pem")),
+            key: trust.join(format!("{who}.key")),
+            revoked: None,
+            partners: (called != own).then(|| partner(called)).into_iter().collect(),
+        }
+    }
+
+    /// A request of a domain's broker to another domain's: status and document.
+    pub fn between(&self, own: &str, called: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let files = self.files(own, "broker-main", called);
+        let address = self.0.domain(called).address.clone();
+        let node = self.0.domain(own).broker.clone();
+        let netns = Namespace::open(&format!("{}-{node}", self.0.name)).unwrap();
+        let stream = netns.run(|| TcpStream::connect(&address).unwrap()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let config = trust::client(&files, now(), Speaks::Http).unwrap();
+        let host = ServerName::try_from(address.split(':').next().unwrap().to_owned()).unwrap();
+        let mut stream = StreamOwned::new(ClientConnection::new(config, host).unwrap(), stream);
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all);
+        let all = String::from_utf8(all).unwrap();
+        let (head, body) = all.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{all:?}"));
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+}
+
+#[test]
+fn a_reservation_goes_over_three_domains_and_ends_in_all() {
+    let Some(bed) = Crossing::up() else { return };
+    let id = made_and_shown(&bed);
+    changed(&bed, &id);
+    let over = bed.alice(&["cancel", &id]);
+    assert!(over.status.success(), "{}", said(&over));
+    bed.nothing_left("it has ended in all domains");
+    ended_in_the_middle(&bed);
+    // What does not fit in one is made in none; ESnet does not say where.
+    let refused = bed.reserve(&["--forward", "44mbit"]).map(|doc| doc["id"].as_str().unwrap().to_owned());
+    let second = bed.reserve(&["--forward", "44mbit"]);
+    assert!(second.is_err(), "{second:?}");
+    if let Ok(id) = refused {
+        assert!(bed.alice(&["cancel", &id]).status.success());
+    }
+    bed.nothing_left("the refused one leaves nothing");
+    strangers(&bed);
+}
+
+/// Reserves over all three domains; the name of the reservation.
+fn made_and_shown(bed: &Crossing) -> String {
+    let made = bed.reserve(&["--forward", "6mbit", "--reverse", "500kbit"]).unwrap();
+    let id = made["id"].as_str().unwrap().to_owned();
+    // Signed by each domain after ours, and shown.
+    let legs: Vec<String> = made["legs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|leg| format!("{} {} {} {} {}", leg["domain"], leg["entry"], leg["exit"], leg["forward"], leg["reverse"]))
+        .collect();
+    assert_eq!(legs, [r#""esnet" "anl" "lbnl" 6000000 500000"#, r#""lbnl" "esnet" null 6000000 500000"#,]);
+    let both =
+        |node: &str, owner: &str| [format!("{node} active 6000000 {owner}"), format!("{node} active 500000 {owner}")];
+    let sorted = |mut all: Vec<String>| {
+        all.sort_unstable();
+        all
+    };
+    wait_for("everybody has it", || {
+        let esnet = bed.agents("esnet");
+        let lbnl = bed.agents("lbnl");
+        (esnet.len() >= 4 && lbnl.len() >= 3 && esnet.iter().chain(&lbnl).all(|one| one.contains(" active ")))
+            .then_some(())
+    });
+    // The owner is who the domain before says: the names tell by whose word.
+    let lbnl = sorted(bed.agents("lbnl"));
+    let mut expected: Vec<String> =
+        ["lbnl-border", "lbnl-edge"].iter().flat_map(|node| both(node, "esnet/anl/alice")).collect();
+    expected.push("bravo active 500000 esnet/anl/alice".to_owned());
+    expected.sort_unstable();
+    // Packets to bravo leave lbnl-border and lbnl-edge; those back leave lbnl-edge and lbnl-border.
+    assert_eq!(lbnl, expected);
+    assert!(bed.agents("esnet").iter().all(|one| one.ends_with(" anl/alice")), "{:?}", bed.agents("esnet"));
+    let of = |domain: &str| {
+        bed.list(domain)
+            .iter()
+            .map(|one| format!("{} {} {}", one["owner"], one["state"], one["above"]))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("anl"), [r#""alice" "active" null"#]);
+    assert_eq!(of("esnet"), [r#""anl/alice" "active" "anl""#]);
+    assert_eq!(of("lbnl"), [r#""esnet/anl/alice" "active" "esnet""#]);
+    // Each domain's acceptance is the same wherever it is shown.
+    assert_eq!(bed.list("esnet")[0]["legs"], made["legs"]);
+    assert_eq!(bed.list("lbnl")[0]["legs"][0], made["legs"][1]);
+    id
+}
+
+/// A change is made in all or in none.
+fn changed(bed: &Crossing, id: &str) {
+    let more = bed.alice(&["modify", id, "--forward", "7mbit"]);
+    assert!(more.status.success(), "{}", said(&more));
+    wait_for("all have more", || {
+        let all = || DOMAINS.iter().flat_map(|domain| bed.agents(domain));
+        (all().filter(|one| one.contains(" 7000000 ")).count() >= 6 && !all().any(|one| one.contains(" 6000000 ")))
+            .then_some(())
+    });
+    let refused = bed.alice(&["modify", id, "--forward", "50mbit"]);
+    assert!(!refused.status.success(), "{}", said(&refused));
+    assert!(DOMAINS.iter().flat_map(|domain| bed.agents(domain)).all(|one| !one.contains("50000000")));
+    let bound = bed.alice(&["bind", id, "--source", "10.0.0.1:4000", "--to", "10.0.10.2:5004", "--protocol", "udp"]);
+    assert!(bound.status.success(), "{}", said(&bound));
+    // Another change of a leg than by way of its first domain is refused there.
+    let there = bed.list("esnet")[0]["id"].as_str().unwrap().to_owned();
+    let alone = bed.0.ask("esnet-west", "esnet", "operator-root", &["modify", &there, "--forward", "1mbit"]);
+    assert!(!alone.status.success() && said(&alone).contains("comes from anl"), "{}", said(&alone));
+}
+
+/// An operator ends a leg: the domains after it give theirs back, and the first says that it is broken.
+fn ended_in_the_middle(bed: &Crossing) {
+    let made = bed.reserve(&["--forward", "6mbit"]).unwrap();
+    wait_for("it is there", || bed.list("esnet").first().is_some_and(|one| one["state"] == "active").then_some(()));
+    let audit = bed.alice(&["audit", "--json", "--handle", made["id"].as_str().unwrap()]);
+    assert!(audit.status.success(), "{}", said(&audit));
+    let kept: Vec<Value> = said(&audit).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let domains: Vec<&str> = kept.iter().filter_map(|row| row["accepted"]["domain"].as_str()).collect();
+    assert_eq!(domains, ["esnet", "lbnl"]);
+    assert!(kept.iter().all(|row| row["statement"]["signature"].as_str().is_some_and(|text| text.len() > 100)));
+    let there = bed.list("esnet")[0]["id"].as_str().unwrap().to_owned();
+    let ended = bed.0.ask("esnet-west", "esnet", "operator-root", &["cancel", &there]);
+    assert!(ended.status.success(), "{}", said(&ended));
+    wait_for("LBNL gives its leg back", || bed.agents("lbnl").is_empty().then_some(()));
+    let broken = &bed.list("anl")[0];
+    assert_eq!((&broken["state"], &broken["missing"]), (&"broken".into(), &json!(["esnet"])));
+    assert!(bed.alice(&["cancel", made["id"].as_str().unwrap()]).status.success());
+    bed.nothing_left("the rest is given back");
+}
+
+/// A neighbour's broker asks for what is not its own.
+fn strangers(bed: &Crossing) {
+    let ends = Some(("10.0.0.1".parse().unwrap(), "10.0.10.2".parse().unwrap()));
+    let name = ReservationId::Group(GroupId { number: [1; 16], ends }).to_string();
+    let ask = |via: Value, owner: &str| {
+        json!({
+            "transaction": "00112233445566778899aabbccddeeff", "member": 0,
+            "epoch": {"number": 1, "decisions": 0, "nonce": 7}, "serial": 1, "floor": 1,
+            "origin": "00112233445566778899aabbccddeeff", "via": via, "reservation": name, "owner": owner,
+            "border": "10.0.3.0/30", "change": "create",
+            "leg": {"from": "10.0.0.1", "to": "10.0.10.2", "forward": 1000, "reverse": 0,
+                    "windows": [{"start": "2030-01-01T00:00:00Z", "end": "2030-01-01T01:00:00Z"}]},
+        })
+    };
+    for (via, owner, status, word) in [
+        (json!(["anl"]), "esnet/erin", 403, "cannot speak for"),
+        (json!(["anl"]), "lbnl/bob", 403, "cannot speak for"),
+        (json!(["anl"]), "uid:0", 403, "cannot speak for"),
+        (json!(["lbnl"]), "alice", 422, "yours last"),
+        (json!(["esnet", "anl"]), "alice", 422, "circle"),
+        (json!([]), "alice", 422, "yours last"),
+    ] {
+        let (came, doc) = bed.between("anl", "esnet", "POST", "/v1/legs", &ask(via, owner));
+        assert!(came == status && doc["detail"].as_str().unwrap_or_default().contains(word), "{owner}: {came} {doc}");
+    }
+    // There is no way to say a role, and a broker is nobody's requester here.
+    let mut operator = ask(json!(["anl"]), "root");
+    operator["role"] = "operator".into();
+    assert_eq!(bed.between("anl", "esnet", "POST", "/v1/legs", &operator).0, 400);
+    for (method, path) in [("GET", "/v1/reservations"), ("GET", "/v1/resources"), ("POST", "/v1/reservations")] {
+        assert_eq!(bed.between("anl", "esnet", method, path, &json!({})).0, 403, "{method} {path}");
+    }
+    assert!(DOMAINS.iter().all(|domain| bed.agents(domain).is_empty()), "nothing has changed");
+}
+
+/// A step at which somebody dies: agents that do not answer hold it there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// ANL and ESnet hold their parts, LBNL is asking its agents for promises.
+    Held,
+    /// LBNL has promised, ESnet is asking its agents.
+    PromisedByLast,
+    /// ESnet has promised too, ANL is asking its agents.
+    PromisedByAll,
+}
+
+impl Step {
+    /// The agent that does not answer: one on the way, which is asked for its promise then.
+    pub fn agent(self) -> &'static str {
+        match self {
+            Step::Held => "lbnl-edge",
+            Step::PromisedByLast => "esnet-east",
+            Step::PromisedByAll => "anl-edge",
+        }
+    }
+}
+
+impl Crossing {
+    /// True if all that a domain has is in this state, and it has something.
+    fn is(&self, domain: &str, without: &str, state: &str) -> bool {
+        let (_, nodes) = WAY.iter().find(|(name, _)| *name == domain).unwrap();
+        let mut any = false;
+        for node in nodes.iter().filter(|node| **node != without) {
+            let socket = self.0.place.join(&self.0.name).join(node).join("agent.sock");
+            let mut client = Client::connect(&socket).unwrap();
+            let show = documents::agent::Request::BookShow { handle: None, filter: Default::default() };
+            let Ok(documents::agent::Answer::Book(documents::book::BookAnswer::Reservations { rows, .. })) =
+                client.call(show)
+            else {
+                return false;
+            };
+            if rows.iter().any(|row| row.state != state) {
+                return false;
+            }
+            any |= !rows.is_empty();
+        }
+        any
+    }
+
+    /// Brings a reservation with this key to a step and keeps it there; the answer comes in the thread.
+    fn hold_at(&self, step: Step, key: &str) -> std::thread::JoinHandle<std::process::Output> {
+        let last = Step::Held.agent();
+        // The last domain's agent does not answer: the others come to hold their parts.
+        self.agent(last, 19);
+        let words: Vec<String> = ["reserve"]
+            .into_iter()
+            .chain(ENDS)
+            .chain(["--forward", "6mbit", "--for", "1h", "--key", key, "--json"])
+            .map(str::to_owned)
+            .collect();
+        let (name, own) = (self.0.name.clone(), self.0.domain("anl").trust.clone());
+        let asked = std::thread::spawn(move || {
+            let mut command = Command::new(SLUICE);
+            command.args(words).args(["--broker", "https://10.0.2.2:8443"]).arg("--ca").arg(own.join("ca.pem"));
+            command.arg("--certificate").arg(own.join("requester-alice.pem"));
+            command.arg("--certificate-key").arg(own.join("requester-alice.key"));
+            let netns = Namespace::open(&format!("{name}-alpha")).unwrap();
+            netns.enter_at_exec(&mut command);
+            command.output().unwrap()
+        });
+        wait_for("ANL and ESnet hold theirs, LBNL holds or promises", || {
+            (self.is("anl", "", "held") && self.is("esnet", "", "held") && self.is("lbnl", last, "held")).then_some(())
+        });
+        if step == Step::Held {
+            return asked;
+        }
+        self.agent(step.agent(), 19);
+        self.agent(last, 18);
+        wait_for("LBNL has promised", || self.is("lbnl", "", "promised").then_some(()));
+        if step == Step::PromisedByAll {
+            wait_for("ESnet has promised", || self.is("esnet", "", "promised").then_some(()));
+        }
+        asked
+    }
+
+    /// Made in all domains, or in none; and what is asked again with the same key is one whole reservation.
+    fn all_or_none(&self, key: &str, what: &str) {
+        let whole = wait_at_most(Duration::from_secs(60), "asked again", || {
+            self.reserve(&["--forward", "6mbit", "--key", key]).ok()
+        });
+        // What was held and comes to nothing ends by itself.
+        wait_at_most(Duration::from_secs(60), "it is whole", || {
+            let mut active = DOMAINS.iter().flat_map(|domain| self.agents(domain));
+            active.all(|row| row.contains(" active 6000000 ")).then_some(())
+        });
+        let all: Vec<usize> = DOMAINS.iter().map(|domain| self.agents(domain).len()).collect();
+        assert_eq!(all, [3, 3, 2], "{what}: one of each");
+        assert!(self.alice(&["cancel", whole["id"].as_str().unwrap()]).status.success(), "{what}");
+        self.nothing_left(what);
+    }
+}
+
+#[test]
+fn a_broker_that_dies_at_any_step_leaves_no_half() {
+    let Some(bed) = Crossing::up() else { return };
+    for step in [Step::Held, Step::PromisedByLast, Step::PromisedByAll] {
+        for dead in DOMAINS {
+            let began = Instant::now();
+            let (what, key) = (format!("{dead} dies at {step:?}"), format!("{dead}-{step:?}"));
+            let asked = bed.hold_at(step, &key);
+            bed.kill(dead);
+            bed.agent(step.agent(), 18);
+            bed.start(dead);
+            let answer = asked.join().unwrap();
+            println!("{what}: {}", said(&answer).lines().next().unwrap_or_default());
+            bed.all_or_none(&key, &what);
+            println!("{what}: {:.1} s", began.elapsed().as_secs_f64());
+        }
+    }
+    // A domain that goes away between its promise and the decision: the others go on, and it asks when it is back.
+    for away in ["esnet", "lbnl"] {
+        let asked = bed.hold_at(Step::PromisedByAll, away);
+        bed.kill(away);
+        bed.agent(Step::PromisedByAll.agent(), 18);
+        let answer = asked.join().unwrap();
+        assert!(answer.status.success(), "{away}: decided all the same: {}", said(&answer));
+        wait_for("ANL has it", || bed.is("anl", "", "active").then_some(()));
+        assert!(!bed.is(away, "", "active"), "{away} has not heard of it");
+        bed.start(away);
+        wait_for("it is whole", || DOMAINS.iter().all(|domain| bed.is(domain, "", "active")).then_some(()));
+        bed.all_or_none(away, away);
+    }
+}
+
+/// Both borders are 50 ms long, each way: what a set-up takes is counted in journeys from end to end and back.
+#[test]
+fn a_long_way_takes_few_round_trips() {
+    const BORDER_S: f64 = 0.05;
+    let long = |text: &str| {
+        let delayed = |text: String, ends: &str| {
+            let line = format!("between = [{ends}]");
+            assert!(text.contains(&line), "{ends}");
+            text.replace(&line, &format!("{line}\ndelay = \"50ms\""))
+        };
+        delayed(delayed(text.to_owned(), "\"anl-border\", \"esnet-west\""), "\"esnet-east\", \"lbnl-border\"")
+    };
+    let Some(bed) = Domains::up_with(long).map(Crossing) else { return };
+    let round_trip = 2.0 * 2.0 * BORDER_S;
+    let mut took = Vec::new();
+    for _ in 0..3 {
+        let began = Instant::now();
+        let made = bed.reserve(&["--forward", "1mbit"]).unwrap();
+        took.push(began.elapsed().as_secs_f64() / round_trip);
+        assert!(bed.alice(&["cancel", made["id"].as_str().unwrap()]).status.success());
+    }
+    let (first, least) = (took[0], took.iter().copied().fold(f64::MAX, f64::min));
+    println!(
+        "{{\"bench\":\"crossing_round_trips\",\"value\":{least:.2},\"first\":{first:.2},\"unit\":\"rtt\",\"n\":3}}"
+    );
+    assert!(least < 10.0, "{took:?} round trips");
+}

@@ -1,0 +1,105 @@
+//! Findings made on purpose: a test of the checks.
+
+use super::callers::{Applications, at};
+use super::site::{INTERFACE, Site};
+use crate::anomalies::http;
+use bed::error::Error;
+use bed::patience::Patience;
+use documents::agent::{Answer, PrepareDoc, Request};
+use documents::book::{AskDoc, BookAnswer, BookFilter, EpochDoc, PartDoc, PrepareAskDoc, WhenDoc};
+use linux::error::SystemError;
+use rpc::client::Client;
+use serde_json::Value;
+
+/// The kinds of findings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlantedFinding {
+    /// A reservation is cancelled, and its application does not know.
+    Lost,
+    /// An agent's capacity becomes smaller than what it gave away.
+    Overbooked,
+    /// One member of a reservation is cancelled at its agent, behind the broker's back.
+    Half,
+    /// A licence that was granted is taken away.
+    Diverged,
+    /// An agent promises something to a broker that never comes.
+    Stuck,
+}
+
+fn nothing(what: &str) -> Error {
+    Error::Void(format!("nothing can be planted: {what}"))
+}
+
+impl PlantedFinding {
+    /// Reads the name of a kind, as in the report.
+    pub fn parse(name: &str) -> Option<PlantedFinding> {
+        Some(match name {
+            "lost" => PlantedFinding::Lost,
+            "overbooked" => PlantedFinding::Overbooked,
+            "half" => PlantedFinding::Half,
+            "diverged" => PlantedFinding::Diverged,
+            "stuck" => PlantedFinding::Stuck,
+            _ => return None,
+        })
+    }
+
+    /// Makes it.
+    ///
+    /// # Errors
+    /// There is nothing that could be spoiled, or a process does not answer.
+    pub fn make(self, site: &mut Site, applications: &mut Applications, patience: &Patience) -> Result<(), Error> {
+        match self {
+            PlantedFinding::Lost => {
+                let mut known = applications.all().flat_map(|one| &one.known);
+                let sure = known.find(|(_, known)| known.cancelled.len() == 1 && !known.cancelled.contains(&true));
+                let (id, _) = sure.ok_or_else(|| nothing("no reservation is known"))?;
+                let done = http::ask(&site.socket(), "DELETE", &at(id), "", &Value::Null);
+                done.map(drop).map_err(|error| nothing(&error.to_string()))
+            }
+            PlantedFinding::Overbooked => {
+                for agent in 0..site.len() {
+                    site.configure(agent, 1)?;
+                    site.process(agent + 1).kill();
+                }
+                site.start(patience)
+            }
+            PlantedFinding::Half => half(site),
+            PlantedFinding::Diverged => {
+                let file = (0..site.len()).find_map(|agent| {
+                    let folder = std::fs::read_dir(site.home(agent).join("state/granted")).ok()?;
+                    folder.flatten().next().map(|file| file.path())
+                });
+                let file = file.ok_or_else(|| nothing("no licence is granted"))?;
+                Ok(std::fs::remove_file(&file).map_err(SystemError::doing("remove a licence"))?)
+            }
+            PlantedFinding::Stuck => {
+                let part = PartDoc { resource: format!("net/{INTERFACE}"), rate: Some(1_000), ..PartDoc::default() };
+                let ask = AskDoc { parts: vec![part], when: WhenDoc::lasting(600.0), ..AskDoc::default() };
+                let doc = PrepareDoc {
+                    transaction: "1".repeat(32),
+                    member: 0,
+                    coordinator: "nobody".to_owned(),
+                    epoch: EpochDoc { number: 1, decisions: 0, nonce: 1 },
+                    serial: 1,
+                    floor: 1,
+                    ask: PrepareAskDoc::Create(ask),
+                };
+                Client::connect(&site.agent_socket(0))?.call(Request::BookPrepare(Box::new(doc)))?;
+                Ok(())
+            }
+        }
+    }
+}
+
+fn half(site: &Site) -> Result<(), Error> {
+    for agent in 0..site.len() {
+        let mut client = Client::connect(&site.agent_socket(agent))?;
+        let request = Request::BookShow { handle: None, filter: BookFilter::default() };
+        let Answer::Book(BookAnswer::Reservations { rows, .. }) = client.call(request)? else { continue };
+        if let Some(row) = rows.into_iter().find(|row| row.members.len() > 1 && row.promise.is_none()) {
+            client.call(Request::BookCancel { handle: row.handle })?;
+            return Ok(());
+        }
+    }
+    Err(nothing("no reservation is at several agents"))
+}

@@ -1,0 +1,165 @@
+//! The calls of the coordinator to the broker of the next domain: its leg is one member of the transaction. Its
+//! promise counts only if the acceptances that come with it are believed.
+
+use super::Transactions;
+use super::attempt::{Attempt, DomainPart, MemberAction, MemberOrder, Note};
+use super::legs::LegRecord;
+use super::tell::said;
+use crate::acceptance::OwnAcceptance;
+use crate::domain_client::{DomainClient, DomainReply};
+use crate::problem::{Answer, Problem};
+use axum::http::StatusCode;
+use commit::coordinator::{Input, Serial};
+use commit::{Branch, Decision, Epoch, Vote};
+use documents::book::{EpochDoc, Instant};
+use documents::legs::{LegAskDoc, LegDecidedDoc, LegDecisionDoc, LegPromiseDoc, LegStateDoc};
+use documents::topology::StatementDoc;
+use std::sync::Arc;
+
+impl Transactions {
+    /// Asks the next domain for its vote.
+    pub(super) async fn prepare_domain(
+        self: &Arc<Self>,
+        attempt: &Attempt,
+        branch: Branch,
+        (epoch, serial): (Epoch, Serial),
+        part: &DomainPart,
+    ) -> Input {
+        let member = branch.member as usize;
+        let no = |problem: Box<Problem>| {
+            let why = problem.detail.clone();
+            attempt.note(|progress| progress.refused[member] = Some(problem));
+            why
+        };
+        let Some(leg) = attempt.note.leg.as_deref() else {
+            return Input::Voted { branch, vote: Vote::No("the reservation has no leg".to_owned()) };
+        };
+        let domain = &self.domains[part.domain];
+        let ask = LegAskDoc {
+            transaction: branch.transaction.to_string(),
+            member: branch.member,
+            epoch: said(epoch),
+            serial: serial.number,
+            floor: serial.floor,
+            origin: part.origin.to_string(),
+            via: part.via.clone(),
+            reservation: leg.reservation.clone(),
+            owner: part.owner.clone(),
+            groups: part.groups.clone(),
+            border: part.border.clone(),
+            leg: leg.leg.clone(),
+            change: part.change,
+        };
+        match domain.call::<_, LegPromiseDoc>("POST", "/v1/legs", Some(&ask)).await {
+            DomainReply::Answered(promise) => match self.accepted(domain, part, leg, promise.acceptances) {
+                Ok(leg) => {
+                    let note = Note { leg: Some(Box::new(leg)), ..attempt.note.clone() };
+                    attempt.accept(note.clone());
+                    let now = self.clock.now();
+                    let effects = self.locked().note(now, branch.transaction, note);
+                    self.perform(effects);
+                    attempt.note(|progress| progress.promised[member] = true);
+                    Input::Voted { branch, vote: Vote::Yes }
+                }
+                // It has promised, and is told the end.
+                Err(problem) => Input::Lost { branch, why: no(problem) },
+            },
+            DomainReply::Refused(problem) => {
+                self.hear_outdated_above(&problem);
+                Input::Voted { branch, vote: Vote::No(no(problem)) }
+            }
+            DomainReply::NotAsked(problem) => Input::Voted { branch, vote: Vote::No(no(problem)) },
+            DomainReply::Lost(problem) => Input::Lost { branch, why: no(problem) },
+        }
+    }
+
+    /// Checks the acceptances of the next domain, and adds our own if another domain asked us.
+    ///
+    /// # Errors
+    /// 502: they are not believed, and nothing is promised.
+    fn accepted(
+        &self,
+        domain: &DomainClient,
+        part: &DomainPart,
+        leg: &LegRecord,
+        acceptances: Vec<StatementDoc>,
+    ) -> Answer<LegRecord> {
+        let refused = |why: String| {
+            Problem::new(
+                StatusCode::BAD_GATEWAY,
+                "acceptance",
+                "Acceptance not believed",
+                format!("{why}: nothing has changed"),
+            )
+        };
+        let voice = self.voice().ok_or_else(|| refused("this broker has no certificate".to_owned()))?;
+        let today = self.clock.today();
+        voice.check(&domain.name, part.origin, &leg.leg, &acceptances, today).map_err(refused)?;
+        let own = self.own_acceptance(leg, part.origin, &acceptances)?;
+        let acceptances = own.into_iter().chain(acceptances).collect();
+        Ok(LegRecord { acceptances, noted: Instant(today), ..leg.clone() })
+    }
+
+    /// Our own acceptance of a leg that another domain asked for; `None`: it begins here.
+    ///
+    /// # Errors
+    /// 503: it cannot be signed.
+    pub fn own_acceptance(
+        &self,
+        leg: &LegRecord,
+        origin: commit::TransactionId,
+        after: &[StatementDoc],
+    ) -> Answer<Option<StatementDoc>> {
+        let Some(above) = &leg.above else { return Ok(None) };
+        let voice = self.voice().ok_or_else(|| Problem::unavailable("this broker has no certificate"))?;
+        let own = OwnAcceptance {
+            origin,
+            reservation: &leg.reservation,
+            entry: &above.domain,
+            exit: leg.next.as_ref().map(|next| &*next.domain),
+            sla: None,
+            leg: &leg.leg,
+        };
+        voice.accept(&own, after, self.clock.today()).map(Some).map_err(Problem::unavailable)
+    }
+
+    /// Tells the next domain a decision, or has it give its leg back. False: it has to be told again.
+    pub(super) async fn decide_domain(
+        self: &Arc<Self>,
+        domain: &DomainClient,
+        branch: Branch,
+        (epoch, decision): (Epoch, Decision),
+        order: Option<&MemberOrder>,
+    ) -> bool {
+        if let Some(MemberOrder { action: MemberAction::EndLeg(reservation), .. }) = order {
+            return match domain.call::<(), LegStateDoc>("DELETE", &format!("/v1/legs/{reservation}"), None).await {
+                DomainReply::Answered(_) => true,
+                // There is none, or none any more.
+                DomainReply::Refused(problem) => problem.status == 404,
+                DomainReply::NotAsked(_) | DomainReply::Lost(_) => false,
+            };
+        }
+        let commit = match decision {
+            Decision::Commit { number } => Some(number),
+            Decision::Abort => None,
+        };
+        let doc = LegDecisionDoc { member: branch.member, epoch: said(epoch), commit };
+        let target = format!("/v1/transactions/{}", branch.transaction);
+        match domain.call::<_, LegDecidedDoc>("PUT", &target, Some(&doc)).await {
+            DomainReply::Answered(_) => true,
+            DomainReply::Refused(problem) => {
+                self.hear_outdated_above(&problem);
+                false
+            }
+            DomainReply::NotAsked(_) | DomainReply::Lost(_) => false,
+        }
+    }
+
+    /// Notes that another domain knows a newer start of this coordinator, if that is why it refused.
+    fn hear_outdated_above(self: &Arc<Self>, problem: &Problem) {
+        if let (true, Some(EpochDoc { number, decisions, nonce })) = (problem.kind.ends_with("outdated"), problem.known)
+        {
+            self.take(Input::Outdated { known: Epoch { number, decisions, nonce } });
+        }
+    }
+}
