@@ -4,9 +4,12 @@
 //! cargo run --release -p sluice-commit --example model -- --json
 //! ```
 
+#[path = "../../tests/model/nested/mod.rs"]
+mod nested;
 #[path = "../../tests/model/world/mod.rs"]
 mod world;
 
+use nested::{NESTED_MUTANTS, NestedMutant, SEEDS, plays};
 use std::process::ExitCode;
 use world::counts::ALL;
 use world::scopes::{SCOPES, check, mutants};
@@ -57,6 +60,20 @@ fn main() -> ExitCode {
         let how = found.map_or("NOT CAUGHT".to_string(), |(property, steps)| {
             format!("caught after {} steps, by \"{property}\"", steps.len())
         });
+        say(format!("{words}: {how}"));
+    }
+    match plays(NestedMutant::None) {
+        Ok(played) => say(format!("three domains in a chain, {SEEDS} seeds: {played:?}")),
+        Err((seed, why)) => {
+            violations += 1;
+            say(format!("three domains in a chain, seed {seed}: {why}"));
+        }
+    }
+    for (mutant, words) in NESTED_MUTANTS {
+        tried += 1;
+        let found = plays(*mutant).err();
+        caught += usize::from(found.is_some());
+        let how = found.map_or("NOT CAUGHT".to_string(), |(seed, why)| format!("caught by seed {seed}: \"{why}\""));
         say(format!("{words}: {how}"));
     }
     if json {

@@ -4,6 +4,7 @@ mod nested;
 mod orders;
 mod world;
 
+use nested::{NESTED_MUTANTS, NestedMutant, Played, SEEDS, plays};
 use world::counts::{ALL, Seen};
 use world::scopes::{SCOPES, check, mutants};
 
@@ -33,6 +34,26 @@ fn every_mutant_is_caught() {
     for (mutant, words, report) in mutants() {
         let found = report.violations.first();
         println!("{mutant:?}: {} states: {:?}", report.states, found.map(|(name, steps)| (name, steps.len())));
+        missed.extend(found.is_none().then_some(words));
+    }
+    assert!(missed.is_empty(), "not caught: {missed:#?}");
+}
+
+#[test]
+fn three_domains_make_it_all_or_none() {
+    let played = plays(NestedMutant::None).unwrap_or_else(|(seed, why)| panic!("seed {seed}: {why}"));
+    println!("{SEEDS} seeds: {played:?}");
+    let Played { made, not, kills, lost, repeated, failed } = played;
+    assert!(made > SEEDS / 5 && not > SEEDS / 5);
+    assert!([kills, lost, repeated, failed].iter().all(|count| *count > SEEDS / 10));
+}
+
+#[test]
+fn every_mutant_of_a_broker_between_two_is_caught() {
+    let mut missed: Vec<&str> = Vec::new();
+    for (mutant, words) in NESTED_MUTANTS {
+        let found = plays(*mutant).err();
+        println!("{mutant:?}: {found:?}");
         missed.extend(found.is_none().then_some(words));
     }
     assert!(missed.is_empty(), "not caught: {missed:#?}");

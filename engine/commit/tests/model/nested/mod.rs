@@ -1,6 +1,10 @@
 //! Coordinators under coordinators: a chain of three domains, each with one agent, under chance, loss, repetition,
 //! kills between any two steps, and failed writes. All agents make the change or none does.
 
+mod mutant;
+
+pub use mutant::{NESTED_MUTANTS, NestedMutant};
+
 use commit::coordinator::{self, Output as Below, TransactionKind};
 use commit::participant::{self, Output as Above, ParticipantRecord};
 use commit::record::{CoordinatorRecord, MemberRecord};
@@ -10,8 +14,26 @@ use std::collections::{BTreeMap, VecDeque};
 use terms::{Span, Time};
 
 const DOMAINS: usize = 3;
-const SEEDS: u64 = 3_000;
+/// The plays of a chain without a defect, and the most of one with a defect.
+pub const SEEDS: u64 = 3_000;
 const STEPS: usize = 200;
+
+/// What happened in a play, or in many.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Played {
+    /// The plays in which all agents made the change.
+    pub made: u64,
+    /// Those in which none did.
+    pub not: u64,
+    /// Processes that were killed.
+    pub kills: u64,
+    /// Messages that were lost.
+    pub lost: u64,
+    /// Messages that came twice.
+    pub repeated: u64,
+    /// Writes that failed.
+    pub failed: u64,
+}
 
 /// Chance, the same for each seed.
 struct Dice(u64);
@@ -46,11 +68,12 @@ type Tables = [Vec<(Vec<u8>, Option<Vec<u8>>)>; 2];
 #[derive(Default)]
 struct Disk<B> {
     rows: [Rows; 2],
-    waiting: VecDeque<(B, Tables)>,
+    waiting: VecDeque<(Option<B>, Tables)>,
 }
 
 impl<B> Disk<B> {
-    fn write(&mut self) -> Option<B> {
+    /// The first write reaches the disk. The outer `None`: there is none; the inner one: it is a part of a larger one.
+    fn write(&mut self) -> Option<Option<B>> {
         let (batch, tables) = self.waiting.pop_front()?;
         for (rows, changes) in self.rows.iter_mut().zip(tables) {
             for (key, value) in changes {
@@ -87,7 +110,10 @@ struct World {
     messages: Vec<Message>,
     told: Option<Decision>,
     faults: bool,
-    counts: [u64; 4],
+    mutant: NestedMutant,
+    /// The first property that did not hold.
+    fault: Option<&'static str>,
+    played: Played,
 }
 
 fn name(place: Place) -> String {
@@ -107,7 +133,7 @@ fn promise_rows(records: &[ParticipantRecord]) -> Vec<(Vec<u8>, Option<Vec<u8>>)
 }
 
 impl World {
-    fn new(seed: u64) -> World {
+    fn new(seed: u64, mutant: NestedMutant) -> World {
         let broker = || Broker {
             engine: nested(),
             disk: Disk { rows: Default::default(), waiting: VecDeque::new() },
@@ -128,7 +154,9 @@ impl World {
             messages: Vec::new(),
             told: None,
             faults: true,
-            counts: [0; 4],
+            mutant,
+            fault: None,
+            played: Played::default(),
         };
         (0..DOMAINS).for_each(|at| world.start_broker(at));
         (0..DOMAINS).for_each(|at| world.start_agent(at));
@@ -140,9 +168,8 @@ impl World {
         let broker = &mut self.brokers[at];
         broker.disk.waiting.clear();
         broker.engine = nested();
-        let records = broker.disk.rows[0].iter().map(|(key, value)| CoordinatorRecord::read(key, value).unwrap());
-        let promises = broker.disk.rows[1].iter().map(|(key, value)| ParticipantRecord::read(key, value).unwrap());
-        broker.engine.recover(records.collect(), promises.collect());
+        let (records, promises) = self.mutant.recovered(&broker.disk.rows);
+        broker.engine.recover(records, promises);
         broker.starts += 1;
         broker.engine.start(self.now, nonce);
         self.drain_broker(at);
@@ -161,42 +188,55 @@ impl World {
     }
 
     fn broker(&mut self, at: Place, input: Input) {
-        self.brokers[at].engine.handle(self.now, input);
+        for input in self.mutant.inputs(&self.brokers[at].engine, input) {
+            self.brokers[at].engine.handle(self.now, input);
+        }
         self.drain_broker(at);
     }
 
     fn drain_broker(&mut self, at: Place) {
         while let Some(output) = self.brokers[at].engine.poll() {
-            match output {
-                Output::Append { batch, records, promises, .. } => {
-                    let content = [rows(&records), promise_rows(&promises)];
-                    self.brokers[at].disk.waiting.push_back((batch, content));
-                }
-                Output::Below(Below::Prepare { branch, epoch, serial }) => {
-                    let to = if branch.member == 0 { 10 + at } else { at + 1 };
-                    self.messages.push(Message::Prepare { to, from: at, branch, epoch, serial });
-                }
-                Output::Below(Below::Decide { branch, epoch, decision, .. }) => {
-                    let to = if branch.member == 0 { 10 + at } else { at + 1 };
-                    self.messages.push(Message::Decide { to, from: at, branch, epoch, decision });
-                }
-                Output::Below(Below::Decided { decision, .. }) if at == 0 => {
-                    let same = |told: Decision| (told == Decision::Abort) == (decision == Decision::Abort);
-                    assert!(self.told.is_none_or(same), "the caller hears two decisions");
-                    self.told = Some(decision);
-                }
-                Output::Below(_) => {}
-                Output::Above(Above::Vote { branch, vote }) => {
-                    self.messages.push(Message::Voted { to: at - 1, branch, vote });
-                }
-                Output::Above(Above::Acknowledge(branch)) => self.messages.push(Message::Done { to: at - 1, branch }),
-                Output::Above(Above::Ask { branch, epoch, .. }) => {
-                    self.messages.push(Message::Ask { to: at - 1, from: at, branch, epoch });
-                }
-                Output::Above(Above::Contradicted { .. }) => panic!("nobody decides alone"),
-                Output::Above(_) => {}
-            }
+            let outputs = self.mutant.outputs(&self.brokers[at].engine, output);
+            outputs.into_iter().for_each(|output| self.broker_says(at, output));
         }
+    }
+
+    fn broker_says(&mut self, at: Place, output: Output) {
+        // Member 0 is the domain's agent, member 1 the next domain's broker.
+        let member = |branch: Branch| if branch.member == 0 { 10 + at } else { at + 1 };
+        match output {
+            Output::Append { batch, records, promises, .. } => {
+                let mut writes = self.mutant.writes(&records, &promises);
+                let last = writes.pop();
+                let first = writes.into_iter().map(|tables| (None, tables));
+                self.brokers[at].disk.waiting.extend(first.chain(last.map(|tables| (Some(batch), tables))));
+            }
+            Output::Below(Below::Prepare { branch, epoch, serial }) => {
+                self.messages.push(Message::Prepare { to: member(branch), from: at, branch, epoch, serial });
+            }
+            Output::Below(Below::Decide { branch, epoch, decision, .. }) if member(branch) != DOMAINS => {
+                self.messages.push(Message::Decide { to: member(branch), from: at, branch, epoch, decision });
+            }
+            Output::Below(Below::Decided { decision, .. }) if at == 0 => {
+                let same = |told: Decision| (told == Decision::Abort) == (decision == Decision::Abort);
+                self.fault_if(!self.told.is_none_or(same), "the caller hears two decisions");
+                self.told = Some(decision);
+            }
+            Output::Below(_) => {}
+            Output::Above(Above::Vote { branch, vote }) => {
+                self.messages.push(Message::Voted { to: at - 1, branch, vote });
+            }
+            Output::Above(Above::Acknowledge(branch)) => self.messages.push(Message::Done { to: at - 1, branch }),
+            Output::Above(Above::Ask { branch, epoch, .. }) => {
+                self.messages.push(Message::Ask { to: at - 1, from: at, branch, epoch });
+            }
+            Output::Above(Above::Contradicted { .. }) => self.fault_if(true, "a domain has decided alone"),
+            Output::Above(_) => {}
+        }
+    }
+
+    fn fault_if(&mut self, wrong: bool, what: &'static str) {
+        self.fault = self.fault.or(wrong.then_some(what));
     }
 
     fn drain_agent(&mut self, at: usize) {
@@ -209,14 +249,14 @@ impl World {
                         participant::PromisedChange::Drop(..) => drop(agent.changes.insert(id, false)),
                         _ => {}
                     }
-                    agent.disk.waiting.push_back((id, [Vec::new(), promise_rows(&records)]));
+                    agent.disk.waiting.push_back((Some(id), [Vec::new(), promise_rows(&records)]));
                 }
                 Above::Vote { branch, vote } => self.messages.push(Message::Voted { to: at, branch, vote }),
                 Above::Acknowledge(branch) => self.messages.push(Message::Done { to: at, branch }),
                 Above::Ask { branch, epoch, .. } => {
                     self.messages.push(Message::Ask { to: at, from: 10 + at, branch, epoch });
                 }
-                Above::Contradicted { .. } => panic!("nobody decides alone"),
+                Above::Contradicted { .. } => self.fault_if(true, "an agent has decided alone"),
                 Above::Outdated { .. } => {}
             }
         }
@@ -260,6 +300,9 @@ impl World {
                     false => Input::Refuse(asked, "not here".into()),
                 };
                 self.broker(to, input);
+                if let Some(vote) = self.mutant.votes_at_once() {
+                    self.messages.push(Message::Voted { to: from, branch, vote });
+                }
             }
             Message::Voted { to, branch, vote } => {
                 self.broker(to, Input::Below(coordinator::Input::Voted { branch, vote }));
@@ -277,7 +320,8 @@ impl World {
             Message::Ask { to, from, branch, epoch } => {
                 let known = self.brokers[to].engine.coordinator();
                 let now = known.epoch();
-                if let coordinator::Outcome::Decided(decision) = known.outcome(branch.transaction, epoch.number) {
+                let outcome = self.mutant.outcome(known.outcome(branch.transaction, epoch.number));
+                if let coordinator::Outcome::Decided(decision) = outcome {
                     self.messages.push(Message::Decide { to: from, from: to, branch, epoch: now, decision });
                 }
             }
@@ -288,9 +332,10 @@ impl World {
     fn write(&mut self, at: Place) {
         let fails = self.faults && self.dice.below(40) == 0;
         if at >= 10 {
+            let disk = &mut self.agents[at - 10].disk;
+            let batch = if fails { disk.waiting.pop_front().map(|(batch, _)| batch) } else { disk.write() };
+            let Some(Some(batch)) = batch else { return };
             let agent = &mut self.agents[at - 10];
-            let batch = if fails { agent.disk.waiting.pop_front().map(|(batch, _)| batch) } else { agent.disk.write() };
-            let Some(batch) = batch else { return };
             if let (false, Some(made)) = (fails, agent.changes.remove(&batch)) {
                 agent.made = Some(made);
             }
@@ -303,20 +348,20 @@ impl World {
         }
         let disk = &mut self.brokers[at].disk;
         let batch = if fails { disk.waiting.pop_front().map(|(batch, _)| batch) } else { disk.write() };
-        let Some(batch) = batch else { return };
-        self.counts[3] += u64::from(fails);
+        let Some(Some(batch)) = batch else { return };
+        self.played.failed += u64::from(fails);
         let input = if fails { Input::WriteFailed(batch, "full".into()) } else { Input::Written(batch) };
         self.broker(at, input);
     }
 
     /// A process dies; of its writes under way the first few are on the disk.
     fn kill(&mut self, at: Place) {
-        self.counts[0] += 1;
+        self.played.kills += 1;
         let some = self.dice.below(3);
         for _ in 0..some {
             if at >= 10 {
                 let agent = &mut self.agents[at - 10];
-                let Some(batch) = agent.disk.write() else { break };
+                let Some(Some(batch)) = agent.disk.write() else { break };
                 agent.made = agent.changes.remove(&batch).or(agent.made);
             } else {
                 self.brokers[at].disk.write();
@@ -351,9 +396,9 @@ impl World {
                 let n = self.dice.below(self.messages.len() as u64) as usize;
                 let message = self.messages.swap_remove(n);
                 match self.dice.below(30) {
-                    0 => self.counts[1] += 1, // lost
+                    0 => self.played.lost += 1,
                     1 => {
-                        self.counts[2] += 1;
+                        self.played.repeated += 1;
                         self.messages.push(message.clone());
                         self.deliver(message);
                     }
@@ -382,40 +427,49 @@ impl World {
     }
 }
 
-#[test]
-fn three_domains_make_it_all_or_none() {
-    let (mut counts, mut made, mut not) = ([0; 4], 0, 0);
-    for seed in 1..=SEEDS {
-        let mut world = World::new(seed);
-        for at in 0..DOMAINS {
-            world.brokers[at].disk.write();
-            world.broker(at, Input::Written(SubordinateBatch(1)));
-        }
-        world.begin();
-        (0..STEPS).for_each(|_| world.step());
-        world.settle();
-        let all: Vec<bool> = world.agents.iter().map(|agent| agent.made == Some(true)).collect();
-        assert!(all.iter().all(|one| *one == all[0]), "seed {seed}: half: {all:?}");
-        if let Some(told) = world.told {
-            assert_eq!(told != Decision::Abort, all[0], "seed {seed}: the caller was told otherwise");
-        }
-        for at in 0..DOMAINS {
-            let broker = &world.brokers[at].engine;
-            assert_eq!(broker.coordinator().transactions().count(), 0, "seed {seed}: broker {at} does not end");
-            assert_eq!(broker.participant().promises().count(), 0, "seed {seed}: broker {at} keeps a promise");
-            assert_eq!(world.agents[at].engine.promises().count(), 0, "seed {seed}: agent {at} keeps a promise");
-        }
-        if all[0] {
-            made += 1
-        } else {
-            not += 1
-        }
-        counts.iter_mut().zip(world.counts).for_each(|(all, one)| *all += one);
+/// Plays a chain once.
+///
+/// # Errors
+/// The property that does not hold.
+pub fn play(seed: u64, mutant: NestedMutant) -> Result<Played, &'static str> {
+    let mut world = World::new(seed, mutant);
+    for at in 0..DOMAINS {
+        world.brokers[at].disk.write();
+        world.broker(at, Input::Written(SubordinateBatch(1)));
     }
-    let [kills, lost, repeated, failed] = counts;
-    println!(
-        "{SEEDS} seeds: {made} made, {not} not; {kills} kills, {lost} lost, {repeated} repeated, {failed} failed writes"
-    );
-    assert!(made > SEEDS / 5 && not > SEEDS / 5);
-    assert!([kills, lost, repeated, failed].iter().all(|count| *count > SEEDS / 10));
+    world.begin();
+    (0..STEPS).for_each(|_| world.step());
+    world.settle();
+    let all: Vec<bool> = world.agents.iter().map(|agent| agent.made == Some(true)).collect();
+    world.fault_if(all.iter().any(|one| *one != all[0]), "half: some agents made it and some did not");
+    let other = world.told.is_some_and(|told| (told != Decision::Abort) != all[0]);
+    world.fault_if(other, "the caller was told otherwise");
+    for at in 0..DOMAINS {
+        let broker = &world.brokers[at].engine;
+        let (open, promised) = (broker.coordinator().transactions().count(), broker.participant().promises().count());
+        let kept = world.agents[at].engine.promises().count();
+        world.fault_if(open > 0, "a broker's transaction does not end");
+        world.fault_if(promised > 0, "a broker keeps a promise");
+        world.fault_if(kept > 0, "an agent keeps a promise");
+    }
+    let made = u64::from(all[0]);
+    world.fault.map_or(Ok(Played { made, not: 1 - made, ..world.played }), Err)
+}
+
+/// Plays many chains: what happened in all of them.
+///
+/// # Errors
+/// The first seed, and the property that does not hold.
+pub fn plays(mutant: NestedMutant) -> Result<Played, (u64, &'static str)> {
+    let mut all = Played::default();
+    for seed in 1..=SEEDS {
+        let Played { made, not, kills, lost, repeated, failed } = play(seed, mutant).map_err(|why| (seed, why))?;
+        all.made += made;
+        all.not += not;
+        all.kills += kills;
+        all.lost += lost;
+        all.repeated += repeated;
+        all.failed += failed;
+    }
+    Ok(all)
 }
