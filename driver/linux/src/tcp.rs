@@ -1,10 +1,33 @@
 //! TCP socket options for bulk transfers: the sending rate, a short send queue, the congestion control, and the
-//! detection of a dead peer (tcp(7), socket(7)).
+//! detection of a dead peer (tcp(7), socket(7)). And a listening socket that takes over from a killed process.
 
 use crate::error::SystemError;
-use std::net::TcpStream;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// The time that a killed process, or a child of it, has to give up an address.
+const TAKE_OVER: Duration = Duration::from_secs(5);
+
+/// Listens, without blocking calls. While the address is in use it tries again, for 5 s: a service that replaces a killed one starts
+/// before the kernel has ended every process of the old one.
+///
+/// # Errors
+/// The address cannot be used, or is in use for longer.
+pub fn listen(address: &SocketAddr) -> io::Result<TcpListener> {
+    let begun = Instant::now();
+    let listener = loop {
+        match TcpListener::bind(address) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && begun.elapsed() < TAKE_OVER => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            bound => break bound?,
+        }
+    };
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
 
 /// Limits the socket to this many bytes of payload a second, evenly spaced: the kernel paces the packets
 /// itself, even without a qdisc for it (`SO_MAX_PACING_RATE`).
@@ -84,5 +107,17 @@ mod tests {
         assert_eq!(all.len(), 2_000_000);
         // Half a second; the first ten packets are not paced, and a busy machine is late.
         assert!(took > 0.35, "{took} s");
+    }
+
+    #[test]
+    fn an_address_is_taken_over_from_who_gives_it_up() {
+        let old = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = old.local_addr().unwrap();
+        let ends = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(old);
+        });
+        assert_eq!(listen(&address).unwrap().local_addr().unwrap(), address);
+        ends.join().unwrap();
     }
 }

@@ -181,8 +181,8 @@ impl Graph {
         subnet(self.interfaces[n].address, self.interfaces[n].prefix)
     }
 
-    /// The shortest path and others, each the shortest without one of the interfaces of the first; at most
-    /// `most` in all, the cheapest first.
+    /// The shortest path and others, each the shortest without one of the interfaces of the first (by whatever
+    /// address); at most `most` in all, the cheapest first.
     ///
     /// # Errors
     /// As [`Graph::shortest`].
@@ -209,6 +209,12 @@ impl Graph {
         self.several((from, to), most, usable)
     }
 
+    /// True if both are one interface of an agent: it is published once for each of its addresses.
+    fn is_same_link(&self, a: usize, b: usize) -> bool {
+        let (one, other) = (&self.interfaces[a], &self.interfaces[b]);
+        a == b || !one.resource.is_empty() && (&one.agent, &one.resource) == (&other.agent, &other.resource)
+    }
+
     fn several<'a>(
         &'a self,
         ends: (Place<'a>, Place<'a>),
@@ -219,7 +225,7 @@ impl Graph {
         let Some(first) = self.search(from.clone(), to.clone(), &mut usable) else { return Vec::new() };
         let mut others: Vec<(u64, Path)> = Vec::new();
         for without in &first {
-            let other = self.search(from.clone(), to.clone(), |n| n != *without && usable(n));
+            let other = self.search(from.clone(), to.clone(), |n| !self.is_same_link(n, *without) && usable(n));
             let Some(path) = other.filter(|path| others.iter().all(|(_, known)| known != path)) else { continue };
             others.push((self.cost(&path), path));
         }

@@ -272,6 +272,24 @@ mod tests {
         assert_eq!(map.ways("fd00:1::9".parse().unwrap(), "fd00:3::9".parse().unwrap(), 8).len(), 1);
     }
 
+    /// a - (b | c) - d with addresses of both families everywhere: the second way is not the first by other addresses.
+    #[test]
+    fn another_way_is_by_other_interfaces_and_not_by_other_addresses() {
+        let both = |interface: &str, n: u8, of: u8| {
+            let addresses = vec![format!("10.0.{n}.{of}/24"), format!("fd00:{n}::{of}/64")];
+            LinkRow { addresses, ..link(interface, "") }
+        };
+        let map = LinkMap::new(vec![
+            ("a".into(), vec![both("in", 1, 1), both("b", 2, 1), both("c", 3, 1)]),
+            ("b".into(), vec![both("a", 2, 2), both("d", 4, 1)]),
+            ("c".into(), vec![both("a", 3, 2), both("d", 5, 1)]),
+            ("d".into(), vec![both("b", 4, 2), both("c", 5, 2), both("out", 6, 1)]),
+        ]);
+        for (from, to) in [("10.0.1.9", "10.0.6.9"), ("fd00:1::9", "fd00:6::9")] {
+            assert_eq!(map.ways(from.parse().unwrap(), to.parse().unwrap(), 8).len(), 2, "{from} to {to}");
+        }
+    }
+
     #[test]
     fn a_dense_net_ends() {
         let links = |n: usize| (0..20).map(|m| link(&format!("i{m}"), &format!("10.{m}.0.{}/24", n + 1))).collect();

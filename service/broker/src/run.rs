@@ -252,8 +252,7 @@ impl Drop for RunningBroker {
 
 fn tcp(address: &SocketAddr, listens: &mut Vec<SocketAddr>) -> Result<std::net::TcpListener, Broken> {
     let wrong = |error: io::Error| format!("listen on {address}: {error}");
-    let listener = std::net::TcpListener::bind(address).map_err(wrong)?;
-    listener.set_nonblocking(true).map_err(wrong)?;
+    let listener = linux::tcp::listen(address).map_err(wrong)?;
     listens.push(listener.local_addr().map_err(wrong)?);
     Ok(listener)
 }

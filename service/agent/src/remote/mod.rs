@@ -22,7 +22,7 @@ use linux::clock::Clock;
 use linux::error::SystemError;
 use linux::notifier::Notifier;
 use std::io;
-use std::net::{IpAddr, TcpListener};
+use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -79,9 +79,7 @@ impl Remote {
         let tls = trust::server(&config.files, Arc::new(move || clock.today()), Speaks::Agent);
         tls.map_err(|error| SystemError::because("open [listen]", io::Error::other(error)))?;
         let listen = |address: &std::net::SocketAddr| {
-            let listener = TcpListener::bind(address).map_err(SystemError::doing(format!("listen on {address}")))?;
-            listener.set_nonblocking(true).map_err(SystemError::doing(format!("listen on {address}")))?;
-            Ok(listener)
+            linux::tcp::listen(address).map_err(SystemError::doing(format!("listen on {address}")))
         };
         let listeners = config.addresses.iter().map(listen).collect::<Result<Vec<_>, SystemError>>()?;
         let (ending, renew) = (AtomicBool::new(false), AtomicBool::new(false));

@@ -191,7 +191,7 @@ impl<'a> Checks<'a> {
     fn at_groups(&mut self, agents: &[Vec<ReservationDoc>]) {
         let mut groups: BTreeMap<&str, Vec<&ReservationDoc>> = BTreeMap::new();
         for row in agents.iter().flatten().filter(|row| !row.group.is_empty()) {
-            groups.entry(&row.group).or_default().push(row);
+            groups.entry(group_of(&row.group)).or_default().push(row);
         }
         for (group, rows) in groups {
             if let Some(why) = half(&rows) {
@@ -268,6 +268,11 @@ fn held(agent: usize, rows: &[ReservationDoc]) -> Held {
         .collect()
 }
 
+/// The name that all members of a group share: each adds the letter of its role.
+fn group_of(member: &str) -> &str {
+    member.rsplit_once('.').map_or(member, |(group, _)| group)
+}
+
 /// The bindings of the reservation's network parts; empty if it has none.
 fn bound(doc: &Value) -> BTreeSet<bool> {
     let net = rows(doc, "parts").iter().filter(|part| !part["way"].is_null());
@@ -318,6 +323,7 @@ mod tests {
     /// Each sort of half over several agents is seen; whole ones are not.
     #[test]
     fn a_half_over_several_agents_is_seen() {
+        assert_eq!((group_of("g.a"), group_of("g.f"), group_of("g")), ("g", "g", "g"));
         let both = ["one.a", "two.b"];
         let licence = row(&both, LICENCE, 2.0, false);
         let net = |amount, bound| row(&both, "net/near", amount, bound);
