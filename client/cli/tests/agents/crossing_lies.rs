@@ -7,7 +7,6 @@ use linux::netns::Namespace;
 use rustls::{ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -66,8 +65,8 @@ impl Liar {
         let other = StatementSigner::open(&bed.files("lbnl", "broker-main", "lbnl")).unwrap();
         let (config, _) = trust::server(&files, now(), Speaks::Http).unwrap();
         let netns = Namespace::open(&format!("{}-esnet-west", bed.0.name)).unwrap();
-        let listener = netns.run(|| TcpListener::bind("10.0.3.2:8443").unwrap()).unwrap();
-        listener.set_nonblocking(true).unwrap();
+        let address = "10.0.3.2:8443".parse().unwrap();
+        let listener = netns.run(|| linux::tcp::listen(&address).unwrap()).unwrap();
         let liar = Liar { lie: Arc::new(Mutex::new(Lie::None)), told: Arc::default(), ended: Arc::default() };
         let (lie, told, ended) = (liar.lie.clone(), liar.told.clone(), liar.ended.clone());
         std::thread::spawn(move || {

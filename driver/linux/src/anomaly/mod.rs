@@ -17,13 +17,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The descriptor number of the listener in the watched program; above those that the program uses.
 const LISTENER: RawFd = 700;
-/// The interval at which the supervisor checks whether it must end, milliseconds.
-const LOOK: i32 = 50;
 
 /// A fault to inject.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -42,7 +39,6 @@ pub struct InjectedFault {
 #[derive(Debug)]
 pub struct WatchedProgram {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
@@ -61,7 +57,6 @@ struct State {
     /// The delay of each call before it goes on.
     delay: Duration,
     hold: Option<Hold>,
-    over: bool,
 }
 
 /// A call of a journal's that is to be held.
@@ -140,8 +135,8 @@ impl WatchedProgram {
             Arc::new(Shared { listener, process, pid, state: Mutex::new(State { fault, ..State::default() }) });
         let theirs = shared.clone();
         let thread = std::thread::Builder::new().name("anomalies".to_owned());
-        let thread = thread.spawn(move || supervise(&theirs)).map_err(SystemError::doing("start a thread"))?;
-        Ok(WatchedProgram { shared, thread: Some(thread) })
+        thread.spawn(move || supervise(&theirs)).map_err(SystemError::doing("start a thread"))?;
+        Ok(WatchedProgram { shared })
     }
 
     /// Delays every watched call by `delay`, one after the other, then lets it go on, as a slow disk does.
@@ -194,13 +189,12 @@ impl WatchedProgram {
 }
 
 impl Drop for WatchedProgram {
-    /// Stops watching. End the program before: its watched calls fail once no supervisor answers them.
+    /// Stops watching: from now on every call goes on at once. The thread answers until the last process that inherited
+    /// the filter has ended, for a child may outlive the program, and a call that nobody answers waits for ever.
     fn drop(&mut self) {
         self.let_go();
-        self.shared.state().over = true;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let mut state = self.shared.state();
+        (state.fault, state.delay) = (None, Duration::ZERO);
     }
 }
 
@@ -297,14 +291,14 @@ impl Shared {
     }
 }
 
-/// Answers calls until the program ends or is no longer watched.
+/// Answers calls until the program and all its children have ended: then poll(2) says nothing but POLLHUP.
 fn supervise(shared: &Shared) {
     let listener = shared.listener.as_raw_fd();
     loop {
         let mut poll = libc::pollfd { fd: listener, events: libc::POLLIN, revents: 0 };
         // SAFETY: `poll` is one valid entry that outlives the call.
-        let ready = unsafe { libc::poll(&raw mut poll, 1, LOOK) };
-        if shared.state().over || (ready > 0 && poll.revents & libc::POLLIN == 0) {
+        let ready = unsafe { libc::poll(&raw mut poll, 1, -1) };
+        if ready > 0 && poll.revents & libc::POLLIN == 0 {
             return;
         }
         if ready > 0 {
@@ -415,5 +409,30 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(std::fs::read_to_string(&place).unwrap(), "one\ntwo\nthree\n");
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// A child that outlives the program, and the watching of it, is not held up by a call that nobody answers.
+    #[test]
+    fn a_child_that_outlives_the_program_goes_on() {
+        let place = std::env::temp_dir().join(format!("sluice-outlives-{}", std::process::id()));
+        let mut command = Command::new("sh");
+        command.args(["-c", "(sleep 1; echo child >$0) & exec sleep 100"]).arg(&place);
+        command.stdin(Stdio::null()).stderr(Stdio::null());
+        watch_writes_at_exec(&mut command);
+        let Ok(mut child) = command.spawn() else {
+            eprintln!("SKIPPED: seccomp user notification is not to be had here");
+            return;
+        };
+        let watch = WatchedProgram::of(child.id(), None).unwrap();
+        std::thread::sleep(Duration::from_millis(300)); // the child has begun
+        child.kill().unwrap();
+        child.wait().unwrap();
+        drop(watch);
+        let begun = std::time::Instant::now();
+        while std::fs::read_to_string(&place).unwrap_or_default() != "child\n" {
+            assert!(begun.elapsed() < Duration::from_secs(20), "the child's write waits for ever");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::fs::remove_file(&place).unwrap();
     }
 }

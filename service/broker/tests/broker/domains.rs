@@ -274,13 +274,20 @@ fn numbers_outlive_the_broker() {
     esnet.domains.publish(now, Ok(content(2, &[border("anl", 3)], 5)));
     anl.domains.heard(now, "esnet", Ok(esnet.statements(now)));
     assert!(anl.refused(now, "esnet").1.contains("cannot be kept"), "{:?}", anl.refused(now, "esnet"));
+    unblock(&anl.dir);
     assert_eq!((anl.known(now), anl.numbers()), (vec!["anl".to_owned()], kept));
     // The agents do not answer: what was published holds until it is over, and it is said.
     anl.domains.publish(now, Err("no agent answers".into()));
     assert_eq!(anl.domains.doc(now).unpublished.as_deref(), Some("no agent answers"));
 }
 
-/// Something is in the way of the new file.
+/// Something is in the way of the state folder: no file can be written there.
 fn block(dir: &Path) {
-    std::fs::create_dir(dir.join("state/topology.new")).unwrap();
+    std::fs::rename(dir.join("state"), dir.join("state-aside")).unwrap();
+    std::fs::write(dir.join("state"), "").unwrap();
+}
+
+fn unblock(dir: &Path) {
+    std::fs::remove_file(dir.join("state")).unwrap();
+    std::fs::rename(dir.join("state-aside"), dir.join("state")).unwrap();
 }

@@ -19,6 +19,9 @@ use terms::Span;
 pub const UNIT: u64 = 1_000_000;
 /// The number of reservations that an application keeps.
 const KEPT: usize = 6;
+/// The most requests of an application without an answer. Beyond it, it asks again for one: a broker that is away for long would leave
+/// thousands of them, and asking for all of them again would take minutes.
+const MOST_OPEN: usize = 8;
 /// The duration of a reservation, seconds: longer than a run.
 const LASTS: u64 = 6 * 3_600;
 
@@ -152,6 +155,12 @@ impl Applications {
 impl Application {
     /// Makes one change.
     fn act(&mut self, socket: &Path) {
+        if self.open.len() >= MOST_OPEN
+            && let Some((key, (wish, port))) = self.open.pop_first()
+        {
+            self.create(socket, key, wish, port);
+            return;
+        }
         let sure = |known: &Known| known.cancelled == BTreeSet::from([false]);
         let live: Vec<String> = self.known.iter().filter(|(_, known)| sure(known)).map(|(id, _)| id.clone()).collect();
         let chosen = live.get(self.chance.below(live.len() as u64) as usize).cloned();
