@@ -242,7 +242,7 @@ impl Site {
             let home = self.home(agent);
             std::fs::create_dir_all(&home).map_err(SystemError::doing(format!("make {}", home.display())))?;
             self.configure(agent, LICENCES)?;
-            let policy = "brokers = [\"main\"]\n[[rule]]\nname = \"tests\"\nwho = [\"main/uid:*\"]\n";
+            let policy = "brokers = [\"main\"]\n[[rule]]\nname = \"tests\"\nwho = [\"main/uid:*\", \"uid:*\"]\n";
             self.write(&format!("{name}/policy.toml"), policy)?;
             agents += &format!("[[agent]]\nname = \"{name}\"\naddress = \"10.9.{}.2:4711\"\n", agent + 1);
         }
