@@ -48,7 +48,9 @@ pub(crate) async fn before(broker: &Broker, caller: &CallerDoc, group: &GroupId,
     let mut found = gather::members_at(&broker.agents, caller, group, |agent| asks(wish, agent)).await?;
     if found.members.is_empty() {
         return match found.away.first() {
-            Some(&agent) => Err(Problem::unavailable(format!("the agent {} does not answer", broker.agents[agent].name))),
+            Some(&agent) => {
+                Err(Problem::unavailable(format!("the agent {} does not answer", broker.agents[agent].name)))
+            }
             None => Ok(Before::default()),
         };
     }
