@@ -77,6 +77,7 @@ fn check_manifest(folder: &str, manifest: &str, row: &Row, findings: &mut Vec<St
         "wheel",
         "traffic",
         "admit",
+        "mace",
         "rsvp",
         "boomerang",
         "commit",

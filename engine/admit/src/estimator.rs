@@ -11,6 +11,12 @@ pub trait UseEstimator {
     /// Takes note of a flow that has just been admitted with this declared rate. No sample has seen it yet.
     fn admitted(&mut self, declared: Rate);
 
+    /// Takes note of a flow that has just left; it was `declared` of the sum `of` of declared rates, its own included.
+    /// By default its use leaves the estimate with the samples alone.
+    fn left(&mut self, declared: Rate, of: Rate) {
+        let _ = (declared, of);
+    }
+
     /// The estimated rate of all flows.
     fn estimate(&self) -> Rate;
 
@@ -67,6 +73,47 @@ impl UseEstimator for TimeWindow {
 
     fn restart(&mut self, from: Rate) {
         *self = TimeWindow { taken: 0, highest: Rate::ZERO, estimate: from, window: self.window };
+    }
+}
+
+/// The same window, where a flow that leaves takes its share of the estimate with it: as much of it as the flow had of the
+/// sum of declared rates. The seed's window keeps that share until its end, and makes up for it by a target above one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DepartureWindow(TimeWindow);
+
+impl DepartureWindow {
+    /// A window of so many samples; zero counts as one.
+    pub const fn new(window: u32) -> DepartureWindow {
+        DepartureWindow(TimeWindow::new(window))
+    }
+}
+
+impl UseEstimator for DepartureWindow {
+    fn sample(&mut self, rate: Rate) {
+        self.0.sample(rate);
+    }
+
+    fn admitted(&mut self, declared: Rate) {
+        self.0.admitted(declared);
+    }
+
+    fn left(&mut self, declared: Rate, of: Rate) {
+        let part = |rate: Rate| if of == Rate::ZERO { Rate::ZERO } else { rate.share(declared.as_bps(), of.as_bps()) };
+        let TimeWindow { estimate, highest, .. } = &mut self.0;
+        *estimate = estimate.saturating_sub(part(*estimate));
+        *highest = highest.saturating_sub(part(*highest));
+    }
+
+    fn estimate(&self) -> Rate {
+        self.0.estimate()
+    }
+
+    fn memory(&self) -> u32 {
+        self.0.memory()
+    }
+
+    fn restart(&mut self, from: Rate) {
+        self.0.restart(from);
     }
 }
 

@@ -30,7 +30,8 @@
 //! Reading order: [`state`] (the life of a slot), [`slot`], [`quantity`], [`table`] and its operations ([`open`](SlotTable::open),
 //! [`modify`](SlotTable::modify), [`expire`](SlotTable::expire), [`find`](SlotTable::find)), [`pool`], [`grant`],
 //! [`link`], [`booked`], [`stock`]; then `counted` and `profile`, the structure that makes it fast. Beside it are rules
-//! that divide a grant: [`simple_sum`], [`measured_sum`] and its [`estimator`].
+//! that divide a grant ([`rule`]): [`simple_sum`], [`measured_sum`] and its [`estimator`], [`hoeffding`], [`tangent`];
+//! [`reading`] makes their samples.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -43,26 +44,34 @@ mod counted;
 pub mod denied;
 pub mod estimator;
 pub mod grant;
+pub mod hoeffding;
 pub mod link;
 pub mod measured_sum;
 pub mod pool;
 pub mod profile;
 pub mod quantity;
+pub mod reading;
+pub mod rule;
 pub mod simple_sum;
 pub mod slot;
 pub mod state;
 pub mod stock;
 pub mod table;
+pub mod tangent;
 
 pub use booked::Framing;
 pub use denied::{Denied, Shortfall};
 pub use grant::{Grant, Inside, PartChange, PartId};
+pub use hoeffding::{HoeffdingBound, HoeffdingTerms};
 pub use link::{LinkLedger, LinkTerms};
-pub use measured_sum::{CounterReading, MeasuredSum, SumTerms};
+pub use measured_sum::{MeasuredSum, SumTerms};
 pub use pool::Take;
 pub use quantity::{Count, Quantity};
+pub use reading::{CounterReading, CounterSampler};
+pub use rule::FlowRule;
 pub use simple_sum::SimpleSum;
 pub use slot::{Slot, SlotId};
 pub use state::{SlotState, SlotStep};
 pub use stock::StockLedger;
 pub use table::{AggregateDrift, Limits, SlotChange, SlotNotice, SlotOffer, SlotTable};
+pub use tangent::{TangentAtOrigin, TangentTerms};

@@ -9,6 +9,7 @@
 
 use crate::denied::Denied;
 use crate::estimator::UseEstimator;
+use crate::reading::{CounterReading, CounterSampler};
 use terms::{Bytes, Misuse, Rate, Span, Time};
 
 /// Settings of a measured sum.
@@ -24,23 +25,6 @@ pub struct SumTerms {
     pub most_flows: usize,
 }
 
-/// The use of one reading of the counter.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum CounterReading {
-    /// The first reading: there is no earlier one to compare.
-    First,
-    /// The sampling period is not over (or time did not move). The reading is ignored.
-    TooSoon,
-    /// A sample of the flows' rate.
-    Sample(Rate),
-    /// The counter ran backwards: it was reset, or wrapped. There is no sample, and declared rates count for
-    /// a while.
-    Backwards,
-    /// More than two periods since the last reading, so peaks may be missed. Declared rates count for a
-    /// while.
-    Gap,
-}
-
 /// Admission by measured use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MeasuredSum<E> {
@@ -48,7 +32,7 @@ pub struct MeasuredSum<E> {
     estimator: E,
     declared: Rate,
     flows: usize,
-    last: Option<(Time, Bytes)>,
+    sampler: CounterSampler,
     /// Good samples still needed before the estimate is trusted again.
     doubt: u32,
     /// Samples of zero in a row while there were flows.
@@ -64,7 +48,8 @@ impl<E: UseEstimator> MeasuredSum<E> {
         if terms.target.0 == 0 || terms.target.1 == 0 || terms.period == Span::ZERO {
             return Err(Misuse::ZeroRate);
         }
-        Ok(MeasuredSum { terms, estimator, declared: Rate::ZERO, flows: 0, last: None, doubt: 0, silent: 0 })
+        let sampler = CounterSampler::new(terms.period);
+        Ok(MeasuredSum { terms, estimator, declared: Rate::ZERO, flows: 0, sampler, doubt: 0, silent: 0 })
     }
 
     /// Admits a flow of this declared rate, if it fits.
@@ -72,6 +57,16 @@ impl<E: UseEstimator> MeasuredSum<E> {
     /// # Errors
     /// [`Denied`]; then the sum is unchanged.
     pub fn ask(&mut self, rate: Rate) -> Result<(), Denied> {
+        self.would(rate)?;
+        self.enter(rate);
+        Ok(())
+    }
+
+    /// Decides about a flow of this declared rate; nothing changes.
+    ///
+    /// # Errors
+    /// [`Denied`], with the rate that is free.
+    pub fn would(&self, rate: Rate) -> Result<(), Denied> {
         if rate == Rate::ZERO {
             return Err(Misuse::ZeroRate.into());
         }
@@ -79,18 +74,20 @@ impl<E: UseEstimator> MeasuredSum<E> {
             return Err(Denied::Limit { what: "flows of a sum", limit: self.terms.most_flows });
         }
         let free = self.free();
-        if rate > free {
-            return Err(Denied::Capacity { asked: rate, free });
-        }
+        if rate > free { Err(Denied::Capacity { asked: rate, free }) } else { Ok(()) }
+    }
+
+    /// Counts a flow of this declared rate, whether or not it fits.
+    pub fn enter(&mut self, rate: Rate) {
         self.declared = self.declared.saturating_add(rate);
         self.flows += 1;
         self.estimator.admitted(rate);
-        Ok(())
     }
 
     /// Removes a flow of this declared rate. Its use leaves the estimate with the samples.
     pub fn leave(&mut self, rate: Rate) {
         debug_assert!(self.flows > 0 && rate <= self.declared, "who leaves was in");
+        self.estimator.left(rate, self.declared);
         self.declared = self.declared.saturating_sub(rate);
         self.flows = self.flows.saturating_sub(1);
     }
@@ -98,31 +95,30 @@ impl<E: UseEstimator> MeasuredSum<E> {
     /// Takes a reading of the counter of all bytes that these flows have sent so far. The bytes are counted
     /// at the entry of the queue, so the samples are arrival rates. Read it once a period.
     pub fn read(&mut self, now: Time, counter: Bytes) -> CounterReading {
-        let Some((then, before)) = self.last else {
-            self.last = Some((now, counter));
-            return CounterReading::First;
+        let reading = self.sampler.read(now, counter);
+        self.take(reading);
+        reading
+    }
+
+    /// Takes what one reading of the counter gave, where another sampler has made it.
+    pub fn take(&mut self, reading: CounterReading) {
+        let rate = match reading {
+            CounterReading::Backwards | CounterReading::Gap => return self.distrust(),
+            CounterReading::First | CounterReading::TooSoon | CounterReading::Missed => return,
+            CounterReading::Sample(rate) => rate,
         };
-        let span = now.since(then);
-        if now <= then || span < self.terms.period {
-            return CounterReading::TooSoon;
-        }
-        self.last = Some((now, counter));
-        if counter < before {
-            self.distrust();
-            return CounterReading::Backwards;
-        }
-        if span.as_nanos() / 2 > self.terms.period.as_nanos() {
-            self.distrust();
-            return CounterReading::Gap;
-        }
-        let rate = used(counter.saturating_sub(before), span);
         self.estimator.sample(rate);
         self.doubt = self.doubt.saturating_sub(1);
         self.silent = if rate == Rate::ZERO && self.flows > 0 { self.silent.saturating_add(1) } else { 0 };
         if self.silent >= self.estimator.memory() {
             self.distrust();
         }
-        CounterReading::Sample(rate)
+    }
+
+    /// Says that all flows so far were adopted from an earlier run: the estimate is what they declare, until a window
+    /// is full.
+    pub fn adopted(&mut self) {
+        self.estimator.restart(self.declared);
     }
 
     /// The rate that the flows count as: the estimate, or the declared sum if that is larger and the
@@ -165,11 +161,4 @@ impl<E: UseEstimator> MeasuredSum<E> {
         self.doubt = self.estimator.memory();
         self.silent = 0;
     }
-}
-
-/// The rate of these bytes in that time. It is demand, so it is rounded up.
-fn used(bytes: Bytes, span: Span) -> Rate {
-    let bit_nanos = u128::from(bytes.get()) * 8 * u128::from(Span::NANOS_PER_SEC);
-    let rate = bit_nanos.div_ceil(u128::from(span.as_nanos().max(1)));
-    Rate::from_bps(u64::try_from(rate).unwrap_or(u64::MAX))
 }

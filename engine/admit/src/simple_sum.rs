@@ -26,6 +26,16 @@ impl SimpleSum {
     /// # Errors
     /// [`Denied`]; then the sum is unchanged.
     pub fn ask(&mut self, rate: Rate) -> Result<(), Denied> {
+        self.would(rate)?;
+        self.enter(rate);
+        Ok(())
+    }
+
+    /// Decides about a flow of this declared rate; nothing changes.
+    ///
+    /// # Errors
+    /// [`Denied`], with the rate that is free.
+    pub fn would(&self, rate: Rate) -> Result<(), Denied> {
         if rate == Rate::ZERO {
             return Err(Misuse::ZeroRate.into());
         }
@@ -33,12 +43,18 @@ impl SimpleSum {
             return Err(Denied::Limit { what: "flows of a sum", limit: self.most_flows });
         }
         let free = self.free();
-        if rate > free {
-            return Err(Denied::Capacity { asked: rate, free });
-        }
+        if rate > free { Err(Denied::Capacity { asked: rate, free }) } else { Ok(()) }
+    }
+
+    /// Counts a flow of this declared rate, whether or not it fits.
+    pub fn enter(&mut self, rate: Rate) {
         self.declared = self.declared.saturating_add(rate);
         self.flows += 1;
-        Ok(())
+    }
+
+    /// Changes the allocation. Flows that are in stay.
+    pub fn allocate(&mut self, allocated: Rate) {
+        self.allocated = allocated;
     }
 
     /// Removes a flow of this declared rate.

@@ -14,8 +14,6 @@ pub struct MaceFlow {
     pub declared: Rate,
     /// True if it has been admitted.
     pub admitted: bool,
-    /// Packets since it last asked for admission.
-    pub counted: u32,
     /// The time of its end, ns.
     pub ends: u64,
     /// The time of its next packet, ns.
@@ -33,7 +31,7 @@ impl MaceFlow {
         let off = rng.below(cycle.max(1)) < model.off.as_nanos();
         let wait = if off { model.pause(rng) } else { rng.below(model.interval.as_nanos()) };
         let left = model.burst(rng);
-        MaceFlow { model, declared, admitted: false, counted: 0, ends, next: now.saturating_add(wait), left }
+        MaceFlow { model, declared, admitted: false, ends, next: now.saturating_add(wait), left }
     }
 
     /// The time of its next event, a packet or its end, ns.

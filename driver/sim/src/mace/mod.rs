@@ -1,9 +1,9 @@
 //! Measurement-based admission to controlled load, packet by packet: the testbed of Jamin and Jin (1998), sections 3 and 4.
 //!
 //! A pool of on/off sources shares a bottleneck with background traffic. A flow is recognised after a number
-//! of packets and asks [`admit`]'s simple or measured sum. The packets of an admitted flow go before all
-//! others. The measured sum reads the counter of the controlled-load packets as they are queued. Admission is
-//! the code that a real router would run; this module only makes the traffic, the queue and the clock.
+//! of packets and admitted by the engine [`mace`](::mace). The packets of an admitted flow go before all
+//! others. The engine reads the counter of the controlled-load packets as they are queued. Recognition and
+//! admission are the code that the agent runs; this module only makes the traffic, the queue and the clock.
 //!
 //! Reading order: [`model`] (the sources of the paper's Table 1), [`flow`], [`queue`], [`run`].
 
@@ -12,5 +12,6 @@ pub mod model;
 pub mod queue;
 pub mod run;
 
+pub use ::mace::RuleTerms;
 pub use model::{Model, SourceShape};
-pub use run::{AdmissionRule, MaceOutcome, Params, run};
+pub use run::{MaceOutcome, Params, run};

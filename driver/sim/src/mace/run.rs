@@ -5,23 +5,14 @@ use super::model::{Model, WIRE};
 use super::queue::{QueueCounts, TwoLevels};
 use crate::draw::exponential;
 use crate::rng::Rng;
-use admit::estimator::TimeWindow;
-use admit::{MeasuredSum, SimpleSum, SumTerms};
+use ::mace::list::{ApplicationList, ListMistake};
+use ::mace::rules::SharedTerms;
+use ::mace::{Config, Input, Mace, Output, RuleTerms};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use terms::{Bytes, Rate, Span, Time};
-
-/// The rule of admission.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AdmissionRule {
-    /// The sum of the declared rates stays within the allocation.
-    SimpleSum,
-    /// `v * mu > r + b`, where v is `target`.
-    MeasuredSum {
-        /// Target utilisation.
-        target: (u32, u32),
-    },
-}
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr};
+use terms::{Bytes, FlowKey, Rate, Span, Time, Wild};
 
 /// The parameters of a run.
 #[derive(Clone, PartialEq, Debug)]
@@ -37,7 +28,7 @@ pub struct Params {
     /// The rate allocated to controlled load.
     pub allocated: Rate,
     /// The rule of admission.
-    pub rule: AdmissionRule,
+    pub rule: RuleTerms,
     /// Time between readings of the counter.
     pub sampling: Span,
     /// The number of samples in a window of the estimator.
@@ -80,55 +71,57 @@ const BACKGROUND_REST: Span = Span::from_nanos(100);
 /// Wire bytes of the longest Ethernet frame.
 const LONGEST: u32 = 1500 + 26;
 
-/// Both rules of admission.
-#[derive(Debug)]
-enum Gate {
-    Simple(SimpleSum),
-    Measured(MeasuredSum<TimeWindow>),
+/// The engine under test, as a router's output interface has it. The rates are those of the wire, so the link adds
+/// nothing; a flow that was refused asks again after as many packets as before.
+fn engine(params: &Params) -> Mace {
+    let shared = SharedTerms {
+        allocated: params.allocated,
+        period: params.sampling,
+        window: params.window,
+        most_flows: 1 << 20,
+    };
+    let config = Config {
+        shared,
+        rule: params.rule,
+        shadow: Vec::new(),
+        overhead: 0,
+        refused_for: Span::ZERO,
+        look: Span::from_secs(1),
+        // So many that no candidate of the pool loses its place.
+        candidates: 64 * params.pool,
+        key: [params.seed, !params.seed],
+    };
+    let mut text = String::new();
+    for (n, (model, declared)) in params.models.iter().enumerate() {
+        // Flows end by themselves here, so that no timeout matters.
+        let (bps, packets) = (declared.as_bps(), model.recognised_after);
+        let _ = writeln!(text, "{}-{n} udp {} {bps}bit 8kb {packets} 24h", model.name, n + 1);
+    }
+    let told = |mistakes: Vec<ListMistake>| -> String { mistakes.iter().map(|m| format!("{m}\n")).collect() };
+    let list = ApplicationList::parse(&text).map_err(told).unwrap_or_else(|text| panic!("the models: {text}"));
+    Mace::new(config, list).expect("a target and a sampling period above zero were asked for")
 }
 
-impl Gate {
-    fn new(params: &Params) -> Gate {
-        const MOST: usize = 1 << 20;
-        match params.rule {
-            AdmissionRule::SimpleSum => Gate::Simple(SimpleSum::new(params.allocated, MOST)),
-            AdmissionRule::MeasuredSum { target } => {
-                let (allocated, period) = (params.allocated, params.sampling);
-                let terms = SumTerms { allocated, target, period, most_flows: MOST };
-                let sum = MeasuredSum::new(terms, TimeWindow::new(params.window));
-                Gate::Measured(sum.expect("a target and a sampling period above zero were asked for"))
-            }
-        }
-    }
-
-    fn ask(&mut self, rate: Rate) -> bool {
-        match self {
-            Gate::Simple(sum) => sum.ask(rate).is_ok(),
-            Gate::Measured(sum) => sum.ask(rate).is_ok(),
-        }
-    }
-
-    fn leave(&mut self, rate: Rate) {
-        match self {
-            Gate::Simple(sum) => sum.leave(rate),
-            Gate::Measured(sum) => sum.leave(rate),
-        }
-    }
-
-    fn flows(&self) -> usize {
-        match self {
-            Gate::Simple(sum) => sum.flows(),
-            Gate::Measured(sum) => sum.flows(),
-        }
+/// The key of a flow: its place in the pool, how many were there before it, its model.
+fn key(place: usize, generation: u32, model: usize) -> FlowKey {
+    FlowKey {
+        src: IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + place as u32)),
+        dst: IpAddr::V4(Ipv4Addr::from(0xc000_0200 + (generation >> 15))),
+        protocol: 17,
+        src_port: 0x8000 | (generation & 0x7fff) as u16,
+        dst_port: model as u16 + 1,
+        wild: Wild::NONE,
     }
 }
 
 /// The state of one run.
 struct Bench<'a> {
     params: &'a Params,
-    gate: Gate,
+    mace: Mace,
     queue: TwoLevels,
     flows: Vec<MaceFlow>,
+    /// How many flows each place of the pool has had before.
+    generations: Vec<u32>,
     rngs: Vec<Rng>,
     interval: u64,
     /// Bytes of controlled load queued so far, and until the last sample.
@@ -190,9 +183,10 @@ impl Bench<'_> {
         let interval = load.span_for(Bytes::new(mean)).as_nanos().max(1);
         Bench {
             params,
-            gate: Gate::new(params),
+            mace: engine(params),
             queue: TwoLevels::new(params.link),
             flows,
+            generations: vec![0; params.pool],
             rngs,
             interval,
             queued: (0, 0),
@@ -222,47 +216,64 @@ impl Bench<'_> {
         let flow = &mut self.flows[n];
         flow.sent(&mut self.rngs[n]);
         let admitted = flow.admitted;
-        if !admitted {
-            flow.counted += 1;
-            if flow.counted >= flow.model.recognised_after {
-                flow.counted = 0;
-                self.consider(now, n);
-            }
-        }
         if admitted {
             self.queued.0 += u64::from(WIRE);
+        } else {
+            let key = self.key(n);
+            self.tell(now, Input::Packet(key));
         }
         self.queue.offer(now, admitted, WIRE);
     }
 
-    /// Asks for the admission of a recognised flow. If it is admitted, its later packets are controlled load.
-    fn consider(&mut self, now: u64, n: usize) {
-        let declared = self.flows[n].declared;
-        self.count_until(now);
-        let yes = self.gate.ask(declared);
-        self.flows[n].admitted = yes;
-        let answers = &mut self.outcome.answers;
-        if yes {
-            answers.0 += 1
-        } else {
-            answers.1 += 1
+    fn key(&self, n: usize) -> FlowKey {
+        key(n, self.generations[n], n % self.params.models.len())
+    }
+
+    /// Tells the engine one thing and carries its outputs out: an admitted flow's later packets are controlled load.
+    fn tell(&mut self, now: u64, input: Input<'_>) {
+        self.mace.handle(Time::from_nanos(now), input);
+        while let Some(output) = self.mace.poll() {
+            match output {
+                Output::Promote(promotion) => {
+                    self.promote(now, &promotion.flow);
+                    let installed = Input::Installed { flow: promotion.flow, result: Ok(()) };
+                    self.mace.handle(Time::from_nanos(now), installed);
+                }
+                Output::Event(::mace::Event::Refused { .. }) => self.outcome.answers.1 += 1,
+                Output::Demote(_) | Output::Look | Output::Event(_) => {}
+            }
         }
-        self.outcome.most_flows = self.outcome.most_flows.max(self.gate.flows());
+    }
+
+    fn promote(&mut self, now: u64, flow: &FlowKey) {
+        let IpAddr::V4(src) = flow.src else { return };
+        let place = (u32::from(src) - 0x0a00_0000) as usize;
+        // The engine counts it already; until now it was one less.
+        let before = self.in_force() - 1;
+        self.held[before] += now - self.changed;
+        self.changed = now;
+        self.flows[place].admitted = true;
+        self.outcome.answers.0 += 1;
+        self.outcome.most_flows = self.outcome.most_flows.max(self.in_force());
+    }
+
+    /// The number of admitted flows.
+    fn in_force(&self) -> usize {
+        self.mace.rule().1.flows()
     }
 
     fn replace(&mut self, now: u64, n: usize) {
         self.count_until(now);
-        let MaceFlow { model, declared, admitted, .. } = self.flows[n];
-        if admitted {
-            self.gate.leave(declared);
-        }
+        let ended = self.key(n);
+        self.tell(now, Input::Ended(ended));
+        let MaceFlow { model, declared, .. } = self.flows[n];
+        self.generations[n] += 1;
         self.flows[n] = MaceFlow::begin(model, declared, now, self.params.lifetime, &mut self.rngs[n]);
     }
 
     fn sample(&mut self, at: u64, counts: bool) {
-        if let Gate::Measured(sum) = &mut self.gate {
-            sum.read(Time::from_nanos(at), Bytes::new(self.queued.0));
-        }
+        let reading = Input::Counter { at: Time::from_nanos(at), bytes: Bytes::new(self.queued.0) };
+        self.tell(at, reading);
         let allocated = self.params.allocated.demands(self.params.sampling).get();
         if counts {
             self.outcome.samples.0 += 1;
@@ -272,7 +283,8 @@ impl Bench<'_> {
     }
 
     fn count_until(&mut self, now: u64) {
-        self.held[self.gate.flows()] += now - self.changed;
+        let flows = self.in_force();
+        self.held[flows] += now - self.changed;
         self.changed = now;
     }
 
@@ -281,7 +293,7 @@ impl Bench<'_> {
         self.queue.restart_counts();
         self.held.fill(0);
         self.changed = warm;
-        self.outcome = MaceOutcome { most_flows: self.gate.flows(), ..MaceOutcome::default() };
+        self.outcome = MaceOutcome { most_flows: self.in_force(), ..MaceOutcome::default() };
     }
 
     fn finish(mut self, end: u64, counted: u64) -> MaceOutcome {
@@ -302,7 +314,7 @@ impl Bench<'_> {
 impl Params {
     /// The paper's third scenario: 10 Mbit/s, lifetimes of 1,000 s, 3,000 s of simulated time, a sample every
     /// 5 s, windows of 20.
-    pub fn scenario_three(models: Vec<(Model, Rate)>, allocated: Rate, rule: AdmissionRule, seed: u64) -> Params {
+    pub fn scenario_three(models: Vec<(Model, Rate)>, allocated: Rate, rule: RuleTerms, seed: u64) -> Params {
         Params {
             models,
             pool: 100,

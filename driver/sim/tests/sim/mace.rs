@@ -1,12 +1,12 @@
 //! Measurement-based admission, packet by packet: what the paper's testbed shows must show here.
 
 use sim::mace::model::{CBR, EXP1, EXP2, Model, POO1, POO2, POO3};
-use sim::mace::{AdmissionRule, MaceOutcome, Params, run};
+use sim::mace::{MaceOutcome, Params, RuleTerms, run};
 use terms::{Rate, Span};
 
-const MEASURED: AdmissionRule = AdmissionRule::MeasuredSum { target: (9, 10) };
+const MEASURED: RuleTerms = RuleTerms::MeasuredSum { target: (9, 10), departures: false };
 
-fn short(model: Model, declared: u64, allocated: u64, rule: AdmissionRule, seed: u64) -> Params {
+fn short(model: Model, declared: u64, allocated: u64, rule: RuleTerms, seed: u64) -> Params {
     let models = vec![(model, Rate::from_bps(declared))];
     let long = Params::scenario_three(models, Rate::from_kbps(allocated), rule, seed);
     // Everything a fifth as long; a window stays a tenth of a lifetime.
@@ -26,7 +26,7 @@ fn rows() -> [(Model, u64, u64, f64); 5] {
 #[test]
 fn simple_sum_holds_the_floor_and_measured_sum_admits_more_in_every_row() {
     for (model, declared, allocated, flows) in rows() {
-        let simple = run(&short(model, declared, allocated, AdmissionRule::SimpleSum, 1));
+        let simple = run(&short(model, declared, allocated, RuleTerms::SimpleSum, 1));
         let measured = run(&short(model, declared, allocated, MEASURED, 1));
         assert_eq!((simple.most_flows, simple.median_flows), (flows as usize, flows as usize), "{}", model.name);
         // A flow that leaves is replaced as soon as another is recognised, which takes a moment.
@@ -54,14 +54,17 @@ fn what_is_admitted_stays_within_the_allocation_and_goes_first() {
 fn constant_flows_are_counted_exactly() {
     // 77.2 kbit/s each, all the time: what is measured is what is declared, so both rules let the same number in.
     let flows = |rule| run(&Params { lifetime: Span::from_secs(1 << 20), ..short(CBR, 77_200, 2_300, rule, 3) });
-    let (simple, measured) = (flows(AdmissionRule::SimpleSum), flows(AdmissionRule::MeasuredSum { target: (1, 1) }));
+    let (simple, measured) =
+        (flows(RuleTerms::SimpleSum), flows(RuleTerms::MeasuredSum { target: (1, 1), departures: false }));
     assert_eq!((simple.most_flows, measured.most_flows), (29, 29));
     assert!((simple.utilisation - 100.0 * 29.0 * 77.2 / 2300.0).abs() < 1.0, "{}", simple.utilisation);
 }
 
 #[test]
 fn a_higher_target_admits_more() {
-    let flows = |target| run(&short(POO1, 77_200, 3_900, AdmissionRule::MeasuredSum { target: (target, 10) }, 4)).flows;
+    let flows = |target| {
+        run(&short(POO1, 77_200, 3_900, RuleTerms::MeasuredSum { target: (target, 10), departures: false }, 4)).flows
+    };
     let [low, middle, high] = [7, 9, 11].map(flows);
     assert!(low < middle && middle < high, "{low} {middle} {high}");
 }

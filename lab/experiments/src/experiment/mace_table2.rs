@@ -10,7 +10,7 @@ use bed::error::Error;
 use figures::{Axis, Chart, ChartLine, Mark, Rgb};
 use serde::{Deserialize, Serialize};
 use sim::mace::model::{CBR, EXP1, EXP2, Model, POO1, POO2, POO3};
-use sim::mace::{AdmissionRule, Params, run as play};
+use sim::mace::{Params, RuleTerms, run as play};
 use terms::{Rate, Span};
 
 /// The experiment.
@@ -128,8 +128,8 @@ impl Job {
     fn params(&self, quick: bool) -> Params {
         let row = &ROWS[self.row];
         let rule = match self.target {
-            0 => AdmissionRule::SimpleSum,
-            v => AdmissionRule::MeasuredSum { target: (v, 100) },
+            0 => RuleTerms::SimpleSum,
+            v => RuleTerms::MeasuredSum { target: (v, 100), departures: false },
         };
         let whole = Params {
             window: self.window,
