@@ -190,7 +190,7 @@ impl WatchedProgram {
 
 impl Drop for WatchedProgram {
     /// Stops watching: from now on every call goes on at once. The thread answers until the last process that inherited
-    /// the filter has ended, for a child may outlive the program, and a call that nobody answers waits for ever.
+    /// the filter has ended, for a child may outlive the program, and a call without an answer waits for ever.
     fn drop(&mut self) {
         self.let_go();
         let mut state = self.shared.state();
@@ -411,7 +411,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
-    /// A child that outlives the program, and the watching of it, is not held up by a call that nobody answers.
+    /// A child that outlives the program, and the watching of it, still gets its answers.
     #[test]
     fn a_child_that_outlives_the_program_goes_on() {
         let place = std::env::temp_dir().join(format!("sluice-outlives-{}", std::process::id()));

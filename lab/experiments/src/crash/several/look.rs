@@ -21,8 +21,9 @@ const SETTLED: Duration = Duration::from_secs(90);
 const CONVERGED: Duration = Duration::from_secs(2);
 /// The longest time between the agents' decisions about one reservation that begins now, nanoseconds.
 const NOW_NS: u64 = 120_000_000_000;
-/// States of changes under way.
-const UNDER_WAY: [&str; 3] = ["preparing", "committing", "aborting"];
+/// States of changes under way. A reservation that is being cancelled is broken until every agent has heard of it; one that stays
+/// so is found.
+const UNDER_WAY: [&str; 4] = ["preparing", "committing", "aborting", "broken"];
 /// States of what is over, or ends by itself.
 const OVER: [&str; 3] = ["cancelled", "ended", "expired"];
 
