@@ -28,8 +28,27 @@ impl GrantedShare {
 /// An existing grant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granted {
-    pub(crate) slot: SlotId,
-    pub(crate) share: GrantedShare,
+    slot: SlotId,
+    share: GrantedShare,
     /// The rate in the ledger, a wire rate.
-    pub(crate) admitted: Rate,
+    admitted: Rate,
+}
+
+impl Granted {
+    /// A share with its slot, and the wire rate that the ledger counts for it.
+    pub(crate) fn new(slot: SlotId, share: GrantedShare, admitted: Rate) -> Granted {
+        Granted { slot, share, admitted }
+    }
+
+    pub(crate) fn slot(&self) -> SlotId {
+        self.slot
+    }
+
+    pub(crate) fn share(&self) -> GrantedShare {
+        self.share
+    }
+
+    pub(crate) fn admitted(&self) -> Rate {
+        self.admitted
+    }
 }

@@ -179,7 +179,7 @@ impl Link {
         let Some(granted) = &self.granted else { return load };
         let for_sale = self.terms.spec.rate.saturating_sub(classes::kept_back(&self.terms));
         let left = for_sale.saturating_sub(load.shared).saturating_sub(load.own);
-        load.plus(&granted.share.flowspec(), granted.admitted.min(left), &self.terms.spec)
+        load.plus(&granted.share().flowspec(), granted.admitted().min(left), &self.terms.spec)
     }
 
     /// The rate of a share with link headers.
@@ -189,10 +189,10 @@ impl Link {
 
     /// Adapts the slot to the link's changed terms, if the same share still fits.
     pub(crate) fn grant_again(&mut self, now: Time) {
-        let Some(Granted { slot, share, .. }) = self.granted else { return };
+        let Some((slot, share)) = self.granted.map(|granted| (granted.slot(), granted.share())) else { return };
         let admitted = self.on_the_wire(&share);
         if self.ledger.modify(now, slot, admitted).is_ok() {
-            self.granted = Some(Granted { slot, share, admitted });
+            self.granted = Some(Granted::new(slot, share, admitted));
         }
     }
 }

@@ -56,8 +56,8 @@ struct Steps {
 impl Steps {
     fn drop_flows(&mut self, want: &Want) {
         let oif = self.oif;
-        let gone = want.flows.iter().filter(|difference| difference.wanted.is_none());
-        self.ops.extend(gone.map(|difference| PlanOp::DropFlow { oif, flow: difference.flow }));
+        let gone = want.flows.iter().filter_map(Difference::gone);
+        self.ops.extend(gone.map(|flow| PlanOp::DropFlow { oif, flow }));
     }
 
     fn shrink_classes(&mut self, has: &Shadow, want: &Want) {
@@ -91,13 +91,12 @@ impl Steps {
 
     fn set_flows(&mut self, want: &Want) {
         let oif = self.oif;
-        let set =
-            |difference: &Difference| difference.wanted.map(|entry| PlanOp::Flow { oif, flow: difference.flow, entry });
-        self.ops.extend(want.flows.iter().filter_map(set));
+        let set = want.flows.iter().filter_map(Difference::set);
+        self.ops.extend(set.map(|(flow, entry)| PlanOp::Flow { oif, flow, entry }));
     }
 }
 
 /// True if a flow uses this class until it gets another in the same batch.
 fn leaves_late(want: &Want, class: ClassId) -> bool {
-    want.flows.iter().any(|difference| difference.had == Some(class) && difference.wanted.is_some())
+    want.flows.iter().any(|difference| difference.moves_from(class))
 }

@@ -276,10 +276,27 @@ impl Shadow {
 /// A flow whose entry in the plane differs from the wanted one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Difference {
-    pub(crate) flow: FlowKey,
+    flow: FlowKey,
     /// Its class in the plane; `None`: the flow is absent.
-    pub(crate) had: Option<ClassId>,
-    pub(crate) wanted: Option<FlowSpecEntry>,
+    had: Option<ClassId>,
+    wanted: Option<FlowSpecEntry>,
+}
+
+impl Difference {
+    /// The flow, if the plane shall no longer have it.
+    pub(crate) fn gone(&self) -> Option<FlowKey> {
+        self.wanted.is_none().then_some(self.flow)
+    }
+
+    /// The flow, and the entry that the plane shall have.
+    pub(crate) fn set(&self) -> Option<(FlowKey, FlowSpecEntry)> {
+        self.wanted.map(|entry| (self.flow, entry))
+    }
+
+    /// True if the flow goes from this class to another one.
+    pub(crate) fn moves_from(&self, class: ClassId) -> bool {
+        self.had == Some(class) && self.wanted.is_some()
+    }
 }
 
 #[derive(Clone, Debug)]

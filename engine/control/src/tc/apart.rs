@@ -21,9 +21,21 @@ use traffic::plan::ClassId;
 #[derive(Debug, Default)]
 pub(crate) struct Apart {
     /// The reservations.
-    pub(crate) handles: BTreeSet<RHandle>,
+    handles: BTreeSet<RHandle>,
     /// Their classes for one flow each, and those that the plane has for their flows: they stay as they are.
-    pub(crate) classes: BTreeSet<ClassId>,
+    classes: BTreeSet<ClassId>,
+}
+
+impl Apart {
+    /// The reservations.
+    pub(crate) fn handles(&self) -> &BTreeSet<RHandle> {
+        &self.handles
+    }
+
+    /// True if this class stays as it is.
+    pub(crate) fn keeps(&self, class: ClassId) -> bool {
+        self.classes.contains(&class)
+    }
 }
 
 impl Tc {

@@ -17,21 +17,21 @@ impl Tc {
         let admitted = link.on_the_wire(&share);
         let old = link.granted;
         match old {
-            Some(Granted { slot, .. }) if share.rate == Rate::ZERO => {
+            Some(old) if share.rate == Rate::ZERO => {
                 // A slot that is over already has nothing to give back.
-                let _ = link.ledger.release(now, slot);
+                let _ = link.ledger.release(now, old.slot());
                 link.granted = None;
             }
             None if share.rate == Rate::ZERO => return Ok(()),
-            Some(Granted { slot, admitted: before, .. }) => {
-                if before != admitted {
-                    link.ledger.modify(now, slot, admitted)?;
+            Some(old) => {
+                if old.admitted() != admitted {
+                    link.ledger.modify(now, old.slot(), admitted)?;
                 }
-                link.granted = Some(Granted { slot, share, admitted });
+                link.granted = Some(Granted::new(old.slot(), share, admitted));
             }
             None => {
                 let slot = link.ledger.open(now, admitted)?;
-                link.granted = Some(Granted { slot, share, admitted });
+                link.granted = Some(Granted::new(slot, share, admitted));
             }
         }
         self.sync(interface, &[ClassId::CONTROLLED_LOAD], None);
@@ -51,7 +51,7 @@ impl Tc {
         }
         let admitted = link.on_the_wire(&share);
         let (slot, _) = link.ledger.adopt(now, admitted)?;
-        link.granted = Some(Granted { slot, share, admitted });
+        link.granted = Some(Granted::new(slot, share, admitted));
         self.sync(interface, &[ClassId::CONTROLLED_LOAD], None);
         Ok(())
     }
@@ -64,6 +64,6 @@ impl Tc {
     /// The rate of the fast path on an interface.
     pub fn granted(&self, interface: IfIndex) -> Rate {
         let granted = self.links.get(&interface).and_then(|link| link.granted.as_ref());
-        granted.map_or(Rate::ZERO, |granted| granted.share.rate)
+        granted.map_or(Rate::ZERO, |granted| granted.share().rate)
     }
 }

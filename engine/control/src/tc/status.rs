@@ -127,7 +127,7 @@ impl Tc {
     }
 
     fn audit_link(&self, oif: IfIndex, link: &Link) -> Result<(), &'static str> {
-        let mut admitted = link.granted.as_ref().map_or(Rate::ZERO, |granted| granted.admitted);
+        let mut admitted = link.granted.as_ref().map_or(Rate::ZERO, |granted| granted.admitted());
         let mut load = crate::classes::ReservedLoad::default();
         let (mut own, mut flows) = (0, 0);
         for (handle, held) in self.held.iter().filter(|(_, held)| held.oif == oif) {

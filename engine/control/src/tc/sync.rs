@@ -91,8 +91,8 @@ impl Tc {
         want.link = Some(link.terms.spec);
         let (apart, load) = self.load_beside(link, self.plane.link(oif), apart);
         self.classes_due(oif, link, due, &load, &mut want.classes);
-        want.classes.retain(|(class, _)| !apart.classes.contains(class));
-        self.plane.link_mut(oif).differing(&self.held, &apart.handles, &mut want.flows);
+        want.classes.retain(|(class, _)| !apart.keeps(*class));
+        self.plane.link_mut(oif).differing(&self.held, apart.handles(), &mut want.flows);
         let ops = order::steps(oif, self.plane.link(oif), &want);
         // Not what a start with a million flows needed.
         if want.flows.capacity() <= SCRATCH {
