@@ -7,10 +7,13 @@
 //! its device. One thread, no lock, no allocation for a packet, one copy in and one out.
 #![forbid(unsafe_code)]
 
+pub mod delays;
 pub mod link;
 pub mod live;
 pub mod packet;
 pub mod pair;
 mod pool;
+pub mod port;
 pub mod segment;
+mod shaping;
 pub mod way;
