@@ -140,7 +140,14 @@ impl FrameWay {
     }
 
     /// A direction through a port, whose queues and shapers never hold more than `held` packets together.
-    pub fn of_port(port: Port, bound: Option<ErrorTerms>, held: u64, wire: WireSpec, room: usize, now: Time) -> FrameWay {
+    pub fn of_port(
+        port: Port,
+        bound: Option<ErrorTerms>,
+        held: u64,
+        wire: WireSpec,
+        room: usize,
+        now: Time,
+    ) -> FrameWay {
         let buffers = held + SPARE + on_wire(&wire);
         let shaping = Shaping::Port(PortShaping::new(port, bound, buffers as usize, now));
         FrameWay::with(shaping, held, wire, room)

@@ -16,13 +16,13 @@ use crate::log::Level;
 use crate::measure::FlowMeter;
 use crate::messages::Messages;
 use crate::news::{self, Names};
+use crate::planes::Planes;
 use crate::sequences::Sequences;
 use crate::speakers::Speakers;
 use crate::statics::{self, Statics};
 use booking::policy::SignalKey;
 use linux::clock::Clock;
 use linux::netlink::Socket;
-use linux::plane::KernelPlane;
 use linux::route::KernelRoutes;
 use node::Node;
 use node::io::{ControlEvent, Event, Input, Output};
@@ -40,7 +40,7 @@ pub(crate) struct Drive {
     pub(crate) config: AgentConfig,
     pub(crate) clock: Clock,
     pub(crate) node: AgentNode,
-    pub(crate) plane: KernelPlane,
+    pub(crate) plane: Planes,
     pub(crate) netlink: Socket,
     /// Log, connections and poll.
     pub(crate) console: Console,
@@ -118,11 +118,11 @@ impl Drive {
                 self.messages.send(&datagram, self.clock.now(), &self.names, &mut self.console);
             }
             Output::Plan { id, ops } => {
-                let result = self.plane.apply(&ops);
+                let result = self.plane.apply(self.clock.now(), &ops);
                 self.answer_node(Input::PlanDone { id, result });
             }
             Output::Trust(interfaces) => {
-                let result = self.plane.believe(&interfaces);
+                let result = self.plane.kernel().believe(&interfaces);
                 self.answer_node(Input::Trusted(result));
             }
             Output::Append(batch) => self.write(batch),
