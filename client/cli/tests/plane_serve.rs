@@ -344,11 +344,12 @@ fn what_cannot_be_is_refused_in_words() {
         let (code, words) = run(&["plane", "serve", "--check", &file("wrong.toml")]);
         assert!(code == Some(2) && words.contains(word), "{code:?} {words}");
     }
+    let socket = file("plane.sock");
     stand.plane();
     // A stranger's connection is closed, whatever it says.
     let mut stranger = Command::new("setpriv");
     stranger.args(["--reuid=65534", "--regid=65534", "--clear-groups", SLUICE, "plane", "show", "--socket"]);
-    stranger.arg(file("plane.sock"));
+    stranger.arg(socket);
     stand.ends[0].enter_at_exec(&mut stranger);
     assert_eq!(stranger.output().unwrap().status.code(), Some(3));
 }

@@ -154,7 +154,7 @@ impl Planes {
     }
 
     /// Asks the plane in user space for a sign of life. Some: it has fallen silent, or answers again.
-    pub(crate) fn hear(&mut self, _: Time) -> Option<Result<(), Fault>> {
+    pub(crate) fn hear(&mut self) -> Option<Result<(), Fault>> {
         let side = self.user.as_mut()?;
         let before = side.silence.is_some();
         side.silence = side.plane.greet().err();

@@ -88,7 +88,7 @@ impl Agent {
         self.noticed.looks(self.drive.clock.now());
         StaticsTurn(&mut self.drive).retry();
         let now = self.drive.clock.now();
-        match self.drive.plane.hear(now) {
+        match self.drive.plane.hear() {
             Some(Ok(())) => {
                 let text = "the plane in user space answers again".to_owned();
                 self.drive.console.announce(Level::Warn, "plane_answers", &text);
