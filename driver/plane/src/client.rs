@@ -28,11 +28,11 @@ pub struct UserPlane {
 }
 
 impl UserPlane {
-    /// Connects to the plane of this network namespace. Its process must run as root or as this process's user: nobody else
-    /// may decide about packets.
+    /// Connects to the plane of this network namespace. Its process must run as root or as this process's user: no
+    /// other user may decide about packets.
     ///
     /// # Errors
-    /// Nobody listens there, somebody else does, or it is another version's or namespace's.
+    /// No plane listens there, or it is another user's, version's or namespace's.
     pub fn connect(path: &Path) -> Result<UserPlane, SystemError> {
         use std::os::unix::fs::MetadataExt;
         let user = std::fs::metadata("/proc/self").ok().map(|found| found.uid());
@@ -41,7 +41,7 @@ impl UserPlane {
         Ok(plane)
     }
 
-    /// What it serves, as it said when it was connected.
+    /// The interfaces that it serves, as it said when it was connected.
     pub fn served(&self) -> &[ServedInterface] {
         &self.served
     }

@@ -4,7 +4,6 @@
 //! `F(k) = max(a, F(k-1)) + L/R`. The interface exports error terms `C` and `D`: no packet goes later than `F + C/R + D`.
 //! Every packet is held against that, whatever made it late: the scheduler, the thread, or the machine.
 
-use crate::way::LeafDelay;
 use terms::{Bytes, Rate, Span, Time};
 use traffic::plan::{ClassId, ClassSpec};
 
@@ -15,6 +14,26 @@ pub struct ErrorTerms {
     pub c: u32,
     /// `D`, microseconds.
     pub d: u32,
+}
+
+/// Delays in one leaf, from a packet's coming in to its leaving the tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LeafDelay {
+    /// Packets.
+    pub packets: u64,
+    /// Their delays together, ns.
+    pub sum_ns: u64,
+    /// The longest, ns.
+    pub most_ns: u64,
+}
+
+impl LeafDelay {
+    /// One more packet.
+    pub(crate) fn add(&mut self, waited: Span) {
+        self.packets += 1;
+        self.sum_ns = self.sum_ns.saturating_add(waited.as_nanos());
+        self.most_ns = self.most_ns.max(waited.as_nanos());
+    }
 }
 
 /// The delays of a class, and how late its packets were.

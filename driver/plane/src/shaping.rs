@@ -1,8 +1,9 @@
-//! What holds frames back in one direction: nothing, a queue tree, or the port of a plan.
+//! The packet path of one direction: none, a queue tree, or the port of a plan.
 
+use crate::delays::LeafDelay;
 use crate::packet;
 use crate::port::PortShaping;
-use crate::way::{Frames, LeafDelay, MAX_ARP};
+use crate::way::{Frames, MAX_ARP};
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 use terms::{Bytes, Dscp, FlowKey, PacketMeta, Span, Time, Wild};

@@ -5,6 +5,8 @@
 //! the tree's way as the class without rules does; only ARP passes beside it, at most [`MAX_ARP`] frames a second, because
 //! a full queue would otherwise cut off everyone.
 
+pub use crate::delays::LeafDelay;
+
 use crate::delays::ErrorTerms;
 use crate::link::{Wire, WireSpec};
 use crate::packet;
@@ -80,26 +82,6 @@ pub struct WayCounters {
     pub refused: u64,
     /// Frames that the kernel dropped because they were not read in time.
     pub missed: u64,
-}
-
-/// Delays in one leaf, from a packet's coming in to its leaving the tree.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LeafDelay {
-    /// Packets.
-    pub packets: u64,
-    /// Their delays together, ns.
-    pub sum_ns: u64,
-    /// The longest, ns.
-    pub most_ns: u64,
-}
-
-impl LeafDelay {
-    /// One more packet.
-    pub(crate) fn add(&mut self, waited: Span) {
-        self.packets += 1;
-        self.sum_ns = self.sum_ns.saturating_add(waited.as_nanos());
-        self.most_ns = self.most_ns.max(waited.as_nanos());
-    }
 }
 
 /// One direction of a pair.

@@ -73,7 +73,7 @@ impl Planes {
         self.user.as_ref().is_some_and(|side| side.has(oif))
     }
 
-    /// What an interface exports for guaranteed service: `C` (bytes) and `D` (microseconds).
+    /// The terms that an interface exports for guaranteed service: `C` (bytes) and `D` (microseconds).
     pub(crate) fn error_terms(&self, oif: IfIndex) -> Option<(u32, u32)> {
         let side = self.user.as_ref().filter(|side| side.has(oif))?;
         let terms = side.plane.served().iter().find(|served| served.index == oif)?.terms?;

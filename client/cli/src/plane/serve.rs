@@ -152,7 +152,7 @@ fn user_number(name: &str) -> Option<u32> {
     line.split(':').nth(2)?.parse().ok()
 }
 
-/// A number that nobody guesses: it keys the classifier's hash.
+/// A secret number, which keys the classifier's hash.
 fn secret() -> Result<u64, Complaint> {
     let mut bytes = [0; 8];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));

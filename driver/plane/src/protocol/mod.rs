@@ -1,4 +1,4 @@
-//! What an agent and a plane say over the plane's socket.
+//! The messages between an agent and a plane over the plane's socket.
 //!
 //! A stream of parts, each with four bytes in front: its length, and in the highest bit whether more parts of the same
 //! message follow. A request is at most [`MAX_REQUEST`] bytes; an answer may be as long as the plan, in parts of
@@ -25,7 +25,7 @@ const MAX_ANSWER: usize = 512 << 20;
 const PART: usize = 1 << 20;
 const MORE: u32 = 1 << 31;
 
-/// What a client wants.
+/// A request of a client.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PlaneRequest {
     /// Who the plane is and what it serves; first of all.
@@ -67,7 +67,7 @@ pub struct PlaneHello {
     pub version: u32,
     /// The number of its network namespace: indices of interfaces mean nothing in another.
     pub netns: u64,
-    /// What it serves.
+    /// The interfaces that it serves.
     pub interfaces: Vec<ServedInterface>,
 }
 

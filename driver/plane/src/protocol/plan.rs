@@ -1,8 +1,8 @@
 //! The plan and its counters as bytes.
 
 use super::coded::{Coded, Rest, record, variants};
-use crate::delays::ClassDelay;
-use crate::way::{LeafDelay, WayCounters};
+use crate::delays::{ClassDelay, LeafDelay};
+use crate::way::WayCounters;
 use terms::{Bytes, Dscp, Fault, FlowKey, IfIndex, Rate, SenderGroup, ServiceCurve, Span, Wild};
 use traffic::conditioner::{ConditionerSpec, DropperSpec, MeterKind, MeterSpec, QueueUnit, RasSpec, ShaperSpec};
 use traffic::dropper::{Coupling, RedCurve};

@@ -1,4 +1,4 @@
-//! What a plane in user space takes from an agent: numbers in range, and no more packets in queues than it has buffers.
+//! The checks of an agent's operations: numbers in range, and no more packets in queues than there are buffers.
 
 use std::collections::BTreeMap;
 use terms::{Fault, FlowKey, Rate, Span};
