@@ -1,6 +1,6 @@
 //! Values as bytes, and back: integers in little endian, lists with their length first.
 //!
-//! What is read may be anything: a value that is cut off, a number that is no variant and a length that is not there are
+//! Any bytes may come: a value that is cut off, a number that is no variant and a length that is not there are
 //! refused, and memory is taken only for what has come.
 
 use crate::way::WayCounters;

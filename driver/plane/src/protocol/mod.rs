@@ -78,7 +78,7 @@ pub struct ServedInterface {
     pub index: IfIndex,
     /// Its name.
     pub name: String,
-    /// What it exports for guaranteed service; `None`: no delay bound was declared.
+    /// The terms that it exports for guaranteed service; `None`: no delay bound was declared.
     pub terms: Option<ErrorTerms>,
 }
 
@@ -89,7 +89,7 @@ pub struct PairStatus {
     pub interface: String,
     /// Its other end, where the plane reads.
     pub inside: String,
-    /// Where the plane sends.
+    /// The interface by which the plane sends.
     pub outside: String,
     /// Why nothing passes; `None`: it does.
     pub down: Option<String>,

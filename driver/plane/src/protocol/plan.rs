@@ -137,7 +137,7 @@ pub(crate) const WORDS: [&str; 18] = [
     "the plane in user space does not know this message",
     "the plane in user space ends",
 ];
-/// What stands for words that are none of them.
+/// Stands for words that are none of them.
 const OTHER: &str = "the plane in user space refused";
 
 impl Coded for Fault {
