@@ -6,8 +6,8 @@
 
 use crate::clock::Clock;
 use crate::error::SystemError;
-use std::ffi::CString;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use crate::packet_socket;
+use std::os::fd::{AsRawFd, OwnedFd};
 use terms::{Span, Time};
 
 /// The bytes of each packet that are kept, from the IP header on.
@@ -60,55 +60,19 @@ impl Capture {
     /// There is no such interface, or CAP_NET_RAW is missing.
     pub fn udp_to(interface: &str, port: u16, clock: Clock) -> Result<Capture, SystemError> {
         let what = || format!("capture on {interface}");
-        let name = CString::new(interface)
-            .map_err(|_| SystemError::because(what(), std::io::Error::from(std::io::ErrorKind::InvalidInput)))?;
-        // SAFETY: `name` is a C string that outlives the call.
-        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-        if index == 0 {
-            return Err(SystemError::last(what()));
-        }
-        // Protocol 0: nothing is received before the filter is in place and the socket bound.
-        // SAFETY: no memory is passed.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(SystemError::last(what()));
-        }
-        // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-        let capture = Capture { socket: unsafe { OwnedFd::from_raw_fd(fd) }, clock };
-        capture.prepare(port).and_then(|()| capture.bind(index)).map_err(SystemError::doing(what()))?;
+        let (socket, index) = packet_socket::open(interface, libc::SOCK_DGRAM).map_err(SystemError::doing(what()))?;
+        let capture = Capture { socket, clock };
+        let bound = capture.prepare(port).and_then(|()| packet_socket::bind(&capture.socket, index));
+        bound.map_err(SystemError::doing(what()))?;
         Ok(capture)
     }
 
     fn prepare(&self, port: u16) -> std::io::Result<()> {
         let mut program = udp_filter(port);
         let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-        self.set(libc::SO_ATTACH_FILTER, &filter)?;
-        self.set(libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER)?;
-        self.set(libc::SO_TIMESTAMPNS, &1_i32)
-    }
-
-    fn set<T>(&self, option: libc::c_int, value: &T) -> std::io::Result<()> {
-        let size = size_of::<T>() as libc::socklen_t;
-        let value = std::ptr::from_ref(value).cast();
-        // SAFETY: `value` is as large as `size` says and outlives the call; the descriptor is open.
-        match unsafe { libc::setsockopt(self.socket.as_raw_fd(), libc::SOL_SOCKET, option, value, size) } {
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
-        }
-    }
-
-    fn bind(&self, index: u32) -> std::io::Result<()> {
-        // SAFETY: all-zero is a valid sockaddr_ll.
-        let mut place: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        place.sll_family = libc::AF_PACKET as u16;
-        place.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        place.sll_ifindex = index as i32;
-        let size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-        // SAFETY: `place` is as large as `size` says and outlives the call; the descriptor is open.
-        match unsafe { libc::bind(self.socket.as_raw_fd(), std::ptr::from_ref(&place).cast(), size) } {
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
-        }
+        packet_socket::set(&self.socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)?;
+        packet_socket::set(&self.socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER)?;
+        packet_socket::set(&self.socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)
     }
 
     /// The next packet; `None` if none passes within `patience`.

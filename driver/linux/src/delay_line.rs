@@ -6,11 +6,11 @@
 
 use crate::clock::Clock;
 use crate::error::SystemError;
+use crate::packet_socket::{self, PACKET_IGNORE_OUTGOING};
 use crate::poll::{Poll, PollInterest, Token};
 use std::collections::VecDeque;
-use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use terms::{Span, Time};
 
 /// The longest frame with its headers, bytes.
@@ -21,8 +21,6 @@ const MAX_HELD: usize = 83_000;
 const RECEIVE_BUFFER: libc::c_int = 8 << 20;
 /// The most frames that are read from one end before the other has its turn.
 const BATCH: usize = 64;
-/// Do not show a socket the frames that it sends (linux/if_packet.h).
-const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
 /// One end: a packet socket on an interface.
 #[derive(Debug)]
@@ -124,57 +122,19 @@ impl DelayLine {
 impl WireEnd {
     fn open(interface: &str) -> Result<WireEnd, SystemError> {
         let what = || format!("put a wire on {interface}");
-        let name = CString::new(interface)
-            .map_err(|_| SystemError::because(what(), io::Error::from(io::ErrorKind::InvalidInput)))?;
-        // SAFETY: `name` is a C string that outlives the call.
-        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-        if index == 0 {
-            return Err(SystemError::last(what()));
-        }
-        // Protocol 0: nothing is received before the socket is bound.
-        // SAFETY: no memory is passed.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(SystemError::last(what()));
-        }
-        // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-        let end = WireEnd(unsafe { OwnedFd::from_raw_fd(fd) });
+        let (socket, index) = packet_socket::open(interface, libc::SOCK_RAW).map_err(SystemError::doing(what()))?;
+        let end = WireEnd(socket);
         end.prepare(index).map_err(SystemError::doing(what()))?;
         Ok(end)
     }
 
     fn prepare(&self, index: u32) -> io::Result<()> {
-        self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER)?;
-        self.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
-        self.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)?;
-        let all = libc::packet_mreq {
-            mr_ifindex: index as i32,
-            mr_type: libc::PACKET_MR_PROMISC as u16,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &all)?;
-        // SAFETY: all-zero is a valid sockaddr_ll.
-        let mut place: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        place.sll_family = libc::AF_PACKET as u16;
-        place.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        place.sll_ifindex = index as i32;
-        let size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-        // SAFETY: `place` is as large as `size` says and outlives the call; the descriptor is open.
-        match unsafe { libc::bind(self.0.as_raw_fd(), std::ptr::from_ref(&place).cast(), size) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-
-    fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
-        let size = size_of::<T>() as libc::socklen_t;
-        let value = std::ptr::from_ref(value).cast();
-        // SAFETY: `value` is as large as `size` says and outlives the call; the descriptor is open.
-        match unsafe { libc::setsockopt(self.0.as_raw_fd(), level, option, value, size) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        let set = |level, option, value: libc::c_int| packet_socket::set(&self.0, level, option, &value);
+        set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER)?;
+        set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
+        set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
+        packet_socket::promiscuous(&self.0, index)?;
+        packet_socket::bind(&self.0, index)
     }
 
     /// The length of the next frame; `None`: there is none now.

@@ -34,6 +34,7 @@ pub mod notifier;
 pub mod notify;
 pub mod offload;
 pub mod owner;
+mod packet_socket;
 pub mod plane;
 pub mod poll;
 pub mod privilege;

@@ -29,6 +29,19 @@ const DOMAINS: [&str; 3] = ["anl", "esnet", "lbnl"];
 
 pub struct Crossing(pub Domains);
 
+/// A broker that was started again is not in the testbed's record.
+impl Drop for Crossing {
+    fn drop(&mut self) {
+        for domain in DOMAINS {
+            let text = std::fs::read_to_string(self.folder(domain).join("broker.pid")).unwrap_or_default();
+            let pid = text.split_whitespace().next().and_then(|pid| pid.parse().ok());
+            if let Some(broker) = pid.and_then(ProcessId::of) {
+                let _ = broker.signal(15);
+            }
+        }
+    }
+}
+
 impl Crossing {
     pub fn up() -> Option<Crossing> {
         Domains::up().map(Crossing)

@@ -5,9 +5,10 @@
 
 use super::{BURST, BurstSent, FrameBuffer, FrameIo, HEADROOM, Offload};
 use crate::error::SystemError;
+use crate::packet_socket::{self, PACKET_IGNORE_OUTGOING};
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// The longest frame that is not cut into segments yet: what it may have beside its buffer.
 const LONGEST: usize = 14 + 8 + 65_535;
@@ -15,8 +16,6 @@ const LONGEST: usize = 14 + 8 + 65_535;
 const RECEIVE_BUFFER: libc::c_int = 8 << 20;
 /// The kernel's send buffer, bytes.
 const SEND_BUFFER: libc::c_int = 1 << 20;
-/// Do not show a socket the frames that others on this host send (linux/if_packet.h).
-const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 /// Words of room for one `struct tpacket_auxdata` and its header.
 const CONTROL: usize = 8;
 
@@ -37,21 +36,8 @@ impl PacketFrames {
     /// There is no such interface, or CAP_NET_RAW is missing.
     pub fn open(interface: &str) -> Result<PacketFrames, SystemError> {
         let what = || format!("open {interface} for frames");
-        let name = CString::new(interface)
-            .map_err(|_| SystemError::because(what(), io::Error::from(io::ErrorKind::InvalidInput)))?;
-        // SAFETY: `name` is a C string that outlives the call.
-        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-        if index == 0 {
-            return Err(SystemError::last(what()));
-        }
-        // Protocol 0: nothing is received before the socket is bound.
-        // SAFETY: no memory is passed.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
-        if fd < 0 {
-            return Err(SystemError::last(what()));
-        }
-        // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK;
+        let (socket, index) = packet_socket::open(interface, kind).map_err(SystemError::doing(what()))?;
         let rest = vec![0; BURST * LONGEST].into_boxed_slice();
         let frames = PacketFrames { socket, name: interface.into(), rest, rests: [0; BURST] };
         frames.prepare(index).map_err(SystemError::doing(what()))?;
@@ -59,39 +45,14 @@ impl PacketFrames {
     }
 
     fn prepare(&self, index: u32) -> io::Result<()> {
-        self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER)?;
-        self.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER)?;
-        self.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
-        self.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32)?;
-        self.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)?;
-        let all = libc::packet_mreq {
-            mr_ifindex: index as i32,
-            mr_type: libc::PACKET_MR_PROMISC as u16,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &all)?;
-        // SAFETY: all-zero is a valid sockaddr_ll.
-        let mut place: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        place.sll_family = libc::AF_PACKET as u16;
-        place.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        place.sll_ifindex = index as i32;
-        let size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-        // SAFETY: `place` is as large as `size` says and outlives the call; the descriptor is open.
-        match unsafe { libc::bind(self.socket.as_raw_fd(), std::ptr::from_ref(&place).cast(), size) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-
-    fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
-        let size = size_of::<T>() as libc::socklen_t;
-        let value = std::ptr::from_ref(value).cast();
-        // SAFETY: `value` is as large as `size` says and outlives the call; the descriptor is open.
-        match unsafe { libc::setsockopt(self.socket.as_raw_fd(), level, option, value, size) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        let set = |level, option, value: libc::c_int| packet_socket::set(&self.socket, level, option, &value);
+        set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER)?;
+        set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, SEND_BUFFER)?;
+        set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
+        set(libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
+        set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
+        packet_socket::promiscuous(&self.socket, index)?;
+        packet_socket::bind(&self.socket, index)
     }
 
     /// `Ok` for what passes by itself (an interface that is down), the error if the interface is gone.

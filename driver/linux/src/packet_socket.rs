@@ -1,0 +1,76 @@
+//! Packet sockets (packet(7)): opened, set and bound in one place, for captures, wires and link frames.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Do not show a socket the frames that this host sends (linux/if_packet.h).
+pub(crate) const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+
+/// Opens a packet socket of a kind (`SOCK_RAW` or `SOCK_DGRAM`, with flags) for an interface of this thread's network namespace.
+/// Returns it with the interface's index. It receives nothing before [`bind`].
+///
+/// # Errors
+/// There is no such interface, or CAP_NET_RAW is missing.
+pub(crate) fn open(interface: &str, kind: libc::c_int) -> io::Result<(OwnedFd, u32)> {
+    let name = CString::new(interface).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: `name` is a C string that outlives the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    if index == 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Protocol 0: nothing is received yet.
+    // SAFETY: no memory is passed.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, kind | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
+    Ok((unsafe { OwnedFd::from_raw_fd(fd) }, index))
+}
+
+/// Sets a socket option.
+///
+/// # Errors
+/// The kernel refuses it.
+pub(crate) fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    let size = size_of::<T>() as libc::socklen_t;
+    let value = std::ptr::from_ref(value).cast();
+    // SAFETY: `value` is as large as `size` says and outlives the call; the descriptor is open.
+    match unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, size) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Makes the interface take frames for other stations too, as long as the socket is open.
+///
+/// # Errors
+/// The interface is gone.
+pub(crate) fn promiscuous(socket: &OwnedFd, index: u32) -> io::Result<()> {
+    let all = libc::packet_mreq {
+        mr_ifindex: index as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &all)
+}
+
+/// Binds the socket to the interface, for every protocol: from now on it receives.
+///
+/// # Errors
+/// The interface is gone.
+pub(crate) fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
+    // SAFETY: all-zero is a valid sockaddr_ll.
+    let mut place: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    place.sll_family = libc::AF_PACKET as u16;
+    place.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    place.sll_ifindex = index as i32;
+    let size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: `place` is as large as `size` says and outlives the call; the descriptor is open.
+    match unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&place).cast(), size) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
