@@ -4,27 +4,30 @@
 //! instructions runs unreserved. The reservation is a lease of a few minutes that is renewed as long as the
 //! command runs, so that the lease of a killed `sluice run` ends by itself; what is signalled ends with the connection.
 
+mod each;
 mod group;
+mod time;
 mod way;
 
 use crate::complain::{Complaint, INTERRUPTED};
 use crate::places::AgentArgs;
 use clap::Args;
 use documents::agent::{Answer, Request};
-use documents::book::{
-    AskDoc, BindingDoc, BookAnswer, ChangeDoc, Instant as Stamp, PartDoc, PartRow, ReservationDoc, WhenDoc,
-};
+use documents::book::{AskDoc, BindingDoc, BookAnswer, ChangeDoc, Instant as Stamp, PartDoc, PartRow, ReservationDoc};
 use documents::units;
+use each::{Each, EachArgs};
 use group::RunGroup;
 use linux::poll::SignalFd;
 use linux::process::ProcessId;
+use linux::supervise::{self, Supervisor};
 use rpc::client::Client;
 use serde_json::{Value, json};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 use terms::Span;
-use way::{Way, WayArgs};
+use time::TimeArgs;
+use way::{Way, WayArgs, WayMeans};
 
 /// `sluice run`.
 #[derive(Args, Debug)]
@@ -36,14 +39,18 @@ Examples:
   sluice run --to 10.0.2.2 --forward 200mbit -- rsync -a data/ 10.0.2.2::in
   sluice run --to 10.0.2.2 --forward 20mbit --reverse 1mbit --or-best-effort -- ./stream
   sluice run --to 10.0.2.2 --forward 20mbit --with booking --wait 10min -- ./stream    what it alone sends
+  sluice run --to 10.0.2.2 --forward 900mbit --volume 200gb --by \"friday 08:00\" -- rsync -a data/ 10.0.2.2::in
+  sluice run --each 45mbit -- nginx -g 'daemon off;'    each connection has a reservation of its own
 
 With --to, RSVP is tried first (the far end must reserve), then Boomerang (it need only answer a ping; with --reverse
 at once), then a booking of the link by which the packets leave. The first two reserve for all packets between the two
 hosts, a booking for those of the command and of what it starts, whatever their addresses.
+With --each, every TCP connection waits for its reservation, by RSVP or else by a booking for its ports, before it carries
+data; one that is refused is closed, or goes on with --or-best-effort.
 Exit status: that of the command (128 and the signal's number if one ended it); 1 refused, 2 usage, 3 the world.")]
 pub struct RunArgs {
     /// A share of the processors: 50% of a core, or 1.5 cores
-    #[arg(long, value_name = "CORES", value_parser = agent_service::host_file::parse_cores, required_unless_present_any = ["disk", "to"])]
+    #[arg(long, value_name = "CORES", value_parser = agent_service::host_file::parse_cores, required_unless_present_any = ["disk", "to", "each"])]
     pub cpu: Option<u64>,
     /// A rate of a disk: NAME=RATE, such as data=40mbps (bytes a second); can be given several times
     #[arg(long, value_name = "NAME=RATE", value_parser = disk)]
@@ -51,6 +58,12 @@ pub struct RunArgs {
     /// The network.
     #[command(flatten)]
     pub way: WayArgs,
+    /// Single connections.
+    #[command(flatten)]
+    pub each: EachArgs,
+    /// Its time.
+    #[command(flatten)]
+    pub time: TimeArgs,
     /// If it is refused, ask again every second for so long
     #[arg(long, value_name = "TIME", value_parser = units::parse_span)]
     pub wait: Option<Span>,
@@ -71,6 +84,14 @@ pub struct RunArgs {
     /// The command
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+impl RunArgs {
+    /// The way to reserve; a volume is moved by a booking.
+    fn way(&self) -> WayArgs {
+        let with = if self.time.is_of_volume() { WayMeans::Booking } else { self.way.with };
+        WayArgs { with, ..self.way }
+    }
 }
 
 fn disk(text: &str) -> Result<(String, u64), String> {
@@ -95,14 +116,22 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Complaint> {
     if args.agent.is_remote() {
         return Err(Complaint::usage("the command runs here: its processor is this machine's, and so is the agent"));
     }
+    if args.each.each.is_some() && args.way.with == WayMeans::Boomerang {
+        return Err(Complaint::usage("single connections are reserved by RSVP or by bookings: --with rsvp or booking"));
+    }
+    if args.time.is_of_volume() && matches!(args.way.with, WayMeans::Rsvp | WayMeans::Boomerang) {
+        return Err(Complaint::usage("a volume by a deadline is booked: --with booking"));
+    }
     let begun = Instant::now();
     let (status, report) = match reserved(args) {
         Ok(reserved) => carry(args, reserved)?,
         Err(complaint) if args.or_best_effort && complaint.exit_code() != USAGE => {
             eprintln!("sluice: {complaint}; it runs without a reservation");
-            let mut child = Stopped(started(args)?);
-            let status = attend(args, None, &mut child.0)?;
-            (status, json!({"reserved": false, "why": complaint.to_string()}))
+            let mut child = started(args)?;
+            let (status, connections) = attend(args, None, &mut child)?;
+            let mut report = json!({"reserved": false, "why": complaint.to_string()});
+            connections.into_iter().for_each(|connections| report["connections"] = connections);
+            (status, report)
         }
         Err(complaint) => return Err(complaint),
     };
@@ -157,18 +186,19 @@ fn reserve(args: &RunArgs) -> Result<Reserved, Complaint> {
             eprintln!("sluice: {text}");
         }
     };
-    let way = Way::reserve(&args.way, &mut client, &told)?;
+    let way = Way::reserve(&args.way(), &mut client, &told)?;
     let parts = parts(args, way.as_ref());
     let mut handle = None;
     let ready = booked(args, &mut client, parts).and_then(|booked| {
         handle = booked.as_ref().map(|booked| booked.handle.clone());
+        let booked = booked.map(|found| time::begun(&mut client, found, &told)).transpose()?;
         let group = matches!(way, Some(Way::Booking { .. })).then(RunGroup::make).transpose()?;
-        let child = Stopped(started(args)?);
+        let child = started(args)?;
         if let Some(group) = &group {
-            group.take(child.0.id())?;
+            group.take(child.child.id())?;
         }
         if let Some(booked) = booked {
-            bind(&mut client, booked, child.0.id(), group.as_ref())?;
+            bind(&mut client, booked, child.child.id(), group.as_ref())?;
         }
         Ok((child, group))
     });
@@ -199,7 +229,7 @@ fn booked(args: &RunArgs, client: &mut Client, parts: Vec<PartDoc>) -> Result<Op
     let ask = AskDoc {
         parts,
         label: if args.label.is_empty() { args.command[0].clone() } else { args.label.clone() },
-        when: WhenDoc::lasting(LEASE.as_nanos() as f64 / 1e9),
+        when: args.time.when(LEASE)?,
         ..AskDoc::default()
     };
     reservation(client.call(Request::BookCreate(ask))?).map(Some)
@@ -213,8 +243,11 @@ fn carry(args: &RunArgs, mut has: Reserved) -> Result<(ExitStatus, Value), Compl
     }
     let begun = Instant::now();
     let standing = (&mut has.client, has.handle.as_deref(), &mut has.way);
-    let ran = attend(args, Some(standing), &mut has.child.0);
+    let ran = attend(args, Some(standing), &mut has.child);
     let mut report = json!({"reserved": true});
+    if let Ok((_, Some(connections))) = &ran {
+        report["connections"] = connections.clone();
+    }
     if let Some(way) = &has.way {
         report["way"] = way.report();
     }
@@ -226,7 +259,7 @@ fn carry(args: &RunArgs, mut has: Reserved) -> Result<(ExitStatus, Value), Compl
         report["parts"] = doc.parts.iter().map(row).collect();
     }
     give_back(&mut has.client, has.way.as_ref(), has.handle);
-    ran.map(|status| (status, report))
+    ran.map(|(status, _)| (status, report))
 }
 
 /// A part, for the report.
@@ -261,32 +294,39 @@ fn reservation(answer: Answer) -> Result<ReservationDoc, Complaint> {
 }
 
 /// A stopped command. Dropping it kills the command, which has not begun.
-struct Stopped(Child);
+struct Stopped {
+    child: Child,
+    /// Its calls about connections, with `--each`.
+    calls: Option<Supervisor>,
+}
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        if let Ok(None) = self.0.try_wait() {
+        if let Ok(None) = self.child.try_wait() {
             // It may end at this moment.
-            let _ = self.0.kill();
-            let _ = self.0.wait();
+            let _ = self.child.kill();
+            let _ = self.child.wait();
         }
     }
 }
 
 /// Starts the command by a shell that stops itself before it becomes the command, with the same process number.
-fn started(args: &RunArgs) -> Result<Child, Complaint> {
+fn started(args: &RunArgs) -> Result<Stopped, Complaint> {
     let mut command = Command::new("sh");
     command.args(["-c", "kill -STOP $$; exec \"$@\"", "sluice-run"]).args(&args.command);
+    let world = |failed: linux::error::SystemError| Complaint::world(failed.to_string());
+    let starting = args.each.each.map(|_| supervise::at_exec(&mut command)).transpose().map_err(world)?;
     let child = command.spawn().map_err(|error| Complaint::world(format!("cannot start a shell: {error}")))?;
+    let mut stopped = Stopped { child, calls: None };
+    stopped.calls = starting.map(supervise::Starting::supervisor).transpose().map_err(world)?;
     let until = Instant::now() + PATIENCE;
-    while !is_stopped(child.id()) {
+    while !is_stopped(stopped.child.id()) {
         if Instant::now() > until {
-            drop(Stopped(child));
             return Err(Complaint::world("the command does not start".to_owned()));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    Ok(child)
+    Ok(stopped)
 }
 
 fn is_stopped(pid: u32) -> bool {
@@ -320,23 +360,36 @@ fn bind(client: &mut Client, mut found: ReservationDoc, pid: u32, group: Option<
 type Standing<'a> = (&'a mut Client, Option<&'a str>, &'a mut Option<Way>);
 
 /// Continues the command, waits for its end, and renews its reservation meanwhile.
-fn attend(args: &RunArgs, mut standing: Option<Standing<'_>>, child: &mut Child) -> Result<ExitStatus, Complaint> {
+fn attend(
+    args: &RunArgs,
+    mut standing: Option<Standing<'_>>,
+    stopped: &mut Stopped,
+) -> Result<(ExitStatus, Option<Value>), Complaint> {
     // The terminal interrupts the command too; the other signals that come only to us are passed on. The command has the
     // signals that it was started with.
     let mut signals = SignalFd::take(&[SIGINT].into_iter().chain(PASSED_ON).collect::<Vec<i32>>())
         .map_err(|failed| Complaint::world(failed.to_string()))?;
+    let calls = args.each.each.zip(stopped.calls.take());
+    let each = calls.map(|(rate, calls)| Each::start(args, rate, calls)).transpose()?;
+    let child = &mut stopped.child;
     let process = ProcessId::of(child.id());
     let send = |signal| process.map_or(Ok(()), |process| process.signal(signal));
     send(SIGCONT).map_err(|failed| Complaint::world(failed.to_string()))?;
     let (mut renewed, mut looked) = (Instant::now(), Instant::now());
+    let over = args.time.length().map(|length| renewed + length);
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok(status);
+            return Ok((status, each.map(Each::end)));
         }
         if let Some(signal) = signals.take_next().filter(|signal| PASSED_ON.contains(signal)) {
             send(signal).map_err(|failed| Complaint::world(failed.to_string()))?;
         }
-        let due = renewed.elapsed() >= RENEW;
+        let due = renewed.elapsed() >= RENEW && args.time.is_open();
+        if over.is_some_and(|over| Instant::now() >= over)
+            && let Some((client, handle, way)) = standing.take()
+        {
+            give_back(client, way.as_ref(), handle.map(str::to_owned));
+        }
         if let Some((client, handle, way)) = &mut standing {
             if due {
                 renewed = Instant::now();
@@ -367,7 +420,7 @@ fn watch(args: &RunArgs, client: &mut Client, way: &mut Option<Way>, looked: &mu
                 let Ok(next) = args.agent.connect() else { return };
                 *client = next;
                 let signalled = matches!(way, Some(Way::Rsvp { .. } | Way::Boomerang { .. }));
-                match signalled.then(|| Way::reserve(&args.way, client, &|_| {})) {
+                match signalled.then(|| Way::reserve(&args.way(), client, &|_| {})) {
                     Some(Ok(again)) => *way = again,
                     Some(Err(complaint)) => eprintln!("sluice: the next agent does not reserve the way: {complaint}"),
                     None => {}

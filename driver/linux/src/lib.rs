@@ -7,7 +7,7 @@
 //! [`gauge`] computes rates from counts; [`doctor`] reports the abilities of this kernel; [`sockets`] send
 //! and receive RSVP; [`tsc`] measures the steps of an engine; [`files`] makes files safely in places that other
 //! users may write; [`mount`] unmounts; [`delay_line`] is a long wire; [`frames`] gives and takes whole
-//! link frames for a data plane in user space.
+//! link frames for a data plane in user space; [`supervise`] stops a program at its calls.
 
 pub mod anomaly;
 pub mod boomerang;
@@ -42,5 +42,6 @@ pub mod process;
 pub mod route;
 pub mod sockets;
 pub mod storage;
+pub mod supervise;
 pub mod tcp;
 pub mod tsc;

@@ -201,11 +201,11 @@ const SERVING: &[libc::c_long] = &[
 
 /// The kernel's number of this machine's system call table (linux/audit.h).
 #[cfg(target_arch = "x86_64")]
-const ARCHITECTURE: Option<u32> = Some(0xc000_003e);
+pub(crate) const ARCHITECTURE: Option<u32> = Some(0xc000_003e);
 #[cfg(target_arch = "aarch64")]
-const ARCHITECTURE: Option<u32> = Some(0xc000_00b7);
+pub(crate) const ARCHITECTURE: Option<u32> = Some(0xc000_00b7);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-const ARCHITECTURE: Option<u32> = None;
+pub(crate) const ARCHITECTURE: Option<u32> = None;
 
 /// From now on only the calls in [`SERVING`] are allowed; all others fail with EPERM. Returns true if there
 /// is a list for this machine's processor. Call it after [`give_up`].

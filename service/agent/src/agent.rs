@@ -22,6 +22,7 @@ use crate::messages::Messages;
 use crate::mroutes::MulticastRoutes;
 use crate::news::{self, name_of};
 use crate::noticed::Noticed;
+use crate::receiver_proxy::ReceiverProxy;
 use crate::remote::Remote;
 use crate::sequences::{Reserved, Sequences};
 use crate::speakers::Speakers;
@@ -146,6 +147,7 @@ impl Agent {
             console: Console::new(clock, log, local, poll),
             messages: Messages::new(sender),
             speakers: Speakers::new(linux::process::group_id(&config.operators)),
+            receiver_proxy: ReceiverProxy::new(&config.receiver_proxies),
             config,
             clock,
             plane,

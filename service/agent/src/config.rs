@@ -60,6 +60,7 @@
 //! [[multicast_route]]                  # where no multicast routing daemon runs: see `mroutes`
 //! [[static_sender]]                    # on behalf of hosts that do not signal: see docs/rsvp.md
 //! [[static_reservation]]
+//! [[receiver_proxy]]                   # for receivers here that do not signal: see `receiver_proxy`
 //! ```
 
 use crate::book::broker_file::{self, BrokerAddress, BrokerFile};
@@ -72,6 +73,7 @@ use crate::fields::{host_name, link_rate, node_name, share, unit};
 use crate::host_file::{self, CpuConfig, CpuFile, DiskConfig, DiskFile, GroupsConfig, GroupsFile};
 pub use crate::log::Level;
 use crate::mroutes::{MulticastRouteConfig, RouteFile};
+use crate::receiver_proxy::{self, ReceiverProxyFile, ReceiverProxyRule};
 use crate::remote::config::{self as remote, ListenConfig, ListenFile};
 use crate::role::{self, InterfaceRole};
 pub(crate) use crate::rsvp_file::{RsvpFile, rsvp_config};
@@ -128,6 +130,8 @@ pub struct AgentConfig {
     pub listen: Option<ListenConfig>,
     /// Brokers that are asked for their decisions: `[[broker]]`.
     pub brokers: Vec<BrokerAddress>,
+    /// Whose announcements are answered for receivers here that do not signal: `[[receiver_proxy]]`.
+    pub receiver_proxies: Vec<ReceiverProxyRule>,
 }
 
 /// An interface in the file.
@@ -184,6 +188,8 @@ struct File {
     static_sender: Vec<SenderFile>,
     #[serde(default)]
     static_reservation: Vec<ReservationFile>,
+    #[serde(default)]
+    receiver_proxy: Vec<ReceiverProxyFile>,
     groups: Option<GroupsFile>,
     cpu: Option<CpuFile>,
     #[serde(default)]
@@ -260,6 +266,7 @@ impl AgentConfig {
             slas: sla_file::read(&document, &found.sla, &interfaces)?,
             interfaces,
             statics: crate::statics_file::read(&document, &found.static_sender, &found.static_reservation)?,
+            receiver_proxies: receiver_proxy::read(&document, &found.receiver_proxy)?,
             groups: host_file::groups(&document, found.groups.as_ref())?,
             cpu: host_file::cpu(&document, found.cpu.as_ref())?,
             disks: host_file::disks(&document, &found.disk)?,

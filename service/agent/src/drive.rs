@@ -16,6 +16,7 @@ use crate::log::Level;
 use crate::measure::FlowMeter;
 use crate::messages::Messages;
 use crate::news::{self, Names};
+use crate::receiver_proxy::{self, ProxyCall, ReceiverProxy};
 use crate::sequences::Sequences;
 use crate::speakers::Speakers;
 use crate::statics::{self, Statics};
@@ -25,12 +26,12 @@ use linux::netlink::Socket;
 use linux::plane::KernelPlane;
 use linux::route::KernelRoutes;
 use node::Node;
-use node::io::{ControlEvent, Event, Input, Output};
+use node::io::{AppCall, ControlEvent, Event, Input, Output};
 use rsvp::integrity::AuthMode;
 use rsvp::io::Event as Rsvp;
 use std::collections::{BTreeMap, VecDeque};
 use terms::probe::Off;
-use terms::{FlowKey, Rate, Session};
+use terms::{FlowKey, Rate, Session, Style};
 
 /// The node of an agent.
 pub(crate) type AgentNode = Node<KernelRoutes, Off, LocalPolicy>;
@@ -54,6 +55,8 @@ pub(crate) struct Drive {
     pub(crate) speakers: Speakers,
     /// Senders and reservations on behalf of others.
     pub(crate) statics: Statics,
+    /// Reservations for receivers here that do not signal.
+    pub(crate) receiver_proxy: ReceiverProxy,
     /// Boomerang, where the configuration has it.
     pub(crate) echo: Option<BoomerangHost>,
     pub(crate) sequences: Sequences,
@@ -94,9 +97,37 @@ impl Drive {
 
     /// Tells the node what followed from what it said, until nothing more does.
     pub(crate) fn settle(&mut self) {
-        while let Some(answer) = self.answers.pop_front() {
-            self.node.handle(self.clock.now(), answer);
+        loop {
+            if let Some(answer) = self.answers.pop_front() {
+                self.node.handle(self.clock.now(), answer);
+            } else if let Some(call) = self.receiver_proxy.take() {
+                self.speak_for_receiver(&call);
+            } else {
+                return;
+            }
             self.drain();
+        }
+    }
+
+    /// Tells the node what the receiver proxy asks for.
+    fn speak_for_receiver(&mut self, call: &ProxyCall) {
+        let (now, app) = (self.clock.now(), receiver_proxy::APP);
+        match call {
+            ProxyCall::Register(session) => {
+                self.node.handle(now, Input::App(AppCall::Receiver { app, session: *session }));
+            }
+            ProxyCall::Reserve(session, filters, flowspecs) => {
+                let (session, style) = (*session, Style::Ff);
+                let call = AppCall::Reserve { app, session, style, filters, flowspecs, confirm: false };
+                self.node.handle(now, Input::App(call));
+            }
+            ProxyCall::Release(session) => {
+                // The first gives a reservation up, the next the registration.
+                for _ in 0..2 {
+                    self.node.handle(now, Input::App(AppCall::Release { app, session: Some(*session) }));
+                    self.drain();
+                }
+            }
         }
     }
 
@@ -139,6 +170,7 @@ impl Drive {
                 let over = echo.said(said, &mut self.messages, &mut self.console, &self.names);
                 over.into_iter().for_each(|number| self.speakers.signalled.gone(SignalKey::Boomerang(number)));
             }
+            Output::Upcall { app, upcall } if app == receiver_proxy::APP => self.receiver_proxy.hear(&upcall),
             Output::Upcall { app, upcall } => {
                 let event = news::upcall(upcall);
                 match statics::number(app) {
@@ -156,6 +188,9 @@ impl Drive {
         match event {
             Event::Rsvp(Rsvp::ResvCreated { session, .. } | Rsvp::ResvRemoved { session, .. }) => {
                 self.keep_session(session);
+            }
+            Event::Rsvp(Rsvp::PathCreated { session, template, phop: Some(_) }) => {
+                self.receiver_proxy.path_came(session, template);
             }
             Event::Control(ControlEvent::Enforced { handle, part, rate: Rate::ZERO }) => {
                 self.premium.forget((*handle, *part));

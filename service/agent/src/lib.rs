@@ -27,6 +27,7 @@ mod news;
 mod noticed;
 pub mod own;
 mod read_back;
+pub mod receiver_proxy;
 pub mod remote;
 mod rights;
 pub mod role;

@@ -305,7 +305,7 @@ fn booking(to: IpAddr, forward: Rate) -> Result<Way, Tried> {
 }
 
 /// The interface by which packets to a host leave, and our address there.
-fn way_out(to: IpAddr) -> Result<(String, IpAddr), Complaint> {
+pub(super) fn way_out(to: IpAddr) -> Result<(String, IpAddr), Complaint> {
     let world = |error: &dyn std::fmt::Display| Complaint::world(format!("the route to {to}: {error}"));
     let mut routes = KernelRoutes::open().map_err(|error| world(&error))?;
     match routes.route(to, None, None) {

@@ -18,6 +18,7 @@ pub mod crossing;
 mod crossing_lies;
 mod disk;
 mod domains;
+mod each;
 mod echoes;
 mod expiry;
 mod forms;

@@ -7,10 +7,12 @@
 //! * [`message`] builds and reads messages and attributes; it accepts any bytes.
 //! * [`socket`] sends requests and waits for answers, in the network namespace in which it was opened.
 //! * [`link`], [`addr`], [`route`], [`tc`] are the objects.
+//! * [`diag`] lists TCP connections.
 //! * [`netdev`] reads the XDP features of a driver.
 //! * [`notice`] reports changes by other programs.
 
 pub mod addr;
+pub mod diag;
 pub mod link;
 pub mod message;
 pub mod mfc;

@@ -110,6 +110,11 @@ impl Socket {
         Socket::of(libc::NETLINK_GENERIC)
     }
 
+    /// The same for lists of sockets (sock_diag(7)).
+    pub(super) fn diag() -> Result<Socket> {
+        Socket::of(libc::NETLINK_SOCK_DIAG)
+    }
+
     fn of(protocol: i32) -> Result<Socket> {
         let socket = Socket { fd: open_fd(SocketFlags::CLOEXEC, protocol, 0)?, sequence: 0, buffer: vec![0; BUFFER] };
         // The kernel answers at once; a limit only keeps a broken one from hanging us.

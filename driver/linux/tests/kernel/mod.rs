@@ -19,6 +19,7 @@ pub mod scratch;
 mod shared;
 mod sockets;
 pub mod styles;
+mod supervise;
 mod tc;
 pub mod traffic;
 
