@@ -30,7 +30,7 @@ pub struct InterfaceRow {
     pub free_wire_bps: u64,
     /// The number of open slots in the ledger.
     pub slots: usize,
-    /// `htb`, or null where the plane leaves the interface alone.
+    /// `htb` (the kernel's) or `hfsc` (in user space), or null where the plane leaves the interface alone.
     pub plane: Option<String>,
     /// Services offered: `controlled-load`, `guaranteed`.
     pub services: Vec<String>,

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 /// The socket of this machine's own agent.
 pub const AGENT_SOCKET: &str = "/run/sluice/agent.sock";
 
+/// The socket of this machine's plane in user space.
+pub const PLANE_SOCKET: &str = "/run/sluice/plane.sock";
+
 /// The state directory of this machine's own agent.
 pub const AGENT_STATE: &str = "/var/lib/sluice";
 

@@ -1,6 +1,8 @@
-//! `sluice plane check | run | live`: a queue tree on a capture, in the capture's own time, or on real packets.
+//! `sluice plane check | run | live`: a queue tree on a capture, in the capture's own time, or on real packets; and
+//! `serve | show`: the plane that an agent drives.
 
 mod live;
+mod serve;
 
 use crate::complain::Complaint;
 use ::experiments::plane::NodeKind;
@@ -31,6 +33,19 @@ pub enum PlaneCommand {
                       The two interfaces are joined like two ends of a cable: neither may have an IPv4 address or be part of a bridge. \
                       When the command ends, nothing passes between them and nothing else stays. Needs root (CAP_NET_RAW, CAP_NET_ADMIN).")]
     Live(live::LiveArgs),
+    /// Queue the packets of interfaces in user space, as an agent says, until Ctrl-C
+    #[command(
+        after_help = "Example of a file:\n  [[pair]]\n  interface = \"lan0\"      # has the addresses; the agent's file names it, with plane = \"user\"\n  \
+                      inside = \"lan0p\"        # its other end: ip link add lan0 type veth peer name lan0p\n  \
+                      outside = \"eth1\"\n  delay_bound = \"25ms\"   # offers guaranteed service with this D\n\n\
+                      Examples:\n  sluice plane serve plane.toml\n  sluice plane serve plane.toml --check    say what is wrong with the file\n  sluice plane serve plane.toml --release  give the pairs back to the kernel\n\n\
+                      Root and the file's `user` may drive it, by its socket. A killed agent changes nothing for packets; when this process \
+                      ends, nothing passes, or with when_dead = \"open\" the kernel passes everything, unqueued. Needs root (CAP_NET_RAW, CAP_NET_ADMIN). See docs/traffic/serve.md."
+    )]
+    Serve(serve::ServeArgs),
+    /// Show the pairs of a plane that serves, and how long packets stay in each class
+    #[command(after_help = "Examples:\n  sluice plane show\n  sluice plane show --json")]
+    Show(serve::ShowArgs),
 }
 
 /// `sluice plane run`.
@@ -73,6 +88,8 @@ pub fn run(command: &PlaneCommand) -> Result<ExitCode, Complaint> {
         }
         PlaneCommand::Run(args) => play(args),
         PlaneCommand::Live(args) => live::run(args),
+        PlaneCommand::Serve(args) => serve::serve(args),
+        PlaneCommand::Show(args) => serve::show(args),
     }
 }
 

@@ -7,5 +7,6 @@ mod docs;
 mod experiments;
 mod plane;
 mod plane_live;
+mod plane_serve;
 
 use agents::{bed, boomerang, inside, lone, remote};

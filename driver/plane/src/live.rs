@@ -13,7 +13,7 @@ use terms::{Span, Time};
 use traffic::tree::TreeSpec;
 
 /// Ethernet header and two VLAN tags, bytes.
-const LINK_HEADER: usize = 14 + 8;
+pub(crate) const LINK_HEADER: usize = 14 + 8;
 /// The token of what else is watched.
 const WATCHED: Token = Token(2);
 
@@ -141,7 +141,7 @@ impl LivePair {
 }
 
 /// Checks that both are there, are two, are Ethernet, and that the kernel does not route by them itself. Returns the MTU.
-fn check(ends: &[String; 2]) -> Result<u32, NotLive> {
+pub(crate) fn check(ends: &[String; 2]) -> Result<u32, NotLive> {
     let refuse = |words: String| Err(NotLive::Interface(words));
     if ends[0] == ends[1] {
         return refuse(format!("{} twice: a plane joins two interfaces", ends[0]));

@@ -41,6 +41,24 @@ pub fn meta(bytes: &[u8], arrival: Time, id: u64) -> Option<PacketMeta> {
     Some(PacketMeta { flow, len, dscp: Dscp(class >> 2), arrival, group: None, id })
 }
 
+/// True for an ARP frame.
+pub fn is_arp(frame: &[u8]) -> bool {
+    frame.get(12..14) == Some(&[0x08, 0x06])
+}
+
+/// True for a neighbour discovery packet (RFC 4861 section 4: ICMPv6 types 133 to 137 with a hop limit of 255).
+pub fn is_neighbour_discovery(ip: &[u8]) -> bool {
+    let fixed = matches!((ip.first(), ip.get(6), ip.get(7)), (Some(first), Some(58), Some(255)) if first >> 4 == 6);
+    fixed && ip.get(40).is_some_and(|kind| (133..=137).contains(kind))
+}
+
+/// Writes another code point into the IP packet of a frame, if it carries one.
+pub(crate) fn mark_frame(frame: &mut [u8], dscp: Dscp) {
+    if let Some(ip) = ip_at(frame) {
+        mark(&mut frame[ip..], dscp);
+    }
+}
+
 /// Writes another code point into an IP header. ECN stays. The IPv4 checksum is updated as in RFC 1624, so a wrong one
 /// stays wrong.
 pub fn mark(ip: &mut [u8], dscp: Dscp) {

@@ -51,6 +51,11 @@ impl<I: FrameIo> FramePair<I> {
         &self.ends
     }
 
+    /// A direction, for changes of its plan: 0 leads from the first end to the second.
+    pub fn way_mut(&mut self, nth: usize) -> Option<&mut FrameWay> {
+        self.ways.get_mut(nth)
+    }
+
     /// The two directions.
     pub fn ways(&self) -> &[FrameWay; 2] {
         &self.ways

@@ -5,18 +5,20 @@
 //! the tree's way as the class without rules does; only ARP passes beside it, at most [`MAX_ARP`] frames a second, because
 //! a full queue would otherwise cut off everyone.
 
+pub use crate::delays::LeafDelay;
+
+use crate::delays::ErrorTerms;
 use crate::link::{Wire, WireSpec};
 use crate::packet;
 use crate::pool::Pool;
+use crate::port::PortShaping;
 use crate::segment::Segments;
+use crate::shaping::{self, Shaping, TreeShaping};
 use linux::error::SystemError;
 use linux::frames::{BURST, BurstSent, FrameBuffer, FrameIo};
-use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr};
-use terms::{Bytes, Dscp, FlowKey, PacketMeta, Span, Time, Wild};
-use traffic::tree::{
-    Departure, LinkShape, Loss, MIN_PACKET, NodeKind, PathVerdict, ShaperSpec, Tree, TreeEgress, TreeSpec, Unworkable,
-};
+use terms::{Span, Time};
+use traffic::port::Port;
+use traffic::tree::{Tree, TreeSpec, Unworkable};
 
 /// ARP frames a second that pass beside the tree.
 pub const MAX_ARP: u32 = 128;
@@ -28,8 +30,6 @@ const SPARE: u64 = 4 * BURST as u64;
 const ON_WIRE: u64 = 1 << 14;
 /// The longest packet with its link header that a sender leaves to be cut.
 const LONGEST: usize = 14 + 8 + 65_535;
-/// Marks the number of a frame that has no IP header to write to.
-const PLAIN: u64 = 1 << 32;
 /// How long a full socket is left alone.
 const PATIENCE: Span = Span::from_micros(200);
 
@@ -84,45 +84,24 @@ pub struct WayCounters {
     pub missed: u64,
 }
 
-/// Delays in one leaf, from a packet's coming in to its leaving the tree.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LeafDelay {
-    /// Packets.
-    pub packets: u64,
-    /// Their delays together, ns.
-    pub sum_ns: u64,
-    /// The longest, ns.
-    pub most_ns: u64,
-}
-
 /// One direction of a pair.
 #[derive(Debug)]
 pub struct FrameWay {
-    shaping: Option<Shaping>,
+    shaping: Shaping,
     path: Frames,
     incoming: Vec<FrameBuffer>,
     scratch: Box<[u8]>,
-    arp: (Time, u32),
-}
-
-/// A tree at work.
-#[derive(Debug)]
-struct Shaping {
-    tree: Tree,
-    /// The time at which its link is free.
-    free: Time,
-    delays: Vec<LeafDelay>,
 }
 
 /// Buffers, the wire, and what waits for the interface.
 #[derive(Debug)]
-struct Frames {
-    pool: Pool,
+pub(crate) struct Frames {
+    pub(crate) pool: Pool,
     wire: Wire,
     outgoing: Vec<FrameBuffer>,
     staged: usize,
     blocked: bool,
-    counters: WayCounters,
+    pub(crate) counters: WayCounters,
 }
 
 impl FrameWay {
@@ -131,26 +110,39 @@ impl FrameWay {
     /// # Errors
     /// [`UnfitTree`].
     pub fn new(tree: Option<(TreeSpec, u64)>, wire: WireSpec, room: usize, now: Time) -> Result<FrameWay, UnfitTree> {
-        let held = tree.as_ref().map_or(0, |(spec, _)| packets(spec));
-        let on_wire = if wire.delay > Span::ZERO { ON_WIRE } else { 0 };
-        if held > MAX_FRAMES - SPARE - on_wire {
+        let held = tree.as_ref().map_or(0, |(spec, _)| shaping::packets(spec));
+        if held > MAX_FRAMES - SPARE - on_wire(&wire) {
             return Err(UnfitTree::TooDeep(held));
         }
         let shaping = match tree {
-            Some((spec, seed)) => {
-                let tree = Tree::new(spec, now, seed).map_err(UnfitTree::Tree)?;
-                let delays = tree.leaves().map(|_| LeafDelay::default()).collect();
-                Some(Shaping { tree, free: now, delays })
-            }
-            None => None,
+            Some((spec, seed)) => Shaping::Tree(TreeShaping::new(spec, seed, now).map_err(UnfitTree::Tree)?),
+            None => Shaping::Plain,
         };
-        let pool = Pool::new((held + SPARE + on_wire) as u32, room);
+        Ok(FrameWay::with(shaping, held, wire, room))
+    }
+
+    /// A direction through a port, whose queues and shapers never hold more than `held` packets together.
+    pub fn of_port(
+        port: Port,
+        bound: Option<ErrorTerms>,
+        held: u64,
+        wire: WireSpec,
+        room: usize,
+        now: Time,
+    ) -> FrameWay {
+        let buffers = held + SPARE + on_wire(&wire);
+        let shaping = Shaping::Port(PortShaping::new(port, bound, buffers as usize, now));
+        FrameWay::with(shaping, held, wire, room)
+    }
+
+    fn with(shaping: Shaping, held: u64, wire: WireSpec, room: usize) -> FrameWay {
+        let pool = Pool::new((held + SPARE + on_wire(&wire)) as u32, room);
         let burst = || (0..BURST).map(|_| FrameBuffer::new(room)).collect::<Vec<FrameBuffer>>();
         let wire = Wire::new(wire, pool.len());
         let counters = WayCounters::default();
         let path = Frames { pool, wire, outgoing: burst(), staged: 0, blocked: false, counters };
         let scratch = vec![0; LONGEST].into_boxed_slice();
-        Ok(FrameWay { shaping, path, incoming: burst(), scratch, arp: (now, 0) })
+        FrameWay { shaping, path, incoming: burst(), scratch }
     }
 
     /// Takes what has come in at `from`, and sends what is due by `to`. Returns the number of frames that moved.
@@ -159,12 +151,12 @@ impl FrameWay {
     /// An interface is gone.
     pub fn turn(&mut self, now: Time, from: &mut impl FrameIo, to: &mut impl FrameIo) -> Result<usize, SystemError> {
         // What was due before goes first: it has left its queue when the next packets come.
-        self.serve(now, now);
+        self.shaping.serve(now, now, &mut self.path);
         let got = from.receive(&mut self.incoming)?;
         for nth in 0..got {
             self.arrive(now, nth, from);
         }
-        self.serve(now, now + Span::from_nanos(1));
+        self.shaping.serve(now, now + Span::from_nanos(1), &mut self.path);
         let sent = self.path.flush(now, to)?;
         Ok(got + sent)
     }
@@ -172,18 +164,39 @@ impl FrameWay {
     /// The time of the next useful turn if nothing comes in.
     pub fn wake_at(&self, now: Time) -> Option<Time> {
         let blocked = self.path.blocked.then(|| now + PATIENCE);
-        let tree = self.shaping.as_ref().and_then(|shaping| shaping.tree.wake_at(shaping.free));
-        [blocked, tree, self.path.wire.next()].into_iter().flatten().min()
+        [blocked, self.shaping.wake_at(), self.path.wire.next()].into_iter().flatten().min()
     }
 
     /// The tree, if there is one.
     pub fn tree(&self) -> Option<&Tree> {
-        self.shaping.as_ref().map(|shaping| &shaping.tree)
+        match &self.shaping {
+            Shaping::Tree(shaping) => Some(shaping.tree()),
+            _ => None,
+        }
     }
 
     /// By leaf of the tree: delays.
     pub fn delays(&self) -> &[LeafDelay] {
-        self.shaping.as_ref().map_or(&[], |shaping| &shaping.delays)
+        match &self.shaping {
+            Shaping::Tree(shaping) => shaping.delays(),
+            _ => &[],
+        }
+    }
+
+    /// The port and the delays of its classes, if there is one.
+    pub fn port(&self) -> Option<&PortShaping> {
+        match &self.shaping {
+            Shaping::Port(shaping) => Some(shaping),
+            _ => None,
+        }
+    }
+
+    /// The same, for changes of its plan.
+    pub fn port_mut(&mut self) -> Option<&mut PortShaping> {
+        match &mut self.shaping {
+            Shaping::Port(shaping) => Some(shaping),
+            _ => None,
+        }
     }
 
     /// The counters.
@@ -202,7 +215,7 @@ impl FrameWay {
 
     /// One frame of the burst that came in.
     fn arrive(&mut self, now: Time, nth: usize, from: &impl FrameIo) {
-        let FrameWay { shaping, path, incoming, scratch, arp } = self;
+        let FrameWay { shaping, path, incoming, scratch } = self;
         path.counters.received += 1;
         let frame = &mut incoming[nth];
         let rest = from.rest(nth);
@@ -213,7 +226,7 @@ impl FrameWay {
             }
             let Some(number) = path.buffer() else { return };
             std::mem::swap(frame, path.pool.at(number));
-            enter(shaping, path, arp, now, number);
+            shaping.enter(path, now, number);
             return;
         }
         let (offload, head) = (frame.offload, frame.bytes());
@@ -233,21 +246,12 @@ impl FrameWay {
         for nth in 0..segments.count() {
             let Some(number) = path.buffer() else { continue };
             if segments.write(nth, path.pool.at(number)) {
-                enter(shaping, path, arp, now, number);
+                shaping.enter(path, now, number);
             } else {
                 path.counters.too_long += 1;
                 path.pool.give(number);
             }
         }
-    }
-
-    /// Lets the tree send what its link begins to send before `until`.
-    fn serve(&mut self, now: Time, until: Time) {
-        let Some(Shaping { tree, free, delays }) = &mut self.shaping else { return };
-        let shape = tree.spec().link;
-        let mut egress = Egress { shape, now, delays, path: &mut self.path };
-        let Ok(next) = tree.serve(*free, until, &mut egress);
-        *free = next;
     }
 }
 
@@ -259,7 +263,8 @@ impl Frames {
         free
     }
 
-    fn put_on_wire(&mut self, now: Time, number: u32) {
+    /// A frame goes to the wire, which may lose it.
+    pub(crate) fn put_on_wire(&mut self, now: Time, number: u32) {
         if !self.wire.put(now, number) {
             self.counters.lost += 1;
             self.pool.give(number);
@@ -304,89 +309,7 @@ impl Frames {
     }
 }
 
-/// The link of a tree: the wire.
-struct Egress<'a> {
-    shape: LinkShape,
-    now: Time,
-    delays: &'a mut [LeafDelay],
-    path: &'a mut Frames,
-}
-
-impl TreeEgress for Egress<'_> {
-    type Error = Infallible;
-
-    fn send(&mut self, at: Time, departure: &Departure) -> Result<Time, Infallible> {
-        let packet = &departure.packet;
-        let number = packet.id as u32;
-        if packet.id & PLAIN == 0 && departure.dscp != packet.dscp {
-            let bytes = self.path.pool.at(number).bytes_mut();
-            if let Some(ip) = packet::ip_at(bytes) {
-                packet::mark(&mut bytes[ip..], departure.dscp);
-            }
-        }
-        let waited = self.now.since(packet.arrival).as_nanos();
-        if let Some(delay) = self.delays.get_mut(departure.leaf.0 as usize) {
-            delay.packets += 1;
-            delay.sum_ns = delay.sum_ns.saturating_add(waited);
-            delay.most_ns = delay.most_ns.max(waited);
-        }
-        self.path.put_on_wire(at, number);
-        let wire = packet.len.saturating_add(self.shape.overhead);
-        Ok(at + self.shape.rate.span_for(Bytes::new(u64::from(wire))))
-    }
-
-    fn lost(&mut self, loss: &Loss) {
-        self.path.pool.give(loss.packet.id as u32);
-    }
-}
-
-/// A frame in its buffer: to its leaf, or straight to the wire.
-fn enter(shaping: &mut Option<Shaping>, path: &mut Frames, arp: &mut (Time, u32), now: Time, number: u32) {
-    let Some(shaping) = shaping else { return path.put_on_wire(now, number) };
-    let bytes = path.pool.at(number).bytes();
-    let found = packet::ip_at(bytes).and_then(|at| packet::meta(&bytes[at..], now, u64::from(number)));
-    if found.is_none() && bytes.get(12..14) == Some(&[0x08, 0x06]) && allowed(arp, now) {
-        path.counters.arp += 1;
-        return path.put_on_wire(now, number);
-    }
-    let meta = found.unwrap_or_else(|| {
-        path.counters.not_ip += 1;
-        plain(bytes.len(), now, number)
-    });
-    if let PathVerdict::Dropped(_) = shaping.tree.enqueue(now, meta) {
-        path.pool.give(number);
-    }
-}
-
-/// A frame without a whole IP packet, as a packet that only the class without rules takes, or one with a rule for all.
-fn plain(len: usize, arrival: Time, number: u32) -> PacketMeta {
-    let nobody = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let flow = FlowKey { src: nobody, dst: nobody, protocol: 255, src_port: 0, dst_port: 0, wild: Wild::NONE };
-    let len = (len.saturating_sub(14) as u32).max(MIN_PACKET);
-    PacketMeta { flow, len, dscp: Dscp(0), arrival, group: None, id: u64::from(number) | PLAIN }
-}
-
-/// One more ARP frame within this second.
-fn allowed((since, count): &mut (Time, u32), now: Time) -> bool {
-    if now.since(*since) >= Span::from_secs(1) {
-        (*since, *count) = (now, 0);
-    }
-    *count += 1;
-    *count <= MAX_ARP
-}
-
-/// The most packets that wait in a tree: its queues full, its shapers full of frames of 64 bytes.
-fn packets(spec: &TreeSpec) -> u64 {
-    let leaves = spec.nodes.iter().filter_map(|node| match &node.kind {
-        NodeKind::Leaf(leaf) => Some(leaf),
-        NodeKind::Inner(_) => None,
-    });
-    let shaper = |shaper: &ShaperSpec| match shaper {
-        ShaperSpec::Bucket { buffer, .. } => *buffer,
-        ShaperSpec::SrRas { ras, .. } | ShaperSpec::TrRas { ras, .. } => ras.buffer,
-    };
-    let held = |leaf: &traffic::tree::LeafSpec| {
-        u64::from(leaf.queue.packets) + leaf.shaper.as_ref().map_or(0, |s| shaper(s).get() / 46)
-    };
-    leaves.map(|leaf| held(leaf)).sum()
+/// Buffers for frames that are on their way.
+fn on_wire(wire: &WireSpec) -> u64 {
+    if wire.delay > Span::ZERO { ON_WIRE } else { 0 }
 }

@@ -320,6 +320,54 @@ impl Plan {
         }
     }
 
+    /// The operations that lead back to this plan from the one after `op`, in order.
+    pub fn undo(&self, op: &PlanOp) -> Vec<PlanOp> {
+        let oif = op.oif();
+        let link = self.links.get(&oif);
+        let one = |op: PlanOp| alloc::vec![op];
+        let alone = |links, edges| Plan { links, edges }.ops();
+        match *op {
+            PlanOp::Link { .. } => match link {
+                Some(had) => one(PlanOp::Link { oif, spec: had.link }),
+                None => one(PlanOp::DropLink { oif }),
+            },
+            PlanOp::DropLink { .. } => {
+                let had = link.map(|had| (oif, had.clone()));
+                alone(had.into_iter().collect(), BTreeMap::new())
+            }
+            PlanOp::Class { class, .. } | PlanOp::DropClass { class, .. } => {
+                let Some(spec) = link.and_then(|link| link.classes.get(&class)) else {
+                    return one(PlanOp::DropClass { oif, class });
+                };
+                let conditioner = link.and_then(|link| link.conditioners.get(&class));
+                let again = conditioner.map(|spec| PlanOp::Condition { oif, class, spec: *spec });
+                core::iter::once(PlanOp::Class { oif, class, spec: *spec }).chain(again).collect()
+            }
+            PlanOp::Condition { class, .. } | PlanOp::DropCondition { class, .. } => {
+                match link.and_then(|link| link.conditioners.get(&class)) {
+                    Some(&spec) => one(PlanOp::Condition { oif, class, spec }),
+                    None => one(PlanOp::DropCondition { oif, class }),
+                }
+            }
+            PlanOp::Flow { flow, .. } | PlanOp::DropFlow { flow, .. } => {
+                match link.and_then(|link| link.flows.get(&flow)) {
+                    Some(&entry) => one(PlanOp::Flow { oif, flow, entry }),
+                    None => one(PlanOp::DropFlow { oif, flow }),
+                }
+            }
+            PlanOp::Edge { at } | PlanOp::DropEdge { at } => match self.edges.get(&at) {
+                Some(had) => alone(BTreeMap::new(), [(at, had.clone())].into_iter().collect()),
+                None => one(PlanOp::DropEdge { at }),
+            },
+            PlanOp::Rule { at, fields, .. } | PlanOp::DropRule { at, fields } => {
+                match self.edges.get(&at).and_then(|edge| edge.get(&fields)) {
+                    Some(&rule) => one(PlanOp::Rule { at, fields, rule }),
+                    None => one(PlanOp::DropRule { at, fields }),
+                }
+            }
+        }
+    }
+
     /// The operations that build this plan from nothing: roots, then classes and their conditioners, then flows; then edges and their rules.
     pub fn ops(&self) -> Vec<PlanOp> {
         let mut ops = Vec::new();

@@ -22,6 +22,7 @@ use crate::messages::Messages;
 use crate::mroutes::MulticastRoutes;
 use crate::news::{self, name_of};
 use crate::noticed::Noticed;
+use crate::planes::Planes;
 use crate::receiver_proxy::ReceiverProxy;
 use crate::remote::Remote;
 use crate::sequences::{Reserved, Sequences};
@@ -36,7 +37,6 @@ use linux::mount::unmount_below;
 use linux::netlink::Socket;
 use linux::netlink::notice::Notices;
 use linux::notify::Supervisor;
-use linux::plane::KernelPlane;
 use linux::poll::{Poll, PollInterest, SignalFd, Token};
 use linux::route::KernelRoutes;
 use linux::sockets::{MessageReceiver, RsvpSockets};
@@ -126,11 +126,11 @@ impl Agent {
         let notices = Notices::open()?; // before the first look, so that no change falls between
         poll.add(&notices, NOTICES, PollInterest::Read)?;
         poll.add(&signals, SIGNALS, PollInterest::Read)?;
-        let interfaces = interfaces::read(&mut netlink, &config)?;
+        let mut plane = Planes::open(&config)?;
+        let interfaces = interfaces::read(&mut netlink, &config, &mut plane)?;
         let auth = auth::load(&config).map_err(StartError::Keys)?;
         let statics = Statics::load(&config.state, &config.statics)?;
         poll.add(statics.notifier(), STATICS, PollInterest::Read)?;
-        let plane = KernelPlane::open(&config.state).map_err(StartError::Plane)?;
         let (book, policy) = Book::open(&config)?;
         poll.add(book.desk.notifier(), JOURNAL, PollInterest::Read)?;
         poll.add(book.coordinators.notifier(), JOURNAL, PollInterest::Read)?;
@@ -312,7 +312,7 @@ impl Agent {
 
 /// An earlier agent had this interface; the configuration no longer names it.
 fn give_back(drive: &mut Drive, oif: IfIndex) {
-    let result = drive.plane.apply(&[PlanOp::DropLink { oif }]);
+    let result = drive.plane.apply(drive.clock.now(), &[PlanOp::DropLink { oif }]);
     let name = name_of(oif, &drive.names);
     match result {
         Ok(()) => {

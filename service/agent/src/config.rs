@@ -8,6 +8,7 @@
 //! state = "/var/lib/sluice"            # the default
 //! operators = "sluice-operators"       # the group (name or number) whose members are operators beside root; the default
 //! policy = "policy.toml"               # who may reserve what (see book/policy_file.rs); default: root and our own user
+//! plane_socket = "/run/sluice/plane.sock"  # of the plane in user space, where one is used; the default
 //! log = "info"                         # error, warn, info (the default) or debug
 //!
 //! [rsvp]
@@ -42,6 +43,8 @@
 //! premium = "45mbit"                   # what bookings may have together, IP bit/s or a share; default: all that is reservable
 //! background = "90%"                   # of that, what foreground and background have together; the default (seed 002)
 //! role = "edge"                        # or "core", "peer": whose premium marks are believed there; see `role`
+//! plane = "auto"                       # who queues its packets: "kernel"; "user", which is `sluice plane serve`; the default is
+//!                                      # "user" where such a process serves it when the agent starts, else "kernel"
 //! core = { premium = "45mbit" }        # what the classes of code points get whatever is booked: see `core_file`
 //!
 //! [cpu]                                # processors and disks that can be reserved: see `host_file`
@@ -98,6 +101,8 @@ pub struct AgentConfig {
     pub socket: PathBuf,
     /// The directory for state that outlives the process.
     pub state: PathBuf,
+    /// The socket of the plane in user space.
+    pub plane_socket: PathBuf,
     /// The group whose members are operators, by name or number; it need not exist.
     pub operators: String,
     /// The lowest level that is logged.
@@ -134,6 +139,18 @@ pub struct AgentConfig {
     pub receiver_proxies: Vec<ReceiverProxyRule>,
 }
 
+/// Who queues the packets of an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PlaneChoice {
+    /// A plane in user space that serves it when the agent starts, else the kernel.
+    #[default]
+    Auto,
+    /// The kernel.
+    Kernel,
+    /// A plane in user space.
+    User,
+}
+
 /// An interface in the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InterfaceConfig {
@@ -155,6 +172,8 @@ pub struct InterfaceConfig {
     pub premium: Option<RateShare>,
     /// The part of it for foreground and background together while there is background, thousandths.
     pub background: u32,
+    /// Who queues its packets.
+    pub plane: PlaneChoice,
     /// The rates of the classes of code points, independent of bookings.
     pub core: CoreConfig,
     /// The kind of neighbour behind it; `None`: not declared, so it counts as an edge.
@@ -177,6 +196,7 @@ struct File {
     keys: Option<Spanned<PathBuf>>,
     socket: Option<PathBuf>,
     state: Option<PathBuf>,
+    plane_socket: Option<PathBuf>,
     operators: Option<Spanned<String>>,
     log: Option<Spanned<String>>,
     rsvp: Option<RsvpFile>,
@@ -221,6 +241,7 @@ struct InterfaceFile {
     reordering: Option<Spanned<u32>>,
     premium: Option<Spanned<String>>,
     background: Option<Spanned<String>>,
+    plane: Option<Spanned<String>>,
     #[serde(default)]
     core: CoreFile,
     role: Option<Spanned<String>>,
@@ -259,6 +280,7 @@ impl AgentConfig {
             name,
             socket: found.socket.unwrap_or_else(|| rpc::places::AGENT_SOCKET.into()),
             state: found.state.unwrap_or_else(|| rpc::places::AGENT_STATE.into()),
+            plane_socket: found.plane_socket.unwrap_or_else(|| rpc::places::PLANE_SOCKET.into()),
             operators: operators(&document, found.operators.as_ref())?,
             log,
             rsvp: rsvp_config(&document, found.rsvp.as_ref())?,
@@ -277,6 +299,17 @@ impl AgentConfig {
             brokers: broker_file::read(&document, &found.broker, found.listen.is_some())?,
             listen: found.listen.as_ref().map(|found| remote::read(&document, file, found)).transpose()?,
         })
+    }
+}
+
+/// Who queues packets.
+fn plane_choice(document: &Document<'_>, found: Option<&Spanned<String>>) -> Result<PlaneChoice, Mistake> {
+    let Some(text) = found else { return Ok(PlaneChoice::Auto) };
+    match text.get_ref().as_str() {
+        "auto" => Ok(PlaneChoice::Auto),
+        "kernel" => Ok(PlaneChoice::Kernel),
+        "user" => Ok(PlaneChoice::User),
+        other => Err(document.at(text.span(), format!("{other:?} is no plane: auto, kernel or user"))),
     }
 }
 
@@ -357,6 +390,7 @@ fn interface(
         premium: entry.premium.as_ref().map(|text| share(document, text)).transpose()?,
         background: core_file::background(document, entry.background.as_ref())?,
         core: core_file::read(document, &entry.core)?,
+        plane: plane_choice(document, entry.plane.as_ref())?,
         role: role::read(document, entry.role.as_ref())?,
     };
     if let (Some(rate), Some(text)) = (rate, &entry.kept_back)

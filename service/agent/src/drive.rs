@@ -16,6 +16,7 @@ use crate::log::Level;
 use crate::measure::FlowMeter;
 use crate::messages::Messages;
 use crate::news::{self, Names};
+use crate::planes::Planes;
 use crate::receiver_proxy::{self, ProxyCall, ReceiverProxy};
 use crate::sequences::Sequences;
 use crate::speakers::Speakers;
@@ -23,7 +24,6 @@ use crate::statics::{self, Statics};
 use booking::policy::SignalKey;
 use linux::clock::Clock;
 use linux::netlink::Socket;
-use linux::plane::KernelPlane;
 use linux::route::KernelRoutes;
 use node::Node;
 use node::io::{AppCall, ControlEvent, Event, Input, Output};
@@ -41,7 +41,7 @@ pub(crate) struct Drive {
     pub(crate) config: AgentConfig,
     pub(crate) clock: Clock,
     pub(crate) node: AgentNode,
-    pub(crate) plane: KernelPlane,
+    pub(crate) plane: Planes,
     pub(crate) netlink: Socket,
     /// Log, connections and poll.
     pub(crate) console: Console,
@@ -149,11 +149,11 @@ impl Drive {
                 self.messages.send(&datagram, self.clock.now(), &self.names, &mut self.console);
             }
             Output::Plan { id, ops } => {
-                let result = self.plane.apply(&ops);
+                let result = self.plane.apply(self.clock.now(), &ops);
                 self.answer_node(Input::PlanDone { id, result });
             }
             Output::Trust(interfaces) => {
-                let result = self.plane.believe(&interfaces);
+                let result = self.plane.kernel().believe(&interfaces);
                 self.answer_node(Input::Trusted(result));
             }
             Output::Append(batch) => self.write(batch),

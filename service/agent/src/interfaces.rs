@@ -1,6 +1,7 @@
 //! Interfaces: the configuration combined with the kernel's state.
 
 use crate::config::{AgentConfig, InterfaceConfig};
+use crate::planes::Planes;
 use linux::ethtool;
 use linux::netlink::Socket;
 use linux::netlink::addr::Address;
@@ -19,14 +20,19 @@ pub type Interfaces = BTreeMap<IfIndex, InterfaceState>;
 ///
 /// # Errors
 /// Netlink broke.
-pub fn read(socket: &mut Socket, config: &AgentConfig) -> Result<Interfaces, linux::netlink::Error> {
+pub(crate) fn read(
+    socket: &mut Socket,
+    config: &AgentConfig,
+    planes: &mut Planes,
+) -> Result<Interfaces, linux::netlink::Error> {
     let links = socket.links()?;
     let addresses = socket.addresses()?;
+    planes.know(links.iter().map(|link| (link.index, link.name.as_str())));
     let up = links.iter().filter(|link| link.up);
-    Ok(up.map(|link| (link.index, state(link, &addresses, config))).collect())
+    Ok(up.map(|link| (link.index, state(link, &addresses, config, planes))).collect())
 }
 
-fn state(link: &LinkState, addresses: &[Address], config: &AgentConfig) -> InterfaceState {
+fn state(link: &LinkState, addresses: &[Address], config: &AgentConfig, planes: &Planes) -> InterfaceState {
     let wanted = config.interfaces.iter().find(|interface| interface.name == link.name);
     let rate = wanted.and_then(|wanted| rate(link, wanted));
     InterfaceState {
@@ -35,18 +41,19 @@ fn state(link: &LinkState, addresses: &[Address], config: &AgentConfig) -> Inter
         addresses: addresses.iter().filter(|a| a.index == link.index).map(|a| a.address).collect(),
         mtu: link.mtu,
         rsvp: wanted.is_some(),
-        link: wanted.zip(rate).map(|(wanted, rate)| reservable(link, wanted, rate)),
+        link: wanted.zip(rate).map(|(wanted, rate)| reservable(link, wanted, rate, planes)),
     }
 }
 
-fn reservable(link: &LinkState, wanted: &InterfaceConfig, rate: Rate) -> Reservable {
+fn reservable(link: &LinkState, wanted: &InterfaceConfig, rate: Rate, planes: &Planes) -> Reservable {
+    let scheduler = if planes.is_user(link.index) { SchedulerKind::Hfsc } else { SchedulerKind::Htb };
     Reservable {
-        spec: LinkSpec { rate, overhead: wanted.overhead, mtu: link.mtu, scheduler: SchedulerKind::Htb },
+        spec: LinkSpec { rate, overhead: wanted.overhead, mtu: link.mtu, scheduler },
         assumed_holding: wanted.assumed_holding,
         signalled_share: wanted.signalled_share.of(rate),
         kept_back: wanted.kept_back.of(rate),
         // The kernel's HTB keeps no delay bound that was ever measured, so none is exported.
-        guaranteed: None,
+        guaranteed: planes.error_terms(link.index),
     }
 }
 

@@ -26,6 +26,7 @@ mod mroutes;
 mod news;
 mod noticed;
 pub mod own;
+mod planes;
 mod read_back;
 pub mod receiver_proxy;
 pub mod remote;

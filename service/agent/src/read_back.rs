@@ -1,13 +1,13 @@
-//! The plan and the counters of the kernel, read back, and their words in a status.
+//! The plan and the counters of the planes, read back, and their words in a status.
 
+use crate::planes::Planes;
 use control::status::ReservationView;
 use documents::agent::Installed;
 use documents::rows::InstalledState;
-use linux::plane::KernelPlane;
 use terms::{Fault, FlowKey, IfIndex};
 use traffic::plan::{ClassId, Counters, FlowSpecEntry, LinkPlan, Plan};
 
-/// The plan and the counters of the kernel, both read just now.
+/// The plan and the counters of the planes, both read just now.
 pub(crate) struct ReadBack {
     plan: Plan,
     counters: traffic::plane::PlaneCounters,
@@ -15,8 +15,9 @@ pub(crate) struct ReadBack {
 
 impl ReadBack {
     /// Reads the plan and the counters.
-    pub(crate) fn of(plane: &mut KernelPlane) -> Result<ReadBack, Fault> {
-        Ok(ReadBack { plan: plane.read()?, counters: plane.counters()? })
+    pub(crate) fn of(planes: &mut Planes) -> Result<ReadBack, Fault> {
+        let (plan, counters) = planes.look()?;
+        Ok(ReadBack { plan, counters })
     }
 
     /// The kernel's entry for a flow.

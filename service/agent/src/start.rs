@@ -38,6 +38,8 @@ pub enum StartError {
     Store(store::Error),
     /// The data plane is not available.
     Plane(terms::Fault),
+    /// The plane in user space is not available, or does not serve an interface.
+    UserPlane(String),
     /// A system call failed.
     Failed(SystemError),
 }
@@ -69,6 +71,7 @@ impl std::fmt::Display for StartError {
             StartError::Plane(fault) => {
                 write!(f, "the data plane is not to be had: {fault}; `sluice doctor` says more")
             }
+            StartError::UserPlane(words) => f.write_str(words),
             StartError::Failed(failed) => failed.fmt(f),
         }
     }

@@ -37,7 +37,7 @@ pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
             reserved_wire_bps: link.map_or(0, |link| link.reserved.as_bps()),
             free_wire_bps: link.map_or(0, |link| link.free.as_bps()),
             slots: slots.get(&state.index).copied().unwrap_or(0),
-            plane: read.link(state.index).map(|_| "htb".to_owned()),
+            plane: read.link(state.index).map(|link| link.link.scheduler.name().to_owned()),
             services: link.map(services).unwrap_or_default(),
             classes: read.link(state.index).map(|link| classes(state.index, link, &read)).unwrap_or_default(),
         }
@@ -94,6 +94,7 @@ fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
     for wanted in agent.drive.config.interfaces.iter().filter(|wanted| !there(&wanted.name)) {
         notes.push(format!("{} is down or gone: nothing is reserved there", wanted.name));
     }
+    notes.extend(agent.drive.plane.silence().map(|fault| fault.to_string()));
     notes.extend(crate::standing::undeclared_of(&agent.drive.config).map(|(_, text)| text));
     for oif in agent.foreign() {
         let name = agent.drive.names.get(oif).cloned().unwrap_or_default();

@@ -54,7 +54,7 @@ const ENDING: [i32; 3] = [1, 2, 15];
 /// The longest life without `--for`: a hundred years.
 const ENDLESS: Span = Span::from_secs(100 * 365 * 86_400);
 /// The most that `--delay` may be: what its buffers are for.
-const LONGEST_DELAY: Span = Span::from_secs(10);
+pub(super) const LONGEST_DELAY: Span = Span::from_secs(10);
 
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));

@@ -13,6 +13,7 @@ pub mod entry;
 mod hook;
 pub mod masks;
 pub mod older;
+pub mod pair_guard;
 pub mod sys;
 
 pub use edge::EdgeTable;

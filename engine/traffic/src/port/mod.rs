@@ -19,9 +19,11 @@ mod change;
 mod flows;
 mod plane;
 mod refused;
+mod serve;
 
-pub use self::plane::PortPlane;
+pub use self::plane::{PortPlane, PortSet, counters_of, plan_of};
 pub use self::refused::PortRefused;
+pub use self::serve::PortEgress;
 pub use crate::path::Drop;
 pub use crate::scheduler::SchedulerKind;
 
@@ -198,6 +200,18 @@ impl Port {
             return Verdict::Policed;
         };
         let (leaf, excess) = self.classify(now, &packet);
+        self.put(now, packet, leaf, excess)
+    }
+
+    /// Takes an outgoing frame of the link's own signalling (ARP, neighbour discovery), which no edge and no flow is about:
+    /// it goes to [`ClassId::CONTROL`].
+    pub fn enqueue_link_frame(&mut self, now: Time, packet: PacketMeta) -> Verdict {
+        let now = self.clock(now);
+        self.totals.received += 1;
+        self.put(now, packet, self.control.or(self.best_effort), false)
+    }
+
+    fn put(&mut self, now: Time, packet: PacketMeta, leaf: Option<LeafId>, excess: bool) -> Verdict {
         let verdict = match leaf.zip(self.path.as_mut()) {
             Some((leaf, path)) => {
                 let (verdict, wire) = (path.enqueue(now, leaf, packet), path.wire_bytes(packet.len));
@@ -234,18 +248,23 @@ impl Port {
     /// The packet that goes out now, when the link is free. `None`: ask again at [`Port::wake_at`], or after a
     /// packet.
     pub fn dequeue(&mut self, now: Time) -> Option<PacketMeta> {
+        self.depart(now).map(|(_, packet)| packet)
+    }
+
+    /// The same with its class; [`ClassId::LINK`]: the plain FIFO.
+    pub fn depart(&mut self, now: Time) -> Option<(ClassId, PacketMeta)> {
         let now = self.clock(now);
         if let Some((_, packet)) = self.plain.pop(&mut self.pool) {
             self.totals.sent += 1;
-            return Some(packet);
+            return Some((ClassId::LINK, packet));
         }
         let path = self.path.as_mut()?;
         let gone = path.dequeue(now)?;
-        let counters = &mut self.members[gone.leaf.0 as usize].counters;
-        counters.packets += 1;
-        counters.bytes += u64::from(path.wire_bytes(gone.packet.len));
+        let member = &mut self.members[gone.leaf.0 as usize];
+        member.counters.packets += 1;
+        member.counters.bytes += u64::from(path.wire_bytes(gone.packet.len));
         self.totals.sent += 1;
-        Some(PacketMeta { dscp: gone.dscp, ..gone.packet })
+        Some((member.class, PacketMeta { dscp: gone.dscp, ..gone.packet }))
     }
 
     /// The time at which [`Port::dequeue`] can succeed after it said `None`; `None`: not before a packet

@@ -10,6 +10,81 @@ use terms::{Fault, IfIndex, Time};
 /// The fault of an operation for an interface that the plane does not have.
 const NO_INTERFACE: Fault = Fault { what: "no such interface", code: 19 };
 
+/// Ports that batches are for.
+pub trait PortSet {
+    /// The port of an interface.
+    fn port_of(&mut self, oif: IfIndex) -> Option<&mut Port>;
+
+    /// Carries out a batch in its order, as a whole or not at all.
+    ///
+    /// # Errors
+    /// The first fault; every port is as it was before.
+    fn apply_batch(&mut self, now: Time, ops: &[PlanOp]) -> Result<(), Fault> {
+        let mut undo: Vec<PlanOp> = Vec::new();
+        for op in ops {
+            let done = self.port_of(op.oif()).ok_or(NO_INTERFACE).and_then(|port| {
+                let before = port.undo(op);
+                port.apply(now, op)?;
+                Ok(before)
+            });
+            match done {
+                // In reverse at the end, so each operation's own steps are in reverse here.
+                Ok(before) => undo.extend(before.into_iter().rev()),
+                Err(fault) => {
+                    for op in undo.iter().rev() {
+                        let undone = self.port_of(op.oif()).map(|port| port.apply(now, op));
+                        debug_assert!(matches!(undone, Some(Ok(()))), "what was there has room: {op:?} {undone:?}");
+                    }
+                    return Err(fault);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PortSet for PortPlane {
+    fn port_of(&mut self, oif: IfIndex) -> Option<&mut Port> {
+        self.ports.iter_mut().find(|port| port.interface() == oif)
+    }
+}
+
+/// The plan that is installed in these ports.
+pub fn plan_of<'a>(ports: impl Iterator<Item = &'a Port>) -> Plan {
+    let mut plan = Plan::default();
+    for port in ports {
+        let interface = port.interface();
+        plan.links.extend(port.plan().map(|link| (interface, link)));
+        for side in [Side::Ingress, Side::Egress] {
+            let at = EdgeAt { interface, side };
+            plan.edges.extend(port.edge_plan(side).map(|rules| (at, rules)));
+        }
+    }
+    plan
+}
+
+/// All counters of these ports.
+pub fn counters_of<'a>(ports: impl Iterator<Item = &'a Port>) -> PlaneCounters {
+    let mut all = PlaneCounters::default();
+    for port in ports {
+        let oif = port.interface();
+        for (class, _) in port.classes() {
+            all.classes.extend(port.class_counters(class).map(|counted| ((oif, class), counted)));
+        }
+        for (flow, _) in port.flows() {
+            all.flows.extend(port.flow_counters(flow).map(|counted| ((oif, *flow), counted)));
+        }
+        for side in [Side::Ingress, Side::Egress] {
+            let (at, Some(edge)) = (EdgeAt { interface: oif, side }, port.edge(side)) else { continue };
+            all.stripped.insert(at, edge.stripped());
+            for (fields, _) in edge.iter() {
+                all.rules.extend(edge.counters(&fields).map(|counted| ((at, fields), counted)));
+            }
+        }
+    }
+    all
+}
+
 /// The ports of a node, in the order in which they were given.
 #[derive(Clone, Debug, Default)]
 pub struct PortPlane {
@@ -40,16 +115,7 @@ impl PortPlane {
 
     /// The plan that is installed in all ports.
     pub fn plan(&self) -> Plan {
-        let mut plan = Plan::default();
-        for port in &self.ports {
-            let interface = port.interface();
-            plan.links.extend(port.plan().map(|link| (interface, link)));
-            for side in [Side::Ingress, Side::Egress] {
-                let at = EdgeAt { interface, side };
-                plan.edges.extend(port.edge_plan(side).map(|rules| (at, rules)));
-            }
-        }
-        plan
+        plan_of(self.ports.iter())
     }
 
     /// All ports, in order.
@@ -61,34 +127,11 @@ impl PortPlane {
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Port> {
         self.ports.iter_mut()
     }
-
-    fn port(&mut self, oif: IfIndex) -> Option<&mut Port> {
-        self.ports.iter_mut().find(|port| port.interface() == oif)
-    }
 }
 
 impl DataPlane for PortPlane {
     fn apply(&mut self, now: Time, ops: &[PlanOp]) -> Result<(), Fault> {
-        let mut undo: Vec<PlanOp> = Vec::new();
-        for op in ops {
-            let done = self.port(op.oif()).ok_or(NO_INTERFACE).and_then(|port| {
-                let before = port.undo(op);
-                port.apply(now, op)?;
-                Ok(before)
-            });
-            match done {
-                // In reverse at the end, so each operation's own steps are in reverse here.
-                Ok(before) => undo.extend(before.into_iter().rev()),
-                Err(fault) => {
-                    for op in undo.iter().rev() {
-                        let undone = self.port(op.oif()).map(|port| port.apply(now, op));
-                        debug_assert!(matches!(undone, Some(Ok(()))), "what was there has room: {op:?} {undone:?}");
-                    }
-                    return Err(fault);
-                }
-            }
-        }
-        Ok(())
+        self.apply_batch(now, ops)
     }
 
     fn read(&mut self) -> Result<Plan, Fault> {
@@ -96,24 +139,7 @@ impl DataPlane for PortPlane {
     }
 
     fn counters(&mut self) -> Result<PlaneCounters, Fault> {
-        let mut all = PlaneCounters::default();
-        for port in &self.ports {
-            let oif = port.interface();
-            for (class, _) in port.classes() {
-                all.classes.extend(port.class_counters(class).map(|counted| ((oif, class), counted)));
-            }
-            for (flow, _) in port.flows() {
-                all.flows.extend(port.flow_counters(flow).map(|counted| ((oif, *flow), counted)));
-            }
-            for side in [Side::Ingress, Side::Egress] {
-                let (at, Some(edge)) = (EdgeAt { interface: oif, side }, port.edge(side)) else { continue };
-                all.stripped.insert(at, edge.stripped());
-                for (fields, _) in edge.iter() {
-                    all.rules.extend(edge.counters(&fields).map(|counted| ((at, fields), counted)));
-                }
-            }
-        }
-        Ok(all)
+        Ok(counters_of(self.ports.iter()))
     }
 }
 

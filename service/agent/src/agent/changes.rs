@@ -31,13 +31,13 @@ impl Agent {
     /// Handles the changes, if it is time.
     pub(crate) fn look_at_changes(&mut self) {
         let Some(changed) = self.noticed.due(self.drive.clock.now()) else { return };
-        let Drive { node, netlink, console, config, .. } = &mut self.drive;
+        let Drive { node, netlink, console, config, plane, .. } = &mut self.drive;
         match changed {
             Changed::Anything => {
                 if let Err(error) = node.route_mut().forget() {
                     console.line(Level::Error, "netlink", &[("text", &error)]);
                 }
-                match interfaces::read(netlink, config) {
+                match interfaces::read(netlink, config, plane) {
                     Ok(now) => self.compare(now),
                     Err(error) => console.line(Level::Error, "netlink", &[("text", &error)]),
                 }
@@ -87,7 +87,16 @@ impl Agent {
     pub(crate) fn look(&mut self) {
         self.noticed.looks(self.drive.clock.now());
         StaticsTurn(&mut self.drive).retry();
-        let drifts = match self.drive.plane.reconcile() {
+        let now = self.drive.clock.now();
+        match self.drive.plane.hear() {
+            Some(Ok(())) => {
+                let text = "the plane in user space answers again".to_owned();
+                self.drive.console.announce(Level::Warn, "plane_answers", &text);
+            }
+            Some(Err(fault)) => self.drive.console.announce(Level::Error, "plane_silent", &fault.to_string()),
+            None => {}
+        }
+        let drifts = match self.drive.plane.reconcile(now) {
             Ok(drifts) => drifts,
             Err(fault) => {
                 return self.drive.console.announce(

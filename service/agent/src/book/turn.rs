@@ -113,7 +113,7 @@ impl Drive {
                 self.console.announce(found.level, found.name, &found.text);
             }
         }
-        if self.premium.look(now, self.node.tc(), &self.plane) && self.node.has_groups() {
+        if self.premium.look(now, self.node.tc(), self.plane.kernel()) && self.node.has_groups() {
             self.tell(node::io::Input::Groups);
         }
     }
