@@ -99,7 +99,7 @@ impl Crossing {
         });
     }
 
-    fn folder(&self, domain: &str) -> PathBuf {
+    pub fn folder(&self, domain: &str) -> PathBuf {
         self.0.place.join(&self.0.name).join("domains").join(domain)
     }
 
@@ -118,9 +118,13 @@ impl Crossing {
     }
 
     pub fn start(&self, domain: &str) {
+        self.start_with(domain, &[]);
+    }
+
+    pub fn start_with(&self, domain: &str, words: &[&str]) {
         let (folder, up) = (self.folder(domain), self.0.domain(domain));
         let mut command = Command::new(SLUICE);
-        command.arg("broker").arg("--config").arg(folder.join("broker.toml")).current_dir("/");
+        command.arg("broker").args(words).arg("--config").arg(folder.join("broker.toml")).current_dir("/");
         let netns = Namespace::open(&format!("{}-{}", self.0.name, up.broker)).unwrap();
         netns.enter_at_exec(&mut command);
         let id = detached(&mut command, &folder.join("broker.log"));

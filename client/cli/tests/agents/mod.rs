@@ -16,6 +16,7 @@ mod copy;
 mod crash;
 pub mod crossing;
 mod crossing_lies;
+mod crossing_older;
 mod disk;
 mod domains;
 mod each;
