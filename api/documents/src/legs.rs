@@ -38,6 +38,21 @@ pub struct LegAskDoc {
     pub leg: LegDoc,
     /// The change.
     pub change: LegChange,
+    /// Of a tree, where the first broker asks each domain itself; null: of a chain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeLegDoc>,
+}
+
+/// The place of a leg in a tree: the first broker asks each domain itself, the last one first.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TreeLegDoc {
+    /// The domain from which packets come.
+    pub entry: String,
+    /// The acceptances of the domains after this one, the nearest first; empty: packets end here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<StatementDoc>,
 }
 
 /// The kinds of change of a leg.

@@ -72,6 +72,9 @@ pub struct PathWish {
     /// The packets that it serves; null: they are bound later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<Ports>,
+    /// Over several domains: this broker asks each domain's broker itself, instead of the next domain only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tree: bool,
 }
 
 /// A filter of packets between the two hosts. Packets back have the ports swapped.

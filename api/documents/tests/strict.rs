@@ -106,7 +106,7 @@ fn requests_of_rest() {
     let path = json!({
         "from": "10.0.0.1", "to": "10.0.0.2", "forward": 5, "reverse": 6, "forward_at_least": 1, "reverse_at_least": 2,
         "background": { "weight": 1, "floor": 0.0 }, "packet_bytes": 64, "rtt_ms": 1.0,
-        "flow": { "protocol": 6, "from_port": 1, "to_port": 2 },
+        "flow": { "protocol": 6, "from_port": 1, "to_port": 2 }, "tree": true,
     });
     strict::<Wish>(with_time(json!({ "path": path, "parts": [part()], "label": "l", "hold_s": 3.0 })));
     strict::<Wish>(json!({}));

@@ -126,6 +126,7 @@ impl GivenItem {
             packet_bytes: None,
             rtt_ms: None,
             flow: None,
+            tree: false,
         }))
     }
 }

@@ -57,8 +57,8 @@ pub struct HeardAcceptance {
 pub struct ExpectedLeg<'a> {
     /// The transaction of the domain that asked first.
     pub transaction: TransactionId,
-    /// Our own domain.
-    pub own: &'a str,
+    /// The domain from which packets come to it: our own; in a tree, the one before it.
+    pub entry: &'a str,
     /// The domain that was asked.
     pub domain: &'a str,
     /// The rate from the first host to the second, bit/s.
@@ -131,7 +131,7 @@ pub fn check(chain: &[HeardAcceptance], expected: &ExpectedLeg<'_>, now: Time) -
     if first.signer.as_deref() != Some(expected.domain) {
         return Err(AcceptanceFault::NotSigned);
     }
-    let mut before = expected.own;
+    let mut before = expected.entry;
     let mut domain = Some(expected.domain);
     for (place, heard) in chain.iter().enumerate() {
         let said = &heard.content;
@@ -230,7 +230,7 @@ mod tests {
 
     fn checked(change: impl FnOnce(&mut Vec<HeardAcceptance>), now: Time) -> Result<(), AcceptanceFault> {
         let (transaction, windows) = (TransactionId([7; 16]), &WINDOWS[..]);
-        let expected = ExpectedLeg { transaction, own: "anl", domain: "esnet", forward: 6, reverse: 1, windows };
+        let expected = ExpectedLeg { transaction, entry: "anl", domain: "esnet", forward: 6, reverse: 1, windows };
         let mut chain = chain();
         change(&mut chain);
         check(&chain, &expected, now)

@@ -5,6 +5,7 @@
 //! name = "anl"
 //! broker = "anl-border"      # the node on which its broker runs; one of its own
 //! requesters = ["alice"]     # people with a certificate each; default: alice
+//! may_ask = ["lbnl"]         # domains behind a neighbour whose brokers may ask this one's for trees; default: none
 //!
 //! [[node]]
 //! name = "anl-border"
@@ -37,6 +38,8 @@ pub struct TestbedDomain {
     pub broker: usize,
     /// The people with a certificate.
     pub requesters: Vec<String>,
+    /// Positions of the domains behind a neighbour whose brokers may ask this one's.
+    pub may_ask: Vec<usize>,
 }
 
 /// All domains of a testbed.
@@ -65,6 +68,8 @@ pub(crate) struct TestbedDomainFile {
     name: Spanned<String>,
     broker: Spanned<String>,
     requesters: Option<Vec<Spanned<String>>>,
+    #[serde(default)]
+    may_ask: Vec<Spanned<String>>,
 }
 
 impl TestbedDomains {
@@ -103,7 +108,18 @@ impl TestbedDomains {
             of_node.push(place);
         }
         let all = found.iter().enumerate().map(|(number, one)| one.domain(document, topology, &of_node, number));
-        Ok(TestbedDomains { all: all.collect::<Result<_, _>>()?, of_node })
+        let mut domains = TestbedDomains { all: all.collect::<Result<_, _>>()?, of_node };
+        for (number, one) in found.iter().enumerate() {
+            let near: BTreeSet<usize> =
+                domains.borders(topology, number).iter().map(|border| border.neighbour).chain([number]).collect();
+            for name in &one.may_ask {
+                let wrong =
+                    || document.at(name.span(), format!("{:?} is no domain behind a neighbour", name.get_ref()));
+                let place = position(name).filter(|place| !near.contains(place)).ok_or_else(wrong)?;
+                domains.all[number].may_ask.push(place);
+            }
+        }
+        Ok(domains)
     }
 
     /// The domain of a node.
@@ -193,6 +209,6 @@ impl TestbedDomainFile {
             None => vec![REQUESTER.to_owned()],
             Some(names) => names.iter().map(|name| node_name(document, name)).collect::<Result<_, _>>()?,
         };
-        Ok(TestbedDomain { name: self.name.get_ref().clone(), broker, requesters })
+        Ok(TestbedDomain { name: self.name.get_ref().clone(), broker, requesters, may_ask: Vec::new() })
     }
 }

@@ -6,7 +6,7 @@
 //! domains/anl/broker.toml broker.sock broker.log broker/
 //! ```
 
-use crate::domain::{BorderLink, FOLDER};
+use crate::domain::{BorderLink, FOLDER, TestbedDomain};
 use crate::file::TestbedFile;
 use linux::error::SystemError;
 use std::fs;
@@ -157,6 +157,14 @@ fn broker_file(file: &TestbedFile, number: usize, borders: &[BorderLink], dir: &
             file.domains.networks(topology, number, neighbour),
         );
     }
+    for other in others(file, number) {
+        let (may_ask, asked) = (domain.may_ask.contains(&other), file.domains.all[other].may_ask.contains(&number));
+        if may_ask || asked {
+            let TestbedDomain { name, broker, .. } = &file.domains.all[other];
+            text += &format!("\n[[distant]]\nname = {name:?}\naddress = \"{}:{BROKER_PORT}\"\n", at(*broker));
+            text += if may_ask { "may_ask = true\n" } else { "" };
+        }
+    }
     text
 }
 
@@ -182,7 +190,7 @@ pub fn agent_listen(file: &TestbedFile, node: usize, dir: &Path) -> String {
 }
 
 /// Writes a node's policy: its domain's broker says for whom it asks, and everybody of the domain may reserve, and who
-/// comes by a neighbour's word; a neighbour may book on the agreement with it.
+/// comes by the word of a neighbour, or of one that may ask; a neighbour may book on the agreement with it.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -192,11 +200,12 @@ pub fn write_policy(file: &TestbedFile, node: usize, home: &Path) -> Result<(), 
     }
     let mut text =
         format!("# made by sluice up\nbrokers = [\"{BROKER}\"]\n\n[[rule]]\nname = \"own-people\"\nwho = [\"*\"]\n");
-    // Who comes by a neighbour's word: its own people, and those of the domains behind it.
+    // Who comes by another domain's word: its own people, and those of the domains behind it.
     let mut who: Vec<String> = Vec::new();
     if let Some(domain) = file.domains.of_node[node] {
         let borders = file.domains.borders(&file.topology, domain);
-        who.extend(neighbours(&borders).into_iter().map(|neighbour| format!("{}/*", file.domains.all[neighbour].name)));
+        let others = neighbours(&borders).into_iter().chain(file.domains.all[domain].may_ask.iter().copied());
+        who.extend(others.map(|other| format!("{}/*", file.domains.all[other].name)));
     }
     for sla in file.slas.iter().filter(|sla| sla.node == node) {
         let peer = &sla.peer;

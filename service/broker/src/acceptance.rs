@@ -68,13 +68,14 @@ impl Voice {
         Ok(StatementDoc { text, chain: chain.iter().map(|one| hex(one)).collect(), signature: hex(&signature) })
     }
 
-    /// Checks the acceptances of a domain that was asked, the nearest domain's first.
+    /// Checks the acceptances of a domain that was asked, the nearest domain's first; `entry`: the domain from which
+    /// packets come to it.
     ///
     /// # Errors
     /// A sentence that says why they are not believed.
     pub fn check(
         &self,
-        domain: &str,
+        (entry, domain): (&str, &str),
         origin: TransactionId,
         leg: &LegDoc,
         said: &[StatementDoc],
@@ -84,14 +85,13 @@ impl Voice {
         let mut heard = Vec::new();
         for (place, statement) in said.iter().take(leg::MOST_DOMAINS).enumerate() {
             let content = content(statement).ok_or_else(|| refused("it cannot be read".to_owned()))?;
-            // Only a neighbour's authority is known here; the others are bound by the digests.
+            // Only the authority of the one that was asked is surely known here; the others are bound by the digests.
             let signer = if place == 0 { Some(self.signer_of(statement).map_err(&refused)?) } else { None };
             heard.push(HeardAcceptance { content, digest: digest(statement), signer });
         }
         let windows = windows(&leg.windows);
         let (forward, reverse) = (leg.forward, leg.reverse);
-        let expected =
-            ExpectedLeg { transaction: origin, own: &self.domain, domain, forward, reverse, windows: &windows };
+        let expected = ExpectedLeg { transaction: origin, entry, domain, forward, reverse, windows: &windows };
         let believed: Result<(), AcceptanceFault> = leg::check(&heard, &expected, now);
         believed.map_err(|fault| refused(fault.to_string()))
     }

@@ -86,6 +86,9 @@ pub async fn create(broker: &Broker, caller: &CallerDoc, wish: &Wish, key: &str)
     {
         return cross::begin(broker, caller, (wish, path), (&group, key, before.attempt)).await;
     }
+    if wish.path.as_ref().is_some_and(|path| path.tree) {
+        return Err(Problem::misuse("tree: both hosts are in this domain, so there is nobody else to ask"));
+    }
     let mut choices = choices(broker, wish, false, None).await?;
     let mut pieces = first_with_room(broker, caller, wish, &mut choices).await;
     let result = match settle(broker, caller, wish, &mut pieces).await {

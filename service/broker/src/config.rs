@@ -47,7 +47,7 @@
 
 use crate::domains::settings::{self, TopologyFile, TopologySettings};
 use crate::limits::{self, LimitsFile};
-use crate::neighbours::{self, NeighbourDomains, NeighbourFile};
+use crate::neighbours::{self, DistantFile, NeighbourDomains, NeighbourFile};
 use crate::routing::{self, RoutingSettings};
 use documents::units;
 use rpc::document::{Document, Mistake, read};
@@ -183,6 +183,8 @@ struct File {
     domain: Option<Spanned<String>>,
     #[serde(default)]
     neighbour: Vec<NeighbourFile>,
+    #[serde(default)]
+    distant: Vec<DistantFile>,
     webhooks: Option<HooksFile>,
     routes: Option<Spanned<String>>,
     #[serde(default)]
@@ -261,7 +263,8 @@ impl BrokerConfig {
         let partners = tls.as_ref().map_or(&[][..], |files| &files.partners);
         let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
         let own = found.domain.as_ref();
-        let neighbours = neighbours::read(&document, &found.neighbour, own, partners, &names)?;
+        let others = (&found.neighbour[..], &found.distant[..]);
+        let neighbours = neighbours::read(&document, others, own, partners, &names)?;
         let routing = routing::read(&document, found.routes.as_ref(), &found.costs, &names)?;
         let (hooks, hooks_ca) = match found.webhooks {
             Some(hooks) => (allowed(&document, hooks.allow)?, hooks.ca.map_or(usual.hooks_ca, from)),

@@ -11,6 +11,7 @@ use crate::plan::{self, AgentRequest};
 use crate::problem::{Answer, Problem};
 use crate::shown::shown;
 use crate::transactions::{ChangeKind, DomainPart, LegNext, LegRecord, MemberPart, Note, draw};
+use crate::tree;
 use commit::TransactionId;
 use commit::coordinator::Phase;
 use commit::subordinate::AskedFromAbove;
@@ -18,6 +19,7 @@ use documents::book::{Instant, PrepareAskDoc};
 use documents::legs::{LegChange, LegDoc};
 use documents::links::CallerDoc;
 use documents::rest::{Change, PathWish, Reservation, Wish};
+use documents::topology::StatementDoc;
 
 /// The time for which our own part is held until it is promised, seconds: longer than a vote takes.
 const HOLD_S: f64 = 30.0;
@@ -37,8 +39,10 @@ pub struct Crossed {
     pub attempt: u64,
     /// The leg.
     pub record: LegRecord,
-    /// The part of the next domain.
-    pub next: Option<DomainPart>,
+    /// The parts of the domains that we ask, the nearest first.
+    pub parts: Vec<DomainPart>,
+    /// In a tree that begins elsewhere: the acceptances of the domains after us, which we have checked.
+    pub after: Vec<StatementDoc>,
     /// The question of the domain before us.
     pub asked: Option<AskedFromAbove>,
 }
@@ -80,6 +84,9 @@ pub async fn begin(
         let what = format!("{} is in another domain: ask the broker of the domain of the first host", path.from);
         return Err(Problem::misuse(what));
     }
+    if path.tree {
+        return tree::begin(broker, caller, &leg, (group, key, attempt)).await;
+    }
     let mut first = None;
     for (number, domain) in crossing::next(broker, &leg, &[]).into_iter().take(WAYS).enumerate() {
         let attempt = attempt + WAY_ATTEMPTS * number as u64;
@@ -105,24 +112,38 @@ async fn begin_by(
     let mut choices = ask::choices(broker, &crossing::wish(leg), false, ends).await?;
     crossing::agreed(&mut choices, &border, leg, MemberRole::Reverse);
     let (origin, id) = (draw_origin()?, ReservationId::Group(*group));
-    let record = LegRecord {
+    let next = LegNext { domain: name(broker, domain), border: border.network.clone() };
+    let record = LegRecord { next: Some(next), ..begun(broker, caller, leg, (&id, origin)) };
+    let parts = vec![next_part(broker, LegChange::Create, origin, &[], caller, &border)?];
+    let key = key.to_owned();
+    let crossed = Crossed { group: *group, key, attempt, record, parts, after: Vec::new(), asked: None };
+    let (members, _) = reserve(broker, caller, &crossed, choices).await?;
+    Ok(shown(broker, &id, &GroupMembers { members, ..GroupMembers::default() }))
+}
+
+/// The record of a leg that begins here.
+pub fn begun(
+    broker: &Broker,
+    caller: &CallerDoc,
+    leg: &LegDoc,
+    (id, origin): (&ReservationId, TransactionId),
+) -> LegRecord {
+    LegRecord {
         reservation: id.to_string(),
         origin: origin.to_string(),
         above: None,
-        next: Some(LegNext { domain: name(broker, domain), border: border.network.clone() }),
+        next: None,
+        tree: Vec::new(),
+        exit: None,
         owner: caller.name.clone(),
         leg: leg.clone(),
         acceptances: Vec::new(),
         noted: Instant(broker.clock.today()),
         over: false,
-    };
-    let next = Some(next_part(broker, LegChange::Create, origin, &[], caller, &border)?);
-    let crossed = Crossed { group: *group, key: key.to_owned(), attempt, record, next, asked: None };
-    let (members, _) = reserve(broker, caller, &crossed, choices).await?;
-    Ok(shown(broker, &id, &GroupMembers { members, ..GroupMembers::default() }))
+    }
 }
 
-/// The name of a neighbour.
+/// The name of another domain.
 pub fn name(broker: &Broker, domain: usize) -> String {
     broker.transactions.domains()[domain].name.to_string()
 }
@@ -148,6 +169,7 @@ pub fn next_part(
         owner: crossing::told_as(broker, caller),
         groups: crossing::told_groups(caller),
         border: border.network.clone(),
+        entry: None,
     })
 }
 
@@ -166,8 +188,8 @@ pub async fn reserve(
     let mut members = held(broker, caller, crossed, choices).await?;
     let hold =
         |member: &Member| MemberPart::at_agent(member.agent, PrepareAskDoc::Hold { handle: member.doc.handle.clone() });
-    let next = crossed.next.clone().map(|part| MemberPart::Domain(Box::new(part)));
-    let parts: Vec<MemberPart> = members.iter().map(hold).chain(next).collect();
+    let domains = crossed.parts.iter().cloned().map(|part| MemberPart::Domain(Box::new(part)));
+    let parts: Vec<MemberPart> = members.iter().map(hold).chain(domains).collect();
     match carried(broker, caller, crossed, ChangeKind::Create, parts, &mut members).await {
         Ok(leg) => {
             members.sort_by_key(|member| (member.way, member.agent));
@@ -220,10 +242,11 @@ async fn carried(
         group::renew(members, &all, progress);
         return Ok(transactions.leg(&crossed.record.reservation).unwrap_or_else(|| crossed.record.clone()));
     };
-    if let (None, Some(leg)) = (&crossed.next, note.leg.as_mut()) {
-        // Nobody comes after us: what we accept is known before we ask our own agents.
+    if let (true, Some(leg)) = (crossed.parts.is_empty(), note.leg.as_mut()) {
+        // We ask nobody after us: what we accept is known before we ask our own agents.
         let origin = TransactionId::parse(&leg.origin).ok_or_else(|| Problem::malformed("origin"))?;
-        leg.acceptances = transactions.own_acceptance(leg, origin, &[])?.into_iter().collect();
+        let own = transactions.own_acceptance(leg, origin, &crossed.after)?;
+        leg.acceptances = own.into_iter().chain(crossed.after.iter().cloned()).collect();
     }
     let note = transactions.promise(asked.clone(), note, caller, parts).await?;
     note.leg.map(|leg| *leg).ok_or_else(|| Problem::unavailable("the leg is gone"))
@@ -238,6 +261,8 @@ pub struct LegUpdate {
     pub record: LegRecord,
     /// The number of the change.
     pub origin: TransactionId,
+    /// In a tree that begins elsewhere: the acceptances of the domains after us, which we have checked.
+    pub after: Vec<StatementDoc>,
     /// The question of the domain before us.
     pub asked: Option<AskedFromAbove>,
 }
@@ -261,7 +286,7 @@ impl LegUpdate {
         update(&mut record.leg);
         let origin = draw_origin()?;
         record.origin = origin.to_string();
-        Ok(Some(LegUpdate { change, record, origin, asked: None }))
+        Ok(Some(LegUpdate { change, record, origin, after: Vec::new(), asked: None }))
     }
 
     /// Carries the change out at these members and in the next domain.
@@ -280,26 +305,15 @@ impl LegUpdate {
             MemberPart::at_agent(found.members[*number].agent, change.clone())
         };
         let mut parts: Vec<MemberPart> = changes.iter().map(part).collect();
-        let via = self.record.above.as_ref().map(|above| above.via.clone()).unwrap_or_default();
-        let next = match &self.record.next {
-            None => None,
-            Some(next) => {
-                let domain = broker.transactions.domains().iter().position(|domain| *domain.name == *next.domain);
-                let domain =
-                    domain.ok_or_else(|| Problem::unavailable(format!("{} is no neighbour any more", next.domain)))?;
-                let border =
-                    CrossingPoint { domain, network: next.border.clone(), beyond: self.record.leg.to, agreement: None };
-                Some(next_part(broker, self.change, self.origin, &via, caller, &border)?)
-            }
-        };
-        parts.extend(next.clone().map(|part| MemberPart::Domain(Box::new(part))));
+        let domains = self.parts(broker, caller)?;
+        parts.extend(domains.iter().cloned().map(|part| MemberPart::Domain(Box::new(part))));
         let kind = match self.change {
             LegChange::Create => ChangeKind::Create,
             LegChange::Modify => ChangeKind::Modify,
             LegChange::Bind => ChangeKind::Bind,
         };
-        let crossed =
-            Crossed { group: *group, key: String::new(), attempt: 0, record: self.record, next, asked: self.asked };
+        let LegUpdate { record, after, asked, .. } = self;
+        let crossed = Crossed { group: *group, key: String::new(), attempt: 0, record, parts: domains, after, asked };
         let numbers: Vec<usize> = changes.iter().map(|(number, _)| *number).collect();
         let mut touched: Vec<Member> = numbers.iter().map(|number| found.members[*number].clone()).collect();
         let leg = carried(broker, caller, &crossed, kind, parts, &mut touched).await?;
@@ -307,6 +321,24 @@ impl LegUpdate {
             found.members[number] = member;
         }
         Ok(leg)
+    }
+
+    /// The parts of the domains that we ask.
+    fn parts(&self, broker: &Broker, caller: &CallerDoc) -> Answer<Vec<DomainPart>> {
+        let via = self.record.above.as_ref().map(|above| above.via.clone()).unwrap_or_default();
+        let mut parts = Vec::new();
+        let mut entry = own_domain(broker)?.to_owned();
+        for asked in self.record.asked() {
+            let domain = broker.transactions.domains().iter().position(|domain| *domain.name == *asked.domain);
+            let domain =
+                domain.ok_or_else(|| Problem::unavailable(format!("{} is not in our file any more", asked.domain)))?;
+            let (network, beyond) = (asked.border.clone(), self.record.leg.to);
+            let border = CrossingPoint { domain, network, beyond, agreement: None };
+            let part = next_part(broker, self.change, self.origin, &via, caller, &border)?;
+            let before = std::mem::replace(&mut entry, asked.domain.clone());
+            parts.push(DomainPart { entry: (!self.record.tree.is_empty()).then_some(before), ..part });
+        }
+        Ok(parts)
     }
 }
 

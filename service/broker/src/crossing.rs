@@ -2,6 +2,7 @@
 //! leave to it or come from it, and the leg that it is asked for.
 
 use crate::broker::Broker;
+use crate::domain_client::DomainClient;
 use crate::id::MemberRole;
 use crate::paths::LinkMap;
 use crate::plan::{self, AgentRequest};
@@ -54,7 +55,8 @@ pub fn next(broker: &Broker, leg: &LegDoc, via: &[String]) -> Vec<usize> {
                 continue;
             }
             let after = names.get(place + 1);
-            found.extend(broker.transactions.domains().iter().position(|one| after == Some(&&*one.name)));
+            let is = |one: &DomainClient| after == Some(&&*one.name) && !one.neighbour.distant;
+            found.extend(broker.transactions.domains().iter().position(is));
         }
     }
     found.extend(configured(broker, leg.to, via));
@@ -65,7 +67,7 @@ pub fn next(broker: &Broker, leg: &LegDoc, via: &[String]) -> Vec<usize> {
 
 /// The neighbours through which our file says that an address is reached, the narrowest network first.
 fn configured(broker: &Broker, to: IpAddr, via: &[String]) -> Vec<usize> {
-    let leads = |domain: &crate::domain_client::DomainClient| {
+    let leads = |domain: &DomainClient| {
         let networks = domain.neighbour.networks.iter().filter(|network| network.holds(to));
         networks.map(|network| network.prefix()).max().filter(|_| !via.iter().any(|name| *name == *domain.name))
     };
@@ -163,6 +165,7 @@ pub fn wish(leg: &LegDoc) -> Wish {
         packet_bytes: leg.packet_bytes,
         rtt_ms: leg.rtt_ms,
         flow: leg.flow,
+        tree: false,
     };
     let when = match &leg.windows[..] {
         [window] => WhenDoc { start: Some(window.start), end: Some(window.end), ..WhenDoc::default() },

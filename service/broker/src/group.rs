@@ -188,9 +188,9 @@ pub(crate) async fn give_back(
     let mut leg = broker.transactions.leg(&id.to_string()).filter(|leg| !leg.over);
     if let Some(leg) = &mut leg {
         leg.over = true;
-        if let Some(next) = &leg.next {
+        for asked in leg.asked() {
             let action = MemberAction::EndLeg(leg.reservation.clone());
-            orders.push((domain_member(&next.domain), MemberOrder { caller: caller.clone(), action }));
+            orders.push((domain_member(&asked.domain), MemberOrder { caller: caller.clone(), action }));
         }
     }
     if orders.is_empty() {

@@ -1,5 +1,5 @@
 //! Requests of neighbouring domains' brokers: a promise of a leg, a decision about it, its state, its end.
-//! Only a broker that our own file names as a neighbour, and for its own part only.
+//! Only a broker that our own file names as a neighbour, or as one that may ask in trees, and for its own part only.
 
 use crate::ask;
 use crate::broker::Broker;
@@ -14,6 +14,7 @@ use crate::problem::{Answer, BoxedProblem, Problem};
 use crate::request_body::body;
 use crate::shown::{shown, with_domains};
 use crate::transactions::{LegAbove, LegNext, LegRecord};
+use crate::tree;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
@@ -140,6 +141,9 @@ fn asker(broker: &Broker, peer: &ConnectionPeer) -> Answer<Asker> {
     };
     let number = broker.transactions.domains().iter().position(|known| *known.name == **domain);
     let number = number.ok_or_else(|| refused(format!("{domain} is none of ours")))?;
+    if !broker.transactions.domains()[number].neighbour.may_ask {
+        return Err(refused(format!("{domain} is behind a neighbour, and our file does not say that it may ask")));
+    }
     Ok(Asker { number, domain: domain.clone(), coordinator: identity.known_as() })
 }
 
@@ -284,40 +288,48 @@ async fn new(broker: &Broker, asker: &Asker, doc: &LegAskDoc, question: Question
         let what = "this reservation has a leg here already";
         return Err(Problem::new(StatusCode::CONFLICT, "wrong_state", "Not in this state", what));
     }
+    let place = tree::place(broker, doc, origin, |via| crossing::next(broker, &doc.leg, via))?;
+    if place.is_none() && broker.transactions.domains()[asker.number].neighbour.distant {
+        return Err(Problem::misuse(format!("{} is behind a neighbour, and asks in trees only", asker.domain)));
+    }
     let map = broker.map().await?;
-    let entry = crossing::border(broker, &map, asker.number, Some(&doc.border), doc.leg.to)?;
+    let from = place.as_ref().map_or(asker.number, |place| place.entry);
+    let entry = crossing::border(broker, &map, from, Some(&doc.border), doc.leg.to)?;
     let via: Vec<String> = doc.via.clone();
-    let (next, exit) = match crossing::next(broker, &doc.leg, &via).first() {
-        Some(domain) => {
-            let border = crossing::border(broker, &map, *domain, None, doc.leg.to)?;
-            let exit = border.beyond;
-            (Some(border), exit)
-        }
-        None => (None, doc.leg.to),
+    let next = match &place {
+        Some(place) => place.exit,
+        None => crossing::next(broker, &doc.leg, &via).first().copied(),
     };
+    let next = next.map(|domain| crossing::border(broker, &map, domain, None, doc.leg.to)).transpose()?;
+    let exit = next.as_ref().map_or(doc.leg.to, |border| border.beyond);
     let wish = crossing::wish(&doc.leg);
     let mut choices = ask::choices(broker, &wish, false, Some((entry.beyond, exit))).await?;
     crossing::agreed(&mut choices, &entry, &doc.leg, MemberRole::Forward);
     if let Some(next) = &next {
         crossing::agreed(&mut choices, next, &doc.leg, MemberRole::Reverse);
     }
-    let above = LegAbove { domain: asker.domain.clone(), reservation: doc.reservation.clone(), via: via.clone() };
-    let record = LegRecord {
-        reservation: id.to_string(),
-        origin: origin.to_string(),
-        above: Some(above),
-        next: next
-            .as_ref()
-            .map(|border| LegNext { domain: cross::name(broker, border.domain), border: border.network.clone() }),
-        owner: caller.name.clone(),
-        leg: doc.leg.clone(),
-        acceptances: Vec::new(),
-        noted: Instant(broker.clock.today()),
-        over: false,
-    };
-    let next = next.map(|border| cross::next_part(broker, LegChange::Create, origin, &via, &caller, &border));
-    let crossed =
-        Crossed { group, key: String::new(), attempt: 0, record, next: next.transpose()?, asked: Some(asked) };
+    let mut record = cross::begun(broker, &caller, &doc.leg, (&id, origin));
+    record.above = Some(LegAbove {
+        domain: asker.domain.clone(),
+        reservation: doc.reservation.clone(),
+        via: via.clone(),
+        entry: doc.tree.as_ref().map(|tree| tree.entry.clone()),
+    });
+    let (mut parts, mut after) = (Vec::new(), Vec::new());
+    match (place, next) {
+        // The first broker asks the others itself.
+        (Some(place), next) => {
+            record.exit = next.map(|border| cross::name(broker, border.domain));
+            after = place.after;
+        }
+        (None, Some(border)) => {
+            let domain = cross::name(broker, border.domain);
+            record.next = Some(LegNext { domain, border: border.network.clone() });
+            parts.push(cross::next_part(broker, LegChange::Create, origin, &via, &caller, &border)?);
+        }
+        (None, None) => {}
+    }
+    let crossed = Crossed { group, key: String::new(), attempt: 0, record, parts, after, asked: Some(asked) };
     let (_, leg) = cross::reserve(broker, &caller, &crossed, choices).await?;
     Ok(leg)
 }
@@ -329,6 +341,7 @@ async fn changed(broker: &Broker, asker: &Asker, doc: &LegAskDoc, question: Ques
     if known.over || known.owner != caller.name {
         return Err(Problem::not_found());
     }
+    let after = tree::same_place(broker, doc, origin, &known)?;
     let mut found = group::complete(broker, &caller, &id).await?;
     let changes = match (doc.change, doc.leg.flow) {
         (LegChange::Bind, Some(ports)) => {
@@ -348,7 +361,7 @@ async fn changed(broker: &Broker, asker: &Asker, doc: &LegAskDoc, question: Ques
         noted: Instant(broker.clock.today()),
         ..known
     };
-    let update = LegUpdate { change: doc.change, record, origin, asked: Some(asked) };
+    let update = LegUpdate { change: doc.change, record, origin, after, asked: Some(asked) };
     update.carry_out(broker, &caller, &group, changes, &mut found).await
 }
 

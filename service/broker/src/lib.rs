@@ -53,6 +53,7 @@ mod state_file;
 pub mod stream;
 pub mod strict;
 pub mod transactions;
+mod tree;
 mod unread;
 pub mod webhook;
 mod wire;

@@ -11,6 +11,10 @@
 //! address = "10.0.3.2:8443"            # its broker
 //! links = ["anl-border/net/to-esnet-west"]   # where our packets to it leave
 //! networks = ["10.0.4.0/22"]           # what is reached through it; default: nothing
+//! [[distant]]                          # a domain behind a neighbour, for trees
+//! name = "lbnl"                        # one of tls.domain
+//! address = "10.0.8.2:8443"            # its broker, which ours asks in a tree
+//! may_ask = true                       # its broker may ask ours for legs of its trees; default: false
 //! ```
 
 use documents::topology::network;
@@ -50,6 +54,20 @@ pub struct NeighbourDomain {
     pub links: Vec<String>,
     /// The networks that are reached through it.
     pub networks: Vec<Network>,
+    /// True: it is behind a neighbour, and asked in trees only.
+    pub distant: bool,
+    /// True: its broker may ask us for legs. A neighbour's always may.
+    pub may_ask: bool,
+}
+
+/// A `[[distant]]` as the file has it.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct DistantFile {
+    name: Spanned<String>,
+    address: Spanned<String>,
+    #[serde(default)]
+    may_ask: bool,
 }
 
 /// A `[[neighbour]]` as the file has it.
@@ -78,48 +96,60 @@ fn own_name(document: &Document<'_>, found: Option<&Spanned<String>>) -> Result<
     Ok(Some(text.clone()))
 }
 
-/// Reads all neighbours of a file; `own` is our name there.
+/// Reads all neighbours of a file, and the domains behind them; `own` is our name there.
 ///
 /// # Errors
 /// The first [`Mistake`] in them.
 pub fn read(
     document: &Document<'_>,
-    found: &[NeighbourFile],
+    (found, distant): (&[NeighbourFile], &[DistantFile]),
     own: Option<&Spanned<String>>,
     partners: &[Domain],
     agents: &[&str],
 ) -> Result<NeighbourDomains, Mistake> {
     let own = own_name(document, own)?;
     let domain = own.as_deref();
-    if found.len() > MOST {
-        return Err(document.whole(format!("more than {MOST} neighbours")));
+    if found.len() + distant.len() > MOST {
+        return Err(document.whole(format!("more than {MOST} neighbours and distant domains")));
     }
     let (mut seen, mut taken) = (BTreeSet::new(), BTreeSet::new());
-    let mut all = Vec::with_capacity(found.len());
-    for one in found {
-        let name = one.name.get_ref();
-        let at = |what: String| document.at(one.name.span(), what);
+    let mut all = Vec::with_capacity(found.len() + distant.len());
+    let mut known = |name: &Spanned<String>| {
+        let at = |what: String| document.at(name.span(), what);
         if domain.is_none() {
             return Err(at("neighbours know us by a name: write domain = \"NAME\" at the top".to_owned()));
         }
+        let name = name.get_ref();
         if domain == Some(name) || !seen.insert(name.clone()) {
-            return Err(at(format!("{name:?}: a neighbour is there once, and is not ourselves")));
+            return Err(at(format!("{name:?}: another domain is there once, and is not ourselves")));
         }
         let known = partners.iter().find(|partner| partner.name == *name);
         if known.is_none_or(|partner| partner.roles != [CertificateRole::Broker]) {
             let what = "needs a [[tls.domain]] of that name with roles = [\"broker\"]: its people do not ask us";
-            return Err(at(format!("the neighbour {name:?} {what}")));
+            return Err(at(format!("the domain {name:?} {what}")));
         }
+        Ok(name.clone())
+    };
+    for one in found {
+        let name = known(&one.name)?;
         let links = links(document, &one.links, agents, &mut taken)?;
-        let found = rpc::place::split(one.address.get_ref());
-        let (host, port) = found.ok_or_else(|| {
-            let what = format!("{:?} is no HOST:PORT, such as 10.0.3.2:8443", one.address.get_ref());
-            document.at(one.address.span(), what)
-        })?;
+        let (host, port) = address(document, &one.address)?;
         let networks = networks(document, &one.networks)?;
-        all.push(NeighbourDomain { name: name.clone(), host, port, links, networks });
+        all.push(NeighbourDomain { name, host, port, links, networks, distant: false, may_ask: true });
+    }
+    for one in distant {
+        let name = known(&one.name)?;
+        let (host, port) = address(document, &one.address)?;
+        let (links, networks, may_ask) = (Vec::new(), Vec::new(), one.may_ask);
+        all.push(NeighbourDomain { name, host, port, links, networks, distant: true, may_ask });
     }
     Ok(NeighbourDomains { own, all })
+}
+
+/// The host and port of a broker.
+fn address(document: &Document<'_>, text: &Spanned<String>) -> Result<(String, u16), Mistake> {
+    rpc::place::split(text.get_ref())
+        .ok_or_else(|| document.at(text.span(), format!("{:?} is no HOST:PORT, such as 10.0.3.2:8443", text.get_ref())))
 }
 
 fn links(
@@ -174,6 +204,8 @@ mod tests {
         domain: Option<Spanned<String>>,
         #[serde(default)]
         neighbour: Vec<NeighbourFile>,
+        #[serde(default)]
+        distant: Vec<DistantFile>,
     }
 
     fn parse(text: &str) -> Result<Vec<NeighbourDomain>, String> {
@@ -182,7 +214,8 @@ mod tests {
         let partners = [partner("esnet", CertificateRole::Broker), partner("mren", CertificateRole::Requester)];
         let document = Document::new(Path::new("/etc/sluice/broker.toml"), text);
         let file: File = document.parse().map_err(|mistake| mistake.to_string())?;
-        let found = read(&document, &file.neighbour, file.domain.as_ref(), &partners, &["a"]);
+        let (near, distant) = (&file.neighbour[..], &file.distant[..]);
+        let found = read(&document, (near, distant), file.domain.as_ref(), &partners, &["a"]);
         found.map(|found| found.all).map_err(|mistake| mistake.to_string())
     }
 
@@ -192,8 +225,22 @@ mod tests {
              networks = [\"10.0.4.0/22\"]";
         let links = vec!["a/net/eth1".to_owned()];
         let networks = vec![parsed("10.0.4.0/22").unwrap()];
-        let esnet = NeighbourDomain { name: "esnet".into(), host: "10.0.3.2".into(), port: 8443, links, networks };
+        let esnet = NeighbourDomain {
+            name: "esnet".into(),
+            host: "10.0.3.2".into(),
+            port: 8443,
+            links,
+            networks,
+            distant: false,
+            may_ask: true,
+        };
         assert_eq!(parse(text), Ok(vec![esnet]));
+        // One behind it may not ask unless the file says so.
+        for (words, may_ask) in [("", false), ("may_ask = false", false), ("may_ask = true", true)] {
+            let text = format!("domain = \"anl\"\n[[distant]]\nname = \"esnet\"\naddress = \"10.0.8.2:8443\"\n{words}");
+            let found = parse(&text).unwrap();
+            assert_eq!((found[0].distant, found[0].may_ask, found[0].links.len()), (true, may_ask, 0), "{text}");
+        }
         assert_eq!(parse("domain = \"anl\""), Ok(vec![]));
     }
 
@@ -214,6 +261,7 @@ mod tests {
             (one("esnet", "e:1", "\"b/net/x\""), 5, "of an [[agent]]"),
             (one("esnet", "e:1", "\"a/cpu\""), 5, "of an [[agent]]"),
             (one("esnet", "e:1", "\"a/net/x\", \"a/net/x\""), 5, "two neighbours"),
+            (one("esnet", "e:1", "\"a/net/x\"") + "[[distant]]\nname = \"esnet\"\naddress = \"e:1\"", 7, "there once"),
             (one("esnet", "e:1", "\"a/net/x\"") + "networks = [\"10.0.4.1/22\"]", 6, "no network"),
         ] {
             let said = parse(&text).unwrap_err();

@@ -39,22 +39,25 @@ pub(crate) async fn whole(
     }
 }
 
-/// The reservation with what the next domain says of its leg: one that is over there, or unknown, is missing.
+/// The reservation with what the domains that were asked say of their legs: one that is over there, or unknown, is
+/// missing.
 pub(crate) async fn with_domains(broker: Arc<Broker>, mut doc: Reservation) -> Reservation {
     let over = |state: &str| matches!(state, "cancelled" | "ended" | "expired");
     let leg = broker.transactions.leg(&doc.id).filter(|leg| !leg.over);
-    let Some(next) = leg.and_then(|leg| leg.next).filter(|_| !over(&doc.state)) else { return doc };
-    let domain = broker.transactions.domains().iter().find(|domain| *domain.name == *next.domain);
-    let Some(domain) = domain else { return doc };
-    match domain.call::<(), LegStateDoc>("GET", &format!("/v1/legs/{}", doc.id), None).await {
-        DomainReply::Answered(said) if !over(&said.state) && said.state != "broken" => {
-            doc.away.extend((!said.away.is_empty()).then_some(next.domain));
+    let Some(leg) = leg.filter(|_| !over(&doc.state)) else { return doc };
+    for asked in leg.asked() {
+        let name = asked.domain.clone();
+        let Some(domain) = broker.transactions.domains().iter().find(|domain| *domain.name == *name) else { continue };
+        match domain.call::<(), LegStateDoc>("GET", &format!("/v1/legs/{}", doc.id), None).await {
+            DomainReply::Answered(said) if !over(&said.state) && said.state != "broken" => {
+                doc.away.extend((!said.away.is_empty()).then_some(name));
+            }
+            DomainReply::Answered(_) | DomainReply::Refused(_) => {
+                doc.missing.push(name);
+                ReservationWord::Broken.as_str().clone_into(&mut doc.state);
+            }
+            DomainReply::NotAsked(_) | DomainReply::Lost(_) => doc.away.push(name),
         }
-        DomainReply::Answered(_) | DomainReply::Refused(_) => {
-            doc.missing.push(next.domain);
-            ReservationWord::Broken.as_str().clone_into(&mut doc.state);
-        }
-        DomainReply::NotAsked(_) | DomainReply::Lost(_) => doc.away.push(next.domain),
     }
     doc
 }

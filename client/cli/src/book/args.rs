@@ -87,11 +87,15 @@ pub struct WantArgs {
                         Between two hosts, over all agents on the way, from a broker (--broker, SLUICE_BROKER, or this machine's own):\n  \
                         sluice reserve --from 10.0.0.1 --to 10.0.2.2 --forward 6mbit --reverse 500kbit --for 1h\n  \
                         sluice reserve --from 10.0.0.1:4000 --to 10.0.2.2:5004 --protocol udp --forward 6mbit:2mbit -w 14:00..15:00\n  \
-                        sluice reserve --from 10.0.0.1 --to 10.0.2.2 --volume 200gb --by \"friday 08:00\"")]
+                        sluice reserve --from 10.0.0.1 --to 10.0.2.2 --volume 200gb --by \"friday 08:00\"\n  \
+                        sluice reserve --from 10.0.0.1 --to 10.0.10.2 --forward 6mbit --for 1h --tree    the broker asks each domain itself")]
 pub struct ReserveArgs {
     /// The request.
     #[command(flatten)]
     pub want: WantArgs,
+    /// Over several domains: the broker asks each domain's broker itself, instead of the next domain only
+    #[arg(long, requires = "to")]
+    pub tree: bool,
     /// Only hold the reservation for this time: book it with `sluice commit`
     #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span)]
     pub hold: Option<Span>,

@@ -80,6 +80,7 @@ fn path(want: &WantArgs, packets: &PacketArgs, source: Option<End>) -> Result<Op
         rtt_ms: rtt(want),
         // Without ports it is for later to say whose packets it is for.
         flow: (ports != Ports::default()).then_some(ports),
+        tree: false,
     }))
 }
 

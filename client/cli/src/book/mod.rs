@@ -70,6 +70,11 @@ pub fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
         return Err(Complaint::usage("for how long? --for 1h, a window (-w 14:00..15:30), or --for ever"));
     }
     let mut asked = ask::asked(want, &whose.packets, &calendar)?;
+    match &mut asked.path {
+        Some(path) => path.tree = args.tree,
+        None if args.tree => return Err(Complaint::usage("--tree is for a reservation between two hosts")),
+        None => {}
+    }
     let processes = WhoseArgs { packets: PacketArgs::default(), ..whose.clone() };
     // Between two hosts the addresses are of the path.
     let packets = if asked.path.is_some() { PacketArgs::default() } else { from_as_source(want, whose.packets) };

@@ -350,7 +350,7 @@ impl Step {
 
 impl Crossing {
     /// True if all that a domain has is in this state, and it has something.
-    fn is(&self, domain: &str, without: &str, state: &str) -> bool {
+    pub fn is(&self, domain: &str, without: &str, state: &str) -> bool {
         let (_, nodes) = WAY.iter().find(|(name, _)| *name == domain).unwrap();
         let mut any = false;
         for node in nodes.iter().filter(|node| **node != without) {

@@ -17,6 +17,7 @@ mod crash;
 pub mod crossing;
 mod crossing_lies;
 mod crossing_older;
+mod crossing_tree;
 mod disk;
 mod domains;
 mod each;

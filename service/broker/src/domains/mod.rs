@@ -92,7 +92,8 @@ impl KnownDomains {
             }
             _ => None,
         };
-        let neighbours = config.neighbours.all.clone();
+        let mut neighbours = config.neighbours.all.clone();
+        neighbours.retain(|one| !one.distant);
         for NeighbourDomain { name, .. } in &neighbours {
             let row = NeighbourRow {
                 neighbour: name.clone(),

@@ -10,7 +10,7 @@ use documents::book::{PrepareAskDoc, ReservationDoc};
 use documents::legs::LegChange;
 use documents::links::CallerDoc;
 use serde::{Deserialize, Serialize};
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 use tokio::sync::watch;
 
 /// The plain call that makes a change at one agent.
@@ -33,11 +33,11 @@ pub enum MemberPart {
         /// The change.
         change: Box<PrepareAskDoc>,
     },
-    /// The next domain's. A transaction has at most one, the last.
+    /// Another domain's: the last of a transaction; in a tree the last ones, the farthest domain's last.
     Domain(Box<DomainPart>),
 }
 
-/// The part of a transaction that the next domain is asked for.
+/// The part of a transaction that another domain is asked for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DomainPart {
     /// The index of the domain's broker.
@@ -54,6 +54,8 @@ pub struct DomainPart {
     pub groups: Vec<String>,
     /// The network of the border link.
     pub border: String,
+    /// In a tree: the domain from which packets come; `None`: in a chain, ours.
+    pub entry: Option<String>,
 }
 
 impl MemberPart {
@@ -86,7 +88,7 @@ pub struct MemberOrder {
 pub enum MemberAction {
     /// Cancel all reservations with this group name.
     GiveBack(String),
-    /// Have the next domain give back its leg of this reservation.
+    /// Have another domain give back its leg of this reservation.
     EndLeg(String),
     /// Make this call, which undoes a change that a broker before transactions had begun.
     Undo(Box<Request>),
@@ -216,7 +218,7 @@ pub struct Attempt {
     pub note: Note,
     progress: watch::Sender<AttemptProgress>,
     /// The note with the acceptances, once they were checked.
-    noted: OnceLock<Note>,
+    noted: Mutex<Option<Note>>,
 }
 
 impl Attempt {
@@ -227,18 +229,19 @@ impl Attempt {
             parts,
             note,
             progress: watch::Sender::new(AttemptProgress::of(members)),
-            noted: OnceLock::new(),
+            noted: Mutex::new(None),
         }
     }
 
     /// The broker's words about it, with the acceptances if they have come.
     pub fn noted(&self) -> Note {
-        self.noted.get().unwrap_or(&self.note).clone()
+        let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        noted.unwrap_or_else(|| self.note.clone())
     }
 
     /// Notes the words with the acceptances.
     pub fn accept(&self, note: Note) {
-        let _ = self.noted.set(note);
+        *self.noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(note);
     }
 
     /// Notes something.

@@ -23,9 +23,15 @@ pub struct LegRecord {
     /// The domain that asked for it; `None`: it begins here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub above: Option<LegAbove>,
-    /// The domain that has the next leg; `None`: it ends here.
+    /// The domain that we have asked for the next leg; `None`: it ends here, or it is a tree's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<LegNext>,
+    /// In a tree that begins here: the domains that we have asked, the nearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tree: Vec<LegNext>,
+    /// In a tree that begins elsewhere: the domain to which packets go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<String>,
     /// The owner here.
     pub owner: String,
     /// The leg.
@@ -49,9 +55,12 @@ pub struct LegAbove {
     pub reservation: String,
     /// The domains that the question has come through, the first one first.
     pub via: Vec<String>,
+    /// In a tree: the domain from which packets come; `None`: in a chain, the one that asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<String>,
 }
 
-/// The domain that has the next leg.
+/// A domain that we have asked for a leg.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LegNext {
     /// Its name.
@@ -61,6 +70,11 @@ pub struct LegNext {
 }
 
 impl LegRecord {
+    /// The domains that we have asked, the nearest first.
+    pub fn asked(&self) -> impl Iterator<Item = &LegNext> {
+        self.next.iter().chain(&self.tree)
+    }
+
     /// The end of the last window.
     fn until(&self) -> Time {
         self.leg.windows.iter().map(|window| window.end.0).max().unwrap_or(Time::ZERO)

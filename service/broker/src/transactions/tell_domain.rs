@@ -2,7 +2,7 @@
 //! promise counts only if the acceptances that come with it are believed.
 
 use super::Transactions;
-use super::attempt::{Attempt, DomainPart, MemberAction, MemberOrder, Note};
+use super::attempt::{Attempt, AttemptProgress, DomainPart, MemberAction, MemberOrder, Note};
 use super::legs::LegRecord;
 use super::tell::said;
 use crate::acceptance::OwnAcceptance;
@@ -12,12 +12,31 @@ use axum::http::StatusCode;
 use commit::coordinator::{Input, Serial};
 use commit::{Branch, Decision, Epoch, Vote};
 use documents::book::{EpochDoc, Instant};
-use documents::legs::{LegAskDoc, LegDecidedDoc, LegDecisionDoc, LegPromiseDoc, LegStateDoc};
+use documents::legs::{LegAskDoc, LegDecidedDoc, LegDecisionDoc, LegPromiseDoc, LegStateDoc, TreeLegDoc};
 use documents::topology::StatementDoc;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The longest wait for the acceptance of the domain after one of a tree.
+const ACCEPTED: Duration = Duration::from_secs(30);
+
+/// In a tree: the acceptances of the domains after this member, once they have come; `None`: they do not.
+async fn after(attempt: &Attempt, member: usize) -> Option<Vec<StatementDoc>> {
+    let next = member + 1;
+    if next >= attempt.parts.len() {
+        return Some(Vec::new());
+    }
+    let over = |progress: &AttemptProgress| {
+        progress.promised[next] || progress.refused.iter().any(Option::is_some) || progress.verdict.is_some()
+    };
+    let progress = timeout(ACCEPTED, attempt.until(over)).await.ok()?.ok()?;
+    let leg = attempt.noted().leg.filter(|_| progress.promised[next])?;
+    Some(leg.acceptances)
+}
 
 impl Transactions {
-    /// Asks the next domain for its vote.
+    /// Asks another domain for its vote.
     pub(super) async fn prepare_domain(
         self: &Arc<Self>,
         attempt: &Attempt,
@@ -35,6 +54,14 @@ impl Transactions {
             return Input::Voted { branch, vote: Vote::No("the reservation has no leg".to_owned()) };
         };
         let domain = &self.domains[part.domain];
+        let after = match &part.entry {
+            Some(_) => match after(attempt, member).await {
+                Some(after) => after,
+                None => return Input::Voted { branch, vote: Vote::No("the domain after it has not accepted".into()) },
+            },
+            None => Vec::new(),
+        };
+        let tree = part.entry.clone().map(|entry| TreeLegDoc { entry, after: after.clone() });
         let ask = LegAskDoc {
             transaction: branch.transaction.to_string(),
             member: branch.member,
@@ -49,9 +76,10 @@ impl Transactions {
             border: part.border.clone(),
             leg: leg.leg.clone(),
             change: part.change,
+            tree,
         };
         match domain.call::<_, LegPromiseDoc>("POST", "/v1/legs", Some(&ask)).await {
-            DomainReply::Answered(promise) => match self.accepted(domain, part, leg, promise.acceptances) {
+            DomainReply::Answered(promise) => match self.accepted((domain, part), leg, &after, promise.acceptances) {
                 Ok(leg) => {
                     let note = Note { leg: Some(Box::new(leg)), ..attempt.note.clone() };
                     attempt.accept(note.clone());
@@ -73,15 +101,16 @@ impl Transactions {
         }
     }
 
-    /// Checks the acceptances of the next domain, and adds our own if another domain asked us.
+    /// Checks the acceptances of a domain that was asked, and adds our own if another domain asked us. `after`: those
+    /// that it was shown, in a tree.
     ///
     /// # Errors
     /// 502: they are not believed, and nothing is promised.
     fn accepted(
         &self,
-        domain: &DomainClient,
-        part: &DomainPart,
+        (domain, part): (&DomainClient, &DomainPart),
         leg: &LegRecord,
+        after: &[StatementDoc],
         acceptances: Vec<StatementDoc>,
     ) -> Answer<LegRecord> {
         let refused = |why: String| {
@@ -94,7 +123,11 @@ impl Transactions {
         };
         let voice = self.voice().ok_or_else(|| refused("this broker has no certificate".to_owned()))?;
         let today = self.clock.today();
-        voice.check(&domain.name, part.origin, &leg.leg, &acceptances, today).map_err(refused)?;
+        let entry = part.entry.as_deref().unwrap_or(&voice.domain);
+        voice.check((entry, &domain.name), part.origin, &leg.leg, &acceptances, today).map_err(refused)?;
+        if part.entry.is_some() && acceptances.get(1..) != Some(after) {
+            return Err(refused(format!("the acceptance of {} names others than it was shown", domain.name)));
+        }
         let own = self.own_acceptance(leg, part.origin, &acceptances)?;
         let acceptances = own.into_iter().chain(acceptances).collect();
         Ok(LegRecord { acceptances, noted: Instant(today), ..leg.clone() })
@@ -115,8 +148,8 @@ impl Transactions {
         let own = OwnAcceptance {
             origin,
             reservation: &leg.reservation,
-            entry: &above.domain,
-            exit: leg.next.as_ref().map(|next| &*next.domain),
+            entry: above.entry.as_ref().unwrap_or(&above.domain),
+            exit: leg.next.as_ref().map(|next| &next.domain).or(leg.exit.as_ref()).map(String::as_str),
             sla: None,
             leg: &leg.leg,
         };
