@@ -20,9 +20,9 @@ pub(crate) enum Shaping {
     /// Frames pass as they come.
     Plain,
     /// A queue tree.
-    Tree(TreeShaping),
+    Tree(Box<TreeShaping>),
     /// The plan of an interface.
-    Port(PortShaping),
+    Port(Box<PortShaping>),
 }
 
 impl Shaping {

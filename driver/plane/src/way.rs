@@ -115,7 +115,7 @@ impl FrameWay {
             return Err(UnfitTree::TooDeep(held));
         }
         let shaping = match tree {
-            Some((spec, seed)) => Shaping::Tree(TreeShaping::new(spec, seed, now).map_err(UnfitTree::Tree)?),
+            Some((spec, seed)) => Shaping::Tree(Box::new(TreeShaping::new(spec, seed, now).map_err(UnfitTree::Tree)?)),
             None => Shaping::Plain,
         };
         Ok(FrameWay::with(shaping, held, wire, room))
@@ -131,7 +131,7 @@ impl FrameWay {
         now: Time,
     ) -> FrameWay {
         let buffers = held + SPARE + on_wire(&wire);
-        let shaping = Shaping::Port(PortShaping::new(port, bound, buffers as usize, now));
+        let shaping = Shaping::Port(Box::new(PortShaping::new(port, bound, buffers as usize, now)));
         FrameWay::with(shaping, held, wire, room)
     }
 

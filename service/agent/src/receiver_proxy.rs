@@ -110,11 +110,7 @@ impl ReceiverProxy {
     pub(crate) fn hear(&mut self, upcall: &Upcall) {
         match upcall {
             Upcall::Path { session, template, tspec, .. } => self.announced(session, template, tspec),
-            Upcall::PathGone { session, template } => {
-                if self.forget(session, template) {
-                    self.ask(session);
-                }
-            }
+            Upcall::PathGone { session, template } if self.forget(session, template) => self.ask(session),
             _ => {}
         }
     }

@@ -134,7 +134,7 @@ fn messages_come_back_as_they_went() {
 
 #[test]
 fn a_long_answer_comes_in_parts_and_a_long_request_is_not_sent() {
-    let many = vec![ops()[2]; 20_000];
+    let many = vec![ops()[2]; 40_000];
     assert!(send_request(&mut Vec::new(), &PlaneRequest::Apply(many.clone())).is_err());
     let mut plan = Plan::default();
     for (n, op) in many.into_iter().enumerate() {

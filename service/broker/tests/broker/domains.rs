@@ -84,6 +84,8 @@ impl Sites {
             port: 1,
             links: vec!["x/net/x".into()],
             networks: Vec::new(),
+            distant: false,
+            may_ask: false,
         };
         let neighbours = NeighbourDomains { own: Some(name.into()), all: neighbours.iter().map(neighbour).collect() };
         let config = BrokerConfig { state: dir.join("state"), tls: Some(files), neighbours, ..BrokerConfig::default() };
