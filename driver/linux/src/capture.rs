@@ -7,6 +7,9 @@
 use crate::clock::Clock;
 use crate::error::SystemError;
 use crate::packet_socket;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, SocketType};
 use std::os::fd::{AsRawFd, OwnedFd};
 use terms::{Span, Time};
 
@@ -60,7 +63,8 @@ impl Capture {
     /// There is no such interface, or CAP_NET_RAW is missing.
     pub fn udp_to(interface: &str, port: u16, clock: Clock) -> Result<Capture, SystemError> {
         let what = || format!("capture on {interface}");
-        let (socket, index) = packet_socket::open(interface, libc::SOCK_DGRAM).map_err(SystemError::doing(what()))?;
+        let (socket, index) = packet_socket::open(interface, SocketType::DGRAM, SocketFlags::empty())
+            .map_err(SystemError::doing(what()))?;
         let capture = Capture { socket, clock };
         let bound = capture.prepare(port).and_then(|()| packet_socket::bind(&capture.socket, index));
         bound.map_err(SystemError::doing(what()))?;
@@ -81,14 +85,14 @@ impl Capture {
     /// The interface is gone.
     pub fn next(&mut self, patience: Span) -> Result<Option<CapturedFrame>, SystemError> {
         let what = "read captured packets";
-        let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let patience = i32::try_from(patience.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
-        // SAFETY: `poll` is one valid pollfd that outlives the call.
-        match unsafe { libc::poll(&mut poll, 1, patience) } {
-            0 => return Ok(None),
-            n if n < 0 && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted => return Ok(None),
-            n if n < 0 => return Err(SystemError::last(what)),
-            _ => {}
+        let patience = Timespec {
+            tv_sec: (patience.as_nanos() / 1_000_000_000) as i64,
+            tv_nsec: (patience.as_nanos() % 1_000_000_000) as i64,
+        };
+        match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&patience)) {
+            Ok(0) | Err(Errno::INTR) => return Ok(None),
+            Ok(_) => {}
+            Err(error) => return Err(SystemError::because(what, error.into())),
         }
         let mut head = [0u8; HEAD];
         // SAFETY: all-zero is valid for these plain C structures.

@@ -8,9 +8,11 @@ use crate::clock::Clock;
 use crate::error::SystemError;
 use crate::packet_socket::{self, PACKET_IGNORE_OUTGOING};
 use crate::poll::{Poll, PollInterest, Token};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, SocketType, recv, send};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use terms::{Span, Time};
 
 /// The longest frame with its headers, bytes.
@@ -122,7 +124,8 @@ impl DelayLine {
 impl WireEnd {
     fn open(interface: &str) -> Result<WireEnd, SystemError> {
         let what = || format!("put a wire on {interface}");
-        let (socket, index) = packet_socket::open(interface, libc::SOCK_RAW).map_err(SystemError::doing(what()))?;
+        let (socket, index) = packet_socket::open(interface, SocketType::RAW, SocketFlags::empty())
+            .map_err(SystemError::doing(what()))?;
         let end = WireEnd(socket);
         end.prepare(index).map_err(SystemError::doing(what()))?;
         Ok(end)
@@ -139,20 +142,15 @@ impl WireEnd {
 
     /// The length of the next frame; `None`: there is none now.
     fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, SystemError> {
-        // SAFETY: `buffer` is valid for writes of its length and outlives the call; the descriptor is open.
-        let n = unsafe { libc::recv(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
-        if n >= 0 {
-            return Ok(Some(n as usize));
-        }
-        let error = io::Error::last_os_error();
-        match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
-            _ => Err(SystemError::because("read frames of a wire", error)),
+        match recv(&self.0, buffer, RecvFlags::DONTWAIT) {
+            Ok((_, n)) => Ok(Some(n)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(SystemError::because("read frames of a wire", error.into())),
         }
     }
 
     fn send(&self, frame: &[u8]) {
-        // SAFETY: `frame` is valid for reads of its length and outlives the call; the descriptor is open.
-        let _ = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT) };
+        // What has no room is lost, as on a wire.
+        let _ = send(&self.0, frame, SendFlags::DONTWAIT);
     }
 }

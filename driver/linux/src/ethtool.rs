@@ -1,7 +1,8 @@
 //! Requests to a network driver by `ioctl(SIOCETHTOOL)` (linux/ethtool.h).
 
-use crate::error::SystemError;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use crate::error::{SystemError, doing};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use std::os::fd::{AsRawFd, OwnedFd};
 use terms::Rate;
 
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
@@ -44,13 +45,9 @@ impl Device {
         for (to, from) in bytes.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
             *to = from as libc::c_char;
         }
-        // SAFETY: no memory is passed.
-        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(SystemError::last("open a socket"));
-        }
-        // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-        Ok(Device { socket: unsafe { OwnedFd::from_raw_fd(fd) }, name: bytes })
+        let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+            .map_err(doing("open a socket"))?;
+        Ok(Device { socket, name: bytes })
     }
 
     /// The names of the features, in the order of their bits.

@@ -5,12 +5,13 @@
 //! socket: a value of this type holds them, and dropping it removes them. Constants and structures are not in
 //! libc.
 
-use crate::error::SystemError;
+use crate::error::{SystemError, doing};
 use crate::netlink::mfc::MulticastRoute;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 use std::io;
 use std::mem::size_of;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use terms::IfIndex;
 
 /// `MRT_INIT` and `MRT6_INIT`; the following options have the same numbers in both families.
@@ -120,18 +121,12 @@ impl MulticastRouter {
 
     fn family(&mut self, group: &IpAddr) -> Result<&mut Family, SystemError> {
         let (family, domain, protocol, level) = match group {
-            IpAddr::V4(_) => (&mut self.v4, libc::AF_INET, libc::IPPROTO_IGMP, libc::IPPROTO_IP),
-            IpAddr::V6(_) => (&mut self.v6, libc::AF_INET6, libc::IPPROTO_ICMPV6, libc::IPPROTO_IPV6),
+            IpAddr::V4(_) => (&mut self.v4, AddressFamily::INET, ipproto::IGMP, libc::IPPROTO_IP),
+            IpAddr::V6(_) => (&mut self.v6, AddressFamily::INET6, ipproto::ICMPV6, libc::IPPROTO_IPV6),
         };
         if family.is_none() {
-            // SAFETY: no pointers; the descriptor is checked before it is owned.
-            let socket = unsafe {
-                let fd = libc::socket(domain, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol);
-                if fd < 0 {
-                    return Err(SystemError::last("open a socket for multicast routes"));
-                }
-                OwnedFd::from_raw_fd(fd)
-            };
+            let socket = socket_with(domain, SocketType::RAW, SocketFlags::CLOEXEC, Some(protocol))
+                .map_err(doing("open a socket for multicast routes"))?;
             let made = Family { socket, vifs: Vec::new(), level };
             made.set(INIT, &1i32, "become the multicast router of the namespace")?;
             *family = Some(made);

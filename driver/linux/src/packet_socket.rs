@@ -1,32 +1,23 @@
 //! Packet sockets (packet(7)): opened, set and bound in one place, for captures, wires and link frames.
 
-use std::ffi::CString;
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Do not show a socket the frames that this host sends (linux/if_packet.h).
 pub(crate) const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
-/// Opens a packet socket of a kind (`SOCK_RAW` or `SOCK_DGRAM`, with flags) for an interface of this thread's network namespace.
+/// Opens a packet socket (with link headers or without) for an interface of this thread's network namespace.
 /// Returns it with the interface's index. It receives nothing before [`bind`].
 ///
 /// # Errors
 /// There is no such interface, or CAP_NET_RAW is missing.
-pub(crate) fn open(interface: &str, kind: libc::c_int) -> io::Result<(OwnedFd, u32)> {
-    let name = CString::new(interface).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // SAFETY: `name` is a C string that outlives the call.
-    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-    if index == 0 {
-        return Err(io::Error::last_os_error());
-    }
+pub(crate) fn open(interface: &str, kind: SocketType, flags: SocketFlags) -> io::Result<(OwnedFd, u32)> {
     // Protocol 0: nothing is received yet.
-    // SAFETY: no memory is passed.
-    let fd = unsafe { libc::socket(libc::AF_PACKET, kind | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-    Ok((unsafe { OwnedFd::from_raw_fd(fd) }, index))
+    let socket = socket_with(AddressFamily::PACKET, kind, flags | SocketFlags::CLOEXEC, None)?;
+    let index = name_to_index(&socket, interface)?;
+    Ok((socket, index))
 }
 
 /// Sets a socket option.

@@ -5,7 +5,7 @@ use crate::error::{SystemError, doing};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, set_parent_process_death_signal, setpriority_process, setsid, waitpid,
+    Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, setpriority_process, setsid, waitpid,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fs::{self, File, OpenOptions};
@@ -58,16 +58,15 @@ impl ProcessId {
         if !self.is_running() {
             return Ok(());
         }
-        let pid = i32::try_from(self.pid).unwrap_or(i32::MAX);
-        // SAFETY: no memory is passed.
-        if unsafe { libc::kill(pid, signal) } == 0 {
-            return Ok(());
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        let sent = match pid.zip(Signal::from_named_raw(signal)) {
+            Some((pid, signal)) => kill_process(pid, signal),
+            None => Err(Errno::INVAL),
+        };
+        match sent {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(SystemError::because(format!("signal process {}", self.pid), error.into())),
         }
-        let error = io::Error::last_os_error();
-        if error.raw_os_error() == Some(libc::ESRCH) {
-            return Ok(());
-        }
-        Err(SystemError::because(format!("signal process {}", self.pid), error))
     }
 }
 

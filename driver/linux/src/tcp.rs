@@ -40,6 +40,16 @@ pub fn pace(stream: &TcpStream, bytes_per_s: u64) -> Result<(), SystemError> {
     set(stream, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate, "pace a TCP connection")
 }
 
+/// Limits the bytes that wait for their reader to about this many (`SO_RCVBUF`): the sender goes no faster than they are
+/// read.
+///
+/// # Errors
+/// The kernel does not support it.
+pub fn receive_at_most(stream: &TcpStream, bytes: u32) -> Result<(), SystemError> {
+    // The kernel counts its own overhead too, and takes half of the doubled value for it.
+    set(stream, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes, "limit a TCP connection's window")
+}
+
 /// Limits the unsent bytes in the socket to about this many, so that a new rate applies to the next bytes and
 /// not only after a buffer has drained.
 ///

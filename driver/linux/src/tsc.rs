@@ -44,10 +44,7 @@ pub fn switches() -> u64 {
 /// Processor time of this thread so far, ns, without the time when it was switched out
 /// (CLOCK_THREAD_CPUTIME_ID): for work that is longer than an undisturbed time slice.
 pub fn processor_time() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for writes and outlives the call.
-    let rc = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    assert_eq!(rc, 0, "every thread has this clock");
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

@@ -3,7 +3,7 @@
 //! It stands in for a long or bad link where the kernel has no `netem`. Frames keep their order.
 
 use std::collections::VecDeque;
-use terms::{Span, Time};
+use terms::{Rng, Span, Time};
 
 /// A wire. The default has no delay and loses nothing.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -24,19 +24,19 @@ pub(crate) struct Wire {
     frames: VecDeque<(Time, u32)>,
     /// A frame is lost if the draw is below: of 2^32.
     below: u64,
-    random: u64,
+    random: Rng,
 }
 
 impl Wire {
     /// An empty wire with room for `most` frames.
     pub(crate) fn new(spec: WireSpec, most: usize) -> Wire {
         let below = (spec.loss.clamp(0.0, 1.0) * 4_294_967_296.0) as u64;
-        Wire { spec, frames: VecDeque::with_capacity(most), below, random: spec.seed }
+        Wire { spec, frames: VecDeque::with_capacity(most), below, random: Rng::seeded(spec.seed) }
     }
 
     /// A frame goes in; false: it is lost, and its buffer the caller's.
     pub(crate) fn put(&mut self, now: Time, frame: u32) -> bool {
-        if self.below > 0 && self.draw() < self.below {
+        if self.below > 0 && u64::from(self.random.next_u32()) < self.below {
             return false;
         }
         self.frames.push_back((now + self.spec.delay, frame));
@@ -52,15 +52,6 @@ impl Wire {
     /// The time at which the next comes out.
     pub(crate) fn next(&self) -> Option<Time> {
         self.frames.front().map(|(at, _)| *at)
-    }
-
-    /// SplitMix64 (Steele, Lea and Flood 2014): 32 bits.
-    fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = self.random;
-        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) >> 32
     }
 }
 

@@ -2,8 +2,9 @@
 
 mod bookings;
 
-use crate::io::{ControlEvent, Event, Input, InterfaceState, Output};
+use crate::io::{ControlEvent, Event, GroupEvent, Input, InterfaceState, Output};
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 use booking::Bookings;
 use booking::io::OrderId;
 pub use bookings::NoPolicy;
@@ -54,6 +55,8 @@ pub struct Node<R, P = Off, B = NoPolicy> {
     orders: BTreeMap<PartId, OrderId>,
     /// The control groups of booked parts.
     groups: BTreeMap<PartId, BoundGroup>,
+    /// What has become of them; told after the batch that makes it true.
+    group_news: Vec<GroupEvent>,
     /// True until what earlier runs left in the plane has been ordered again or removed.
     earlier: bool,
     world: World<R>,
@@ -88,6 +91,7 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
             policy: NoPolicy,
             orders: BTreeMap::new(),
             groups: BTreeMap::new(),
+            group_news: Vec::new(),
             earlier: false,
             world: World { route, tc: Tc::new([config.seed, config.seed.rotate_left(32) ^ KEY]) },
             interfaces: BTreeMap::new(),
@@ -106,6 +110,7 @@ impl<R: Route, P: ProbeObserver> Node<R, P> {
             policy,
             orders: self.orders,
             groups: self.groups,
+            group_news: self.group_news,
             earlier: self.earlier,
             world: self.world,
             interfaces: self.interfaces,
@@ -145,6 +150,7 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
         while self.world.tc.end_turn() {
             self.settle(now);
         }
+        self.out.extend(self.group_news.drain(..).map(|news| Output::Event(Event::Group(news))));
     }
 
     /// Takes one of several inputs that came together; drain [`Node::poll`] after each. No batch is drawn before

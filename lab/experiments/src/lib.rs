@@ -2,7 +2,8 @@
 //!
 //! [`demo`] runs the video against the flood on a testbed ([`bed`]). It uses [`video`], which sends and judges a real
 //! video, and [`reserve`], the two applications that reserve. [`setup`] measures set-up times, [`trial`] kills agents and lets senders cheat; [`experiment`]s run on the
-//! simulator and compare with published results; [`gara`] books premium flows on real packets; [`pictures`] draws
+//! simulator and compare with published results; [`gara`] books premium flows on real packets; [`web`] fetches from a web
+//! server under a flood; [`pictures`] draws
 //! the pages of the algorithms; [`plane`] runs a queue tree on a [`capture`].
 #![forbid(unsafe_code)]
 
@@ -24,3 +25,4 @@ pub mod torture;
 pub mod transactions;
 pub mod trial;
 pub mod video;
+pub mod web;

@@ -81,6 +81,22 @@ const MOVED_AWAY: &str = "echo $$ > $1/cgroup.procs; echo $$ > $1/../cgroup.proc
 
 /// Packets in the premium class of the link.
 fn premium(lone: &Lone) -> u64 {
+    settled(|| premium_of_agent(lone))
+}
+
+/// What a counter says when it has stopped: a packet that was sent may not have left its queue.
+fn settled(mut count: impl FnMut() -> u64) -> u64 {
+    let mut last = count();
+    loop {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        match count() {
+            now if now == last => return now,
+            now => last = now,
+        }
+    }
+}
+
+fn premium_of_agent(lone: &Lone) -> u64 {
     let Answer::Status(status) = lone.client().call(Request::Status).unwrap() else { panic!("no status") };
     let row = status.interfaces.into_iter().find(|row| row.name == "near").unwrap();
     row.classes.iter().find(|class| class.class == "5c1c:5").map_or(0, |class| class.packets)
@@ -143,6 +159,10 @@ fn what_a_group_sends_has_its_share_and_nothing_else_has() {
 
 /// Packets in the premium class, by the kernel's own count.
 fn premium_of_tc(lone: &Lone) -> u64 {
+    settled(|| read_by_tc(lone))
+}
+
+fn read_by_tc(lone: &Lone) -> u64 {
     let said = lone.tc(&["-s", "class", "show", "dev", "near"]);
     let mut lines = said.lines().skip_while(|line| !line.contains("htb 5c1c:5 "));
     let counted = lines.nth(1).unwrap_or_else(|| panic!("no premium class: {said}"));

@@ -10,6 +10,7 @@ mod kind;
 use crate::error::SystemError;
 use kind::CALLS;
 pub use kind::CallKind;
+use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -295,15 +296,14 @@ impl Shared {
 fn supervise(shared: &Shared) {
     let listener = shared.listener.as_raw_fd();
     loop {
-        let mut poll = libc::pollfd { fd: listener, events: libc::POLLIN, revents: 0 };
-        // SAFETY: `poll` is one valid entry that outlives the call.
-        let ready = unsafe { libc::poll(&raw mut poll, 1, -1) };
-        if ready > 0 && poll.revents & libc::POLLIN == 0 {
+        let mut waits = [PollFd::new(&shared.listener, PollFlags::IN)];
+        if !poll(&mut waits, None).is_ok_and(|ready| ready > 0) {
+            continue;
+        }
+        if !waits[0].revents().contains(PollFlags::IN) {
             return;
         }
-        if ready > 0 {
-            answer(shared, listener);
-        }
+        answer(shared, listener);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The eBPF system calls that are made directly (bpf(2)): links (by interface index; the kernel reports a
 //! lost interface), pins, and test runs on prepared packets.
 
+use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -228,11 +229,7 @@ pub fn mount_bpffs(dir: &Path) -> io::Result<()> {
     if is_bpffs(dir)? {
         return Ok(());
     }
-    let target = c_path(dir)?;
-    let (source, kind, options) = (c"sluice", c"bpf", c"mode=0700");
-    // SAFETY: all five are C strings that outlive the call.
-    let rc = unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), 0, options.as_ptr().cast()) };
-    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    Ok(rustix::mount::mount(c"sluice", dir, c"bpf", MountFlags::empty(), c"mode=0700")?)
 }
 
 /// True if the file system of `dir` is also mounted in process 1's mount namespace, and so outlives the
@@ -253,20 +250,12 @@ fn is_mounted(mounts: &str, major: u32, minor: u32) -> bool {
 
 /// Unmounts the bpffs from `dir`; its pinned objects end unless another reference holds them.
 pub fn unmount_bpffs(dir: &Path) -> io::Result<()> {
-    let target = c_path(dir)?;
-    // SAFETY: `target` is a C string that outlives the call.
-    let rc = unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) };
-    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    Ok(rustix::mount::unmount(dir, UnmountFlags::DETACH)?)
 }
 
 /// True if `dir` is on a bpffs.
 pub fn is_bpffs(dir: &Path) -> io::Result<bool> {
-    let path = c_path(dir)?;
-    // SAFETY: all-zero is a valid `statfs`.
-    let mut about: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: `path` is a C string and `about` is valid for writes; both outlive the call.
-    let rc = unsafe { libc::statfs(path.as_ptr(), &mut about) };
-    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(about.f_type as i64 == BPF_FS_MAGIC) }
+    Ok(rustix::fs::statfs(dir)?.f_type as i64 == BPF_FS_MAGIC)
 }
 
 /// Waits until every eBPF program that runs now has ended (`membarrier(2)`, `MEMBARRIER_CMD_GLOBAL`: the kernel waits

@@ -5,6 +5,8 @@
 //! ordinary. Its previous scheduling is kept, to be restored.
 
 use crate::error::SystemError;
+use rustix::process::Pid;
+use rustix::thread::{gettid, sched_getaffinity};
 use std::io;
 
 const SCHED_DEADLINE: u32 = 6;
@@ -164,15 +166,7 @@ fn explained(tid: u32, error: io::Error) -> io::Error {
 /// True if a thread may not run on every core.
 fn is_restricted(tid: u32) -> bool {
     let Ok(tid) = i32::try_from(tid) else { return false };
-    // SAFETY: an all-zero set is a valid place to write to; its size is what is stated.
-    let allowed = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(tid, size_of::<libc::cpu_set_t>(), &mut set) != 0 {
-            return false;
-        }
-        libc::CPU_COUNT(&set)
-    };
-    u64::from(allowed.unsigned_abs()) < super::capacity::cores()
+    sched_getaffinity(Pid::from_raw(tid)).is_ok_and(|allowed| u64::from(allowed.count()) < super::capacity::cores())
 }
 
 fn set(tid: u32, attr: &SchedAttr) -> io::Result<()> {
@@ -183,8 +177,7 @@ fn set(tid: u32, attr: &SchedAttr) -> io::Result<()> {
 
 /// The id of the calling thread.
 pub fn this_thread() -> u32 {
-    // SAFETY: no memory is passed.
-    unsafe { libc::gettid() }.unsigned_abs()
+    gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
 #[cfg(test)]

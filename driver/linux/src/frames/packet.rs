@@ -6,7 +6,8 @@
 use super::{BURST, BurstSent, FrameBuffer, FrameIo, HEADROOM, Offload};
 use crate::error::SystemError;
 use crate::packet_socket::{self, PACKET_IGNORE_OUTGOING};
-use std::ffi::CString;
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -36,8 +37,8 @@ impl PacketFrames {
     /// There is no such interface, or CAP_NET_RAW is missing.
     pub fn open(interface: &str) -> Result<PacketFrames, SystemError> {
         let what = || format!("open {interface} for frames");
-        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK;
-        let (socket, index) = packet_socket::open(interface, kind).map_err(SystemError::doing(what()))?;
+        let (socket, index) = packet_socket::open(interface, SocketType::RAW, SocketFlags::NONBLOCK)
+            .map_err(SystemError::doing(what()))?;
         let rest = vec![0; BURST * LONGEST].into_boxed_slice();
         let frames = PacketFrames { socket, name: interface.into(), rest, rests: [0; BURST] };
         frames.prepare(index).map_err(SystemError::doing(what()))?;
@@ -58,10 +59,7 @@ impl PacketFrames {
     /// `Ok` for what passes by itself (an interface that is down), the error if the interface is gone.
     fn judge(&self, error: io::Error, doing: &str) -> Result<(), SystemError> {
         let there = match error.raw_os_error() {
-            Some(libc::ENETDOWN) => CString::new(self.name.as_str()).is_ok_and(|name| {
-                // SAFETY: `name` is a C string that outlives the call.
-                unsafe { libc::if_nametoindex(name.as_ptr()) != 0 }
-            }),
+            Some(libc::ENETDOWN) => name_to_index(&self.socket, &self.name).is_ok(),
             _ => false,
         };
         let what = || format!("{doing} {}: the interface is gone", self.name);

@@ -158,7 +158,7 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
             if again.is_some() || there != bound.there {
                 bound.there = there;
                 let event = GroupEvent { handle: part.0, part: part.1, path: bound.path.clone(), there };
-                self.out.push_back(Output::Event(Event::Group(event)));
+                self.group_news.push(event);
             }
         }
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use terms::Rng;
 
 /// The interface whose bandwidth is reserved.
 pub const INTERFACE: &str = "near";
@@ -17,20 +18,6 @@ pub const INTERFACE: &str = "near";
 pub const LICENCE: &str = "licence/crash";
 /// The capacity of [`LICENCE`].
 pub const LICENCES: u64 = 64;
-
-/// A random generator with a seed (SplitMix64, Steele, Lea and Flood 2014).
-pub struct Chance(pub u64);
-
-impl Chance {
-    /// Returns a random number below `n`.
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ z >> 31) % n.max(1)
-    }
-}
 
 /// The state of a reservation, as acknowledged.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,7 +39,7 @@ enum Asked {
 /// One application.
 struct Application {
     number: u64,
-    chance: Chance,
+    chance: Rng,
     serial: u64,
     known: BTreeMap<String, Known>,
     asked: Option<Asked>,
@@ -79,7 +66,7 @@ impl Callers {
     pub fn new(count: u64, seed: u64) -> Callers {
         let one = |number| Application {
             number,
-            chance: Chance(seed.wrapping_add(number)),
+            chance: Rng::seeded(seed.wrapping_add(number)),
             serial: 0,
             known: BTreeMap::new(),
             asked: None,

@@ -23,6 +23,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use terms::Rng;
 
 /// The number of parallel client applications.
 const CLIENTS: u64 = 4;
@@ -218,7 +219,7 @@ pub fn run(options: &CrashOptions, patience: &Patience) -> Result<(CrashReport, 
     let (mut agent, took) = bed.start(patience)?;
     told.starts.push(took);
     let mut load = Callers::new(CLIENTS, options.seed);
-    let mut chance = load::Chance(options.seed ^ 0x9e37_79b9_7f4a_7c15);
+    let mut chance = Rng::seeded(options.seed ^ 0x9e37_79b9_7f4a_7c15);
     for cycle in 0..options.cycles {
         let running = load.begin(&bed.socket());
         let waited = patience.wait(Duration::from_micros(5_000 + chance.below(100_000)));

@@ -18,6 +18,8 @@ pub const ALL: &[Experiment] = &[
     crate::gara::fig6::EXPERIMENT,
     crate::gara::fig6::GREEDY_EXPERIMENT,
     crate::gara::deadline::EXPERIMENT,
+    crate::web::THROUGHPUT,
+    crate::web::FLOOD,
 ];
 
 /// Returns the experiment of that name.

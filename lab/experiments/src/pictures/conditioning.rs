@@ -2,7 +2,7 @@
 
 use super::{chart, in_ms, line, ms};
 use figures::{Chart, Mark, Rgb};
-use terms::{Bytes, Rate, Span, Time};
+use terms::{Bytes, Rate, Rng, Span, Time};
 use traffic::bucket::TokenBucket;
 use traffic::dropper::{Coupling, RedCurve, Rio, RioProfile, Verdict};
 use traffic::meter::{self, TrTcm};
@@ -82,11 +82,11 @@ pub fn rio() -> Chart {
     // Weight one: the average is what waits.
     let profile = RioProfile::new(curves, 1 << 32, Span::from_micros(100), Coupling::Single)
         .expect("the values of RFC 2963 appendix A are within limits");
-    let mut random = 1;
+    let mut random = Rng::seeded(1);
     let mut lost = |color| {
         let share = |waiting: u32| {
             let mut rio = Rio::new();
-            let mut decide = || rio.decide(&profile, Time::ZERO, color, waiting, draw(&mut random));
+            let mut decide = || rio.decide(&profile, Time::ZERO, color, waiting, random.next_u32());
             let dropped = (0..DRAWS).filter(|_| decide() != Verdict::Accept).count();
             (f64::from(waiting), 100.0 * dropped as f64 / f64::from(DRAWS))
         };
@@ -103,14 +103,6 @@ pub fn rio() -> Chart {
             line("red", Rgb::RED, Mark::Solid, lost(meter::Color::Red)),
         ],
     )
-}
-
-/// Returns the upper half of SplitMix64 (Steele, Lea and Flood 2014).
-fn draw(state: &mut u64) -> u32 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((z ^ (z >> 31)) >> 32) as u32
 }
 
 /// Draws the shaping rate against the queue's length.

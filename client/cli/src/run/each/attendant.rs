@@ -5,7 +5,7 @@ use super::tally::Tally;
 use super::{Ends, RunArgs};
 use crate::complain::Complaint;
 use linux::clock::Clock;
-use linux::netlink::diag::Connections;
+use linux::netlink::diag::{Connections, EndedConnections};
 use linux::poll::{Poll, PollInterest, Token};
 use linux::supervise::{Caught, CaughtCall, Supervisor, TargetSocket, source_towards};
 use serde_json::Value;
@@ -17,8 +17,9 @@ use terms::{Rate, Span};
 
 const CALLS: Token = Token(0);
 const AGENT: Token = Token(1);
+const ENDED: Token = Token(2);
 /// The first number of a listening socket.
-const FIRST: u64 = 2;
+const FIRST: u64 = 3;
 /// The most calls that wait for a connection: each is a thread of the command, and a descriptor of ours.
 const MOST_LISTENING: usize = 512;
 /// The most connections that were accepted for a call that a signal interrupted.
@@ -54,6 +55,8 @@ pub(super) struct Attendant {
     /// Connections, with the number of the socket that they came by.
     ready: Vec<(u64, TargetSocket)>,
     list: Connections,
+    /// `None`: this kernel does not tell of ends, and the list must do.
+    ended: Option<EndedConnections>,
     looked: Instant,
     tally: Tally,
     best_effort: bool,
@@ -67,7 +70,12 @@ impl Attendant {
         let clock = Clock::start();
         let mut poll = Poll::new(clock).map_err(|failed| world(&failed))?;
         poll.add(&calls, CALLS, PollInterest::Read).map_err(|failed| world(&failed))?;
+        let ended = EndedConnections::open().ok();
+        if let Some(ended) = &ended {
+            poll.add(ended, ENDED, PollInterest::Read).map_err(|failed| world(&failed))?;
+        }
         Ok(Attendant {
+            ended,
             calls,
             poll,
             clock,
@@ -103,10 +111,14 @@ impl Attendant {
         }
         let pause = if self.shares.asks() { ASKING } else { PAUSE };
         let ready = self.poll.wait(Some(self.clock.now() + pause))?.to_vec();
+        // First what has ended: what begins may need its share.
+        if ready.iter().any(|ready| ready.token == ENDED) {
+            self.let_go();
+        }
         for token in ready.iter().map(|ready| ready.token) {
             match token {
                 CALLS => self.take_calls()?,
-                AGENT => {}
+                AGENT | ENDED => {}
                 Token(number) => self.serve(number),
             }
         }
@@ -121,6 +133,14 @@ impl Attendant {
             self.look();
         }
         Ok(())
+    }
+
+    /// Gives back what connections had that have ended.
+    fn let_go(&mut self) {
+        for one in self.ended.as_mut().map(EndedConnections::take).unwrap_or_default() {
+            let (local, remote) = one.ends;
+            self.shares.ended(&Ends { local, remote }, one.cookie);
+        }
     }
 
     /// Takes the calls that wait. A supervised command of which nothing is left has no more.
@@ -164,7 +184,7 @@ impl Attendant {
         if self.shares.stands(&ends) || self.waiting.contains_key(&ends) {
             return self.calls.go_on(&call);
         }
-        self.ask(ends, Then::Connect(call));
+        self.ask(ends, socket.cookie(), Then::Connect(call));
     }
 
     /// The command accepts.
@@ -230,7 +250,8 @@ impl Attendant {
         let listener = one.socket.cookie();
         match connection.local().zip(connection.peer()) {
             Some((local, remote)) if leaves(local.ip(), remote.ip()) => {
-                self.ask(Ends { local, remote }, Then::Accept { call: one.call, listener, socket: connection });
+                let cookie = connection.cookie();
+                self.ask(Ends { local, remote }, cookie, Then::Accept { call: one.call, listener, socket: connection });
             }
             // It stays on this host, or is over already.
             _ => self.give(&one.call, listener, connection),
@@ -238,9 +259,9 @@ impl Attendant {
         None
     }
 
-    fn ask(&mut self, ends: Ends, then: Then) {
+    fn ask(&mut self, ends: Ends, cookie: u64, then: Then) {
         self.waiting.insert(ends, then);
-        if let Err(why) = self.shares.ask(ends) {
+        if let Err(why) = self.shares.ask(ends, cookie) {
             self.decided(ends, Verdict::Refused(why));
         }
     }

@@ -48,6 +48,8 @@ enum Means {
 
 struct Share {
     means: Means,
+    /// The number of the connection's socket.
+    cookie: u64,
     /// The time of the question, or of the last renewal.
     since: Instant,
     /// The looks in a row that missed its connection, and whether one has ever seen it.
@@ -143,7 +145,7 @@ impl Shares {
     ///
     /// # Errors
     /// It is refused at once.
-    pub(super) fn ask(&mut self, ends: Ends) -> Result<(), String> {
+    pub(super) fn ask(&mut self, ends: Ends, cookie: u64) -> Result<(), String> {
         if self.asked.len() + self.standing.len() >= self.most {
             return Err(format!("{} connections have a reservation: the limit (--connections)", self.most));
         }
@@ -151,14 +153,14 @@ impl Shares {
         self.release(&ends);
         let deaf = self.deaf.get(&ends.remote.ip()).is_some_and(|since| since.elapsed() < DEAF);
         if self.with == WayMeans::Booking || (self.with == WayMeans::Auto && deaf) {
-            return self.book(ends, Instant::now());
+            return self.book(ends, cookie, Instant::now());
         }
         self.call(announce(&ends, self.rate))?;
-        self.asked.insert(ends, Share { means: Means::Rsvp, since: Instant::now(), missed: 0, seen: false });
+        self.asked.insert(ends, Share { means: Means::Rsvp, cookie, since: Instant::now(), missed: 0, seen: false });
         Ok(())
     }
 
-    fn book(&mut self, ends: Ends, since: Instant) -> Result<(), String> {
+    fn book(&mut self, ends: Ends, cookie: u64, since: Instant) -> Result<(), String> {
         let (interface, _) = way_out(ends.remote.ip()).map_err(|complaint| complaint.to_string())?;
         let flow = FlowDoc {
             src: Some(ends.local.ip()),
@@ -181,7 +183,7 @@ impl Shares {
         };
         let answer = self.call(Request::BookCreate(ask))?;
         let found = reservation(answer).map_err(|complaint| complaint.to_string())?;
-        self.asked.insert(ends, Share { means: Means::Booking(found.handle), since, missed: 0, seen: false });
+        self.asked.insert(ends, Share { means: Means::Booking(found.handle), cookie, since, missed: 0, seen: false });
         Ok(())
     }
 
@@ -309,7 +311,7 @@ impl Shares {
             self.deaf.clear();
         }
         self.deaf.insert(host, Instant::now());
-        self.book(ends, share.since).err().map(Verdict::Refused)
+        self.book(ends, share.cookie, share.since).err().map(Verdict::Refused)
     }
 
     /// Keeps the reservations of these connections, and gives those back that are missing.
@@ -324,6 +326,13 @@ impl Shares {
             }
         }
         gone.iter().for_each(|ends| self.release(ends));
+    }
+
+    /// A connection has ended: the next may need its share at once.
+    pub(super) fn ended(&mut self, ends: &Ends, cookie: u64) {
+        if self.standing.get(ends).is_some_and(|share| share.cookie == cookie) {
+            self.release(ends);
+        }
     }
 
     fn release(&mut self, ends: &Ends) {

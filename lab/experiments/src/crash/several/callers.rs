@@ -3,7 +3,6 @@
 
 use super::site::{AGENTS, LICENCE};
 use crate::anomalies::http;
-use crate::crash::load::Chance;
 use documents::book::Instant;
 use linux::clock::Clock;
 use serde_json::{Value, json};
@@ -13,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use terms::Span;
+use terms::{Rng, Span};
 
 /// The rate for each unit of a reservation's amount, bit/s. Of licences it is one piece.
 pub const UNIT: u64 = 1_000_000;
@@ -47,7 +46,7 @@ pub struct Application {
     number: u16,
     agents: usize,
     clock: Clock,
-    chance: Chance,
+    chance: Rng,
     serial: u32,
     /// Acknowledged reservations by name.
     pub known: BTreeMap<String, Known>,
@@ -102,7 +101,7 @@ impl Applications {
             number,
             agents,
             clock: Clock::start(),
-            chance: Chance(seed.wrapping_add(number.into())),
+            chance: Rng::seeded(seed.wrapping_add(number.into())),
             serial: 0,
             known: BTreeMap::new(),
             open: BTreeMap::new(),

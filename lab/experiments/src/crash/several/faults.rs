@@ -3,10 +3,10 @@
 
 use super::SeveralReport;
 use super::site::{LostPackets, Site};
-use crate::crash::load::Chance;
 use bed::error::Error;
 use bed::patience::Patience;
 use std::time::{Duration, Instant};
+use terms::Rng;
 
 /// The writes and syncs of a journal from which one is drawn: more than a change takes.
 const WRITES: u64 = 16;
@@ -44,7 +44,7 @@ struct Strike {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Strikes(Vec<Strike>);
 
-fn strike(chance: &mut Chance, process: usize) -> Strike {
+fn strike(chance: &mut Rng, process: usize) -> Strike {
     let fault = [Fault::Kill, Fault::Kill, Fault::Stop, Fault::Cut][chance.below(4) as usize];
     let after_us = (chance.below(3) == 0).then(|| chance.below(AFTER_US));
     Strike { process, fault, write: 1 + chance.below(WRITES), after_us }
@@ -52,7 +52,7 @@ fn strike(chance: &mut Chance, process: usize) -> Strike {
 
 impl Strikes {
     /// Draws faults: mostly one, sometimes two; rarely everybody is killed.
-    pub fn draw(chance: &mut Chance, agents: usize) -> Strikes {
+    pub fn draw(chance: &mut Rng, agents: usize) -> Strikes {
         let processes = agents as u64 + 1;
         let first = chance.below(processes) as usize;
         Strikes(match chance.below(12) {
@@ -72,7 +72,7 @@ impl Strikes {
     pub fn play(
         &self,
         site: &mut Site,
-        chance: &mut Chance,
+        chance: &mut Rng,
         report: &mut SeveralReport,
         patience: &Patience,
     ) -> Result<(), Error> {
@@ -115,7 +115,7 @@ impl Strikes {
 }
 
 /// Cuts an agent from the broker; the broker (0) from some agents.
-fn cut(site: &mut Site, chance: &mut Chance, process: usize) -> Result<(), Error> {
+fn cut(site: &mut Site, chance: &mut Rng, process: usize) -> Result<(), Error> {
     let agents = site.len();
     let which = match process.checked_sub(1) {
         Some(agent) => 1 << agent,

@@ -9,7 +9,6 @@ mod plant;
 mod process;
 mod site;
 
-use super::load::Chance;
 use bed::error::Error;
 use bed::patience::Patience;
 use callers::Applications;
@@ -21,6 +20,7 @@ use site::Site;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
+use terms::Rng;
 
 /// The number of parallel client applications.
 const CLIENTS: u16 = 4;
@@ -108,7 +108,7 @@ pub fn run(options: &SeveralOptions, patience: &Patience) -> Result<(SeveralRepo
     let mut site = Site::make(&options.program, options.agents)?;
     let (mut report, mut findings) = (SeveralReport::default(), BTreeMap::new());
     let mut applications = Applications::new(CLIENTS, options.agents, options.seed);
-    let mut chance = Chance(options.seed ^ 0x9e37_79b9_7f4a_7c15);
+    let mut chance = Rng::seeded(options.seed ^ 0x9e37_79b9_7f4a_7c15);
     site.start(patience)?;
     while report.cycles < options.cycles {
         let strikes = Strikes::draw(&mut chance, options.agents);
