@@ -34,7 +34,7 @@ pub fn listen(address: &SocketAddr) -> io::Result<TcpListener> {
 ///
 /// # Errors
 /// The kernel does not support it.
-pub fn pace(stream: &TcpStream, bytes_per_s: u64) -> Result<(), SystemError> {
+pub fn pace(stream: &impl AsRawFd, bytes_per_s: u64) -> Result<(), SystemError> {
     // All ones is "no limit".
     let rate = bytes_per_s.min(u64::MAX - 1);
     set(stream, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate, "pace a TCP connection")
@@ -84,7 +84,7 @@ pub fn keep_alive(stream: &TcpStream, idle: Duration) -> Result<(), SystemError>
     set(stream, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, &4i32, what)
 }
 
-fn set<T>(stream: &TcpStream, level: i32, option: i32, value: &T, what: &'static str) -> Result<(), SystemError> {
+fn set<T>(stream: &impl AsRawFd, level: i32, option: i32, value: &T, what: &'static str) -> Result<(), SystemError> {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is valid for reads of `len` bytes and outlives the call; every caller passes a plain integer.
     let rc = unsafe { libc::setsockopt(stream.as_raw_fd(), level, option, std::ptr::from_ref(value).cast(), len) };

@@ -29,6 +29,10 @@ pub struct EachArgs {
     /// With --each: the most connections with a reservation at once; those beyond are refused
     #[arg(long, value_name = "N", requires = "each", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     pub connections: u32,
+    /// With --each: let connections send as fast as they can; what exceeds the rate is best effort, and packets overtake each
+    /// other
+    #[arg(long, requires = "each")]
+    pub unpaced: bool,
 }
 
 /// The two ends of a connection, ours first.

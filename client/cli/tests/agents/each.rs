@@ -211,7 +211,7 @@ fn nginx_has_a_reservation_for_each_request() {
     std::fs::write(home.join("nginx.conf"), text).unwrap();
     let running = run(
         &bed,
-        &["200kbit", "--with", "rsvp", "--patience", "10s", "--", "nginx", "-c", &at("nginx.conf"), "-p", &at("")],
+        &["1mbit", "--with", "rsvp", "--patience", "10s", "--", "nginx", "-c", &at("nginx.conf"), "-p", &at("")],
     );
     let fetch = "
 import urllib.request, time, sys

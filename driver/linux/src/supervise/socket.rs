@@ -1,5 +1,6 @@
 //! A socket of a supervised program, which we hold too. While we do, the program's `close` does not end its connection.
 
+use crate::error::SystemError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::Errno;
@@ -30,6 +31,14 @@ impl TargetSocket {
     /// True if its calls never wait.
     pub fn is_nonblocking(&self) -> bool {
         fcntl_getfl(&self.0).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
+    }
+
+    /// Lets it send at most this many bytes of payload a second, evenly spaced.
+    ///
+    /// # Errors
+    /// The kernel does not support it.
+    pub fn pace(&self, bytes_per_s: u64) -> Result<(), SystemError> {
+        crate::tcp::pace(&self.0, bytes_per_s)
     }
 
     /// The kernel's number for the socket, the same for all its descriptors (SO_COOKIE).

@@ -30,9 +30,14 @@ const LOOK: Duration = Duration::from_millis(100);
 const PAUSE: Span = Span::from_millis(50);
 const ASKING: Span = Span::from_millis(2);
 
+/// The payload of a full packet of IPv6, and the bytes of IP that the reservation counts for it, with one in a hundred for
+/// packets that are smaller or sent again.
+const PAYLOAD: u64 = 1_428 * 99;
+const PACKET: u64 = 1_500 * 100;
+
 /// A call that waits for its connection's reservation.
 enum Then {
-    Connect(Caught),
+    Connect { call: Caught, socket: TargetSocket },
     Accept { call: Caught, listener: u64, socket: TargetSocket },
 }
 
@@ -61,6 +66,8 @@ pub(super) struct Attendant {
     tally: Tally,
     best_effort: bool,
     verbose: bool,
+    /// Payload of each connection, bytes a second; `None`: as fast as it can.
+    pace: Option<u64>,
 }
 
 impl Attendant {
@@ -89,6 +96,7 @@ impl Attendant {
             tally: Tally::default(),
             best_effort: args.or_best_effort,
             verbose: args.verbose,
+            pace: (!args.each.unpaced).then(|| rate.as_bps() / 8 * PAYLOAD / PACKET),
         })
     }
 
@@ -184,7 +192,7 @@ impl Attendant {
         if self.shares.stands(&ends) || self.waiting.contains_key(&ends) {
             return self.calls.go_on(&call);
         }
-        self.ask(ends, socket.cookie(), Then::Connect(call));
+        self.ask(ends, socket.cookie(), Then::Connect { call, socket });
     }
 
     /// The command accepts.
@@ -276,6 +284,7 @@ impl Attendant {
                     let means = if by_rsvp { "RSVP" } else { "a booking" };
                     eprintln!("sluice: {ends}: reserved by {means} in {} us", took.as_micros());
                 }
+                self.pace(&then);
                 true
             }
             Verdict::Refused(why) => {
@@ -286,13 +295,22 @@ impl Attendant {
             }
         };
         match then {
-            Then::Connect(call) if goes_on => self.calls.go_on(&call),
-            Then::Connect(call) => self.calls.refuse(&call),
+            Then::Connect { call, .. } if goes_on => self.calls.go_on(&call),
+            Then::Connect { call, .. } => self.calls.refuse(&call),
             Then::Accept { call, listener, socket } if goes_on => self.give(&call, listener, socket),
             Then::Accept { call, socket, .. } => {
                 socket.reset();
                 self.calls.refuse(&call);
             }
+        }
+    }
+
+    /// Keeps a connection below its reservation: what exceeds it is best effort, and would be overtaken or lost.
+    fn pace(&self, then: &Then) {
+        let (Then::Connect { socket, .. } | Then::Accept { socket, .. }) = then;
+        if let Some(rate) = self.pace {
+            // A kernel without it sends as it likes.
+            let _ = socket.pace(rate);
         }
     }
 
