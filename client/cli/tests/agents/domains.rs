@@ -219,9 +219,12 @@ fn paths_over_domains_follow_cost_room_routes_and_what_is_away() {
 
     // A border of ESnet is away: so is every path over it, and what is left is said.
     running(&domains.place.join(&domains.name).join("esnet-east/agent.pid")).signal(9).unwrap();
-    wait_at_most(2 * PATIENCE, "no path", || (!has_path(&domains, "1kbit")).then_some(()));
-    let none = domains.ask("alpha", "anl", "requester-alice", &words);
-    assert!(none.status.code() == Some(1) && said(&none).contains("no path is known"), "{}", said(&none));
+    wait_at_most(2 * PATIENCE, "no room", || (!has_path(&domains, "1kbit")).then_some(()));
+    // At first it may be published as a border with nothing free.
+    wait_at_most(2 * PATIENCE, "no path", || {
+        let none = domains.ask("alpha", "anl", "requester-alice", &words);
+        (none.status.code() == Some(1) && said(&none).contains("no path is known")).then_some(())
+    });
     testbed::down(&domains.place, &domains.name).unwrap();
 }
 

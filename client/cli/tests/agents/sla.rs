@@ -13,10 +13,15 @@ use terms::{Span, Time};
 
 /// A neighbour that lies, the border of this domain, and where its packets go.
 fn border(name: &str) -> TestbedFile {
+    border_with(name, "")
+}
+
+/// The same with more lines in the agreement.
+fn border_with(name: &str, more: &str) -> TestbedFile {
     let text = format!(
         "name = \"{name}\"\n[[node]]\nname = \"liar\"\nkind = \"host\"\n[[node]]\nname = \"far\"\nkind = \"host\"\n\
          [[node]]\nname = \"border\"\nkind = \"router\"\nsettings = \"\"\"\n[[sla]]\npeer = \"anl\"\n\
-         interface = \"to-liar\"\nrate = \"4mbit\"\nbackground = \"50%\"\nmost = \"3mbit\"\nahead = \"1h\"\n\"\"\"\n\
+         interface = \"to-liar\"\nrate = \"4mbit\"\nbackground = \"50%\"\nmost = \"3mbit\"\nahead = \"1h\"\n{more}\"\"\"\n\
          [[link]]\nbetween = [\"liar\", \"border\"]\nrate = \"20mbit\"\nrole = \"peer\"\n\
          [[link]]\nbetween = [\"border\", \"far\"]\nrate = \"20mbit\"\n\
          core = {{ premium = \"8mbit\", background = \"4mbit\" }}\n"
@@ -165,4 +170,29 @@ fn what_exceeds_an_agreement_is_refused_in_words() {
     let sum = client.call(Request::BookCreate(ask(part(1_000_001)))).unwrap_err().to_string();
     assert!(sum.contains("asked 1000001 bit/s, free 1000000 from"), "{sum}");
     reservation(&mut client, Request::BookCreate(ask(part(1_000_000))));
+}
+
+/// An agreement that began in the past and ends in half an hour, and one that has not begun.
+#[test]
+fn an_agreement_holds_in_its_time_only() {
+    let now = linux::clock::Clock::start().today();
+    let text = |time: Time| serde_json::to_value(At(time)).unwrap().as_str().unwrap().to_owned();
+    let (past, soon) = (text(now - Span::from_secs(3_600)), text(now + Span::from_secs(1_800)));
+    let ends = format!("from = \"{past}\"\nuntil = \"{soon}\"\n");
+    let Some(bed) = Bed::of(|name| border_with(name, &ends)) else { return };
+    let mut client = bed.client("border");
+    let kept = reservation(&mut client, Request::BookCreate(ask(part(1_000_000))));
+    let long = AskDoc { when: WhenDoc::lasting(3_600.0), ..ask(part(1_000_000)) };
+    let over = client.call(Request::BookCreate(long)).unwrap_err().to_string();
+    assert!(over.contains("sla/anl") && over.contains("it ends after it is allowed"), "{over}");
+    let longer = ChangeDoc { end: Some(At(now + Span::from_secs(3_500))), ..ChangeDoc::default() };
+    let modify = Request::BookModify { handle: kept.handle.clone(), change: longer };
+    let over = client.call(modify).unwrap_err().to_string();
+    assert!(over.contains("it ends after it is allowed"), "{over}");
+    assert_eq!(in_force(&mut client, &kept.handle).end, kept.end, "nothing has changed");
+    drop(bed);
+
+    let Some(bed) = Bed::of(|name| border_with(name, &format!("from = \"{soon}\"\n"))) else { return };
+    let early = bed.client("border").call(Request::BookCreate(ask(part(1_000_000)))).unwrap_err().to_string();
+    assert!(early.contains("sla/anl") && early.contains("it begins before it is allowed"), "{early}");
 }

@@ -32,15 +32,26 @@ pub struct Fetched {
     pub whole: u32,
     /// Requests whose connection was refused or reset.
     pub failed: u32,
-    /// The time that all took.
+    /// The time from each request to its end, of all together.
+    pub transfer: Duration,
+    /// The time that all took: also connecting.
     pub took: Duration,
 }
 
 impl Fetched {
-    /// Returns the throughput, Mb/s of payload.
+    /// Returns the throughput of the transfers, Mb/s of payload; 0 if there was none.
     pub fn mbps(&self) -> f64 {
-        self.bytes as f64 * 8.0 / 1e6 / self.took.as_secs_f64().max(1e-9)
+        rate(self.bytes, self.transfer)
     }
+
+    /// Returns the same with the time that connecting took.
+    pub fn mbps_with_connecting(&self) -> f64 {
+        rate(self.bytes, self.took)
+    }
+}
+
+fn rate(bytes: u64, time: Duration) -> f64 {
+    if time.is_zero() { 0.0 } else { bytes as f64 * 8.0 / 1e6 / time.as_secs_f64() }
 }
 
 /// The requests of a batch.
@@ -72,16 +83,21 @@ impl Batch {
             if left.is_zero() {
                 break;
             }
-            let Ok(stream) = from.namespace.run(|| TcpStream::connect_timeout(&self.server, left))? else {
-                all.failed += 1;
-                patience.wait(AGAIN)?;
-                continue;
+            let stream = match from.namespace.run(|| TcpStream::connect_timeout(&self.server, left))? {
+                Ok(stream) => stream,
+                Err(error) => {
+                    // What was cut off by the time limit has not failed.
+                    all.failed += u32::from(error.kind() != ErrorKind::TimedOut);
+                    patience.wait(AGAIN)?;
+                    continue;
+                }
             };
+            let asked = Instant::now();
             let (bytes, ended) = self.read(stream, begin + self.limit)?;
             all.bytes += bytes;
+            all.transfer += asked.elapsed();
             match ended {
                 true if bytes >= self.file => all.whole += 1,
-                // What was cut off by the time limit has not failed.
                 true => all.failed += 1,
                 false => {}
             }

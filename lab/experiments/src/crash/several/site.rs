@@ -164,6 +164,10 @@ impl Site {
     /// # Errors
     /// The kernel refuses.
     pub fn cut(&mut self, agent: usize, lost: LostPackets) -> Result<(), Error> {
+        // A link that is cut already is cut in another way: what is undone later is the last one.
+        if let Some(earlier) = self.nodes[agent].cut.take() {
+            self.set_cut(agent, earlier, false)?;
+        }
         self.set_cut(agent, lost, true)?;
         self.nodes[agent].cut = Some(lost);
         Ok(())
