@@ -55,7 +55,7 @@ fn what_a_broker_over_three_agents_acknowledged_survives() {
 #[test]
 fn what_is_spoiled_at_one_of_three_agents_is_found() {
     for spoiled in ["lost", "overbooked", "half", "diverged", "stuck"] {
-        let Some((output, report)) = several(&["--cycles", "1", "--plant", spoiled]) else { return };
+        let Some((output, report)) = several(&["--cycles", "3", "--plant", spoiled]) else { return };
         assert!(report[spoiled].as_u64().unwrap() > 0, "{spoiled}: {output:?}");
         assert_eq!(output.status.code(), Some(1), "{spoiled}");
     }

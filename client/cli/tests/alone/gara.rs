@@ -1,5 +1,6 @@
 //! The experiments of seed 002 on real packets, in their quick forms, as a user runs them.
 
+use crate::alone;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -20,7 +21,7 @@ fn text(bytes: &[u8]) -> String {
 const TRIES: usize = 3;
 
 /// The line for scripts of a run that has shown what it must; `None`: a testbed is not possible here.
-fn shown(name: &str, files: &[&str]) -> Option<Value> {
+pub(crate) fn shown(name: &str, files: &[&str]) -> Option<Value> {
     for left in (0..TRIES).rev() {
         let (ran, out) = run(name);
         let complaint = text(&ran.stderr);
@@ -43,7 +44,7 @@ fn shown(name: &str, files: &[&str]) -> Option<Value> {
     unreachable!("the last run has failed or is shown")
 }
 
-fn value(line: &Value, name: &str) -> f64 {
+pub(crate) fn value(line: &Value, name: &str) -> f64 {
     line[name].as_f64().unwrap_or_else(|| panic!("{name} is not in {line}"))
 }
 
@@ -107,10 +108,4 @@ fn a_greedy_sender_keeps_its_reservations_too() {
     let _alone = alone();
     let Some(line) = shown("gara-fig6-greedy", &["tables.txt", "figure-6.svg"]) else { return };
     assert!(value(&line, "foreground_mean_share") >= 8.0 / 9.0, "{line}");
-}
-
-/// Whoever measures has the machine for itself.
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

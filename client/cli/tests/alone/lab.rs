@@ -2,6 +2,7 @@
 //!
 //! One at a time: they measure, and would disturb one another. Without root each says so loudly and is not run.
 
+use crate::alone;
 use bed::error::Error;
 use bed::patience::Patience;
 use bed::scratch;
@@ -11,15 +12,9 @@ use experiments::setup;
 use experiments::trial::{self, excess, kill_receiver, kill_router};
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use std::time::Duration;
 use terms::{Rate, Span};
-
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn options() -> UpOptions {
     let testbeds = std::env::temp_dir().join(format!("sluice-lab-beds-{}", std::process::id()));

@@ -4,3 +4,12 @@
 mod gara;
 mod lab;
 mod profile;
+mod web;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The machine, for the test that holds this.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}

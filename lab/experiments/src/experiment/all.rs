@@ -20,6 +20,7 @@ pub const ALL: &[Experiment] = &[
     crate::gara::deadline::EXPERIMENT,
     crate::web::THROUGHPUT,
     crate::web::FLOOD,
+    crate::web::PROGRAMS,
 ];
 
 /// Returns the experiment of that name.

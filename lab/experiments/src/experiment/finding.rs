@@ -9,6 +9,7 @@ use figures::Chart;
 use figures::csv::quoted;
 use linux::error::SystemError;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
@@ -85,6 +86,9 @@ pub struct Finding {
     /// Single numbers, beside the cells in the line for scripts.
     #[serde(default)]
     pub values: BTreeMap<String, f64>,
+    /// Lists and objects, beside them.
+    #[serde(default)]
+    pub details: BTreeMap<String, Value>,
 }
 
 /// The line for scripts, with names that stay the same.
@@ -94,6 +98,8 @@ struct Line<'a> {
     wall_s: f64,
     #[serde(flatten)]
     values: &'a BTreeMap<String, f64>,
+    #[serde(flatten)]
+    details: &'a BTreeMap<String, Value>,
     cells: &'a [Cell],
 }
 
@@ -114,6 +120,11 @@ impl Finding {
     /// Adds a single number.
     pub fn value(&mut self, name: &str, value: f64) {
         self.values.insert(name.into(), value);
+    }
+
+    /// Adds a list or an object.
+    pub fn detail(&mut self, name: &str, value: Value) {
+        self.details.insert(name.into(), value);
     }
 
     /// Adds a figure.
@@ -168,7 +179,8 @@ impl Finding {
     pub fn json(&self) -> String {
         // Rounded to milliseconds, because further digits of a second have no use.
         let wall_s = (self.wall_s * 1e3).round() / 1e3;
-        serde_json::to_string(&Line { experiment: &self.experiment, wall_s, values: &self.values, cells: &self.cells })
+        let Finding { experiment, values, details, cells, .. } = self;
+        serde_json::to_string(&Line { experiment, wall_s, values, details, cells })
             .unwrap_or_else(|_| unreachable!("cells are text and numbers"))
     }
 

@@ -15,7 +15,7 @@ use terms::Rate;
 /// The bytes of one read.
 const CHUNK: usize = 8 << 10;
 /// The receive buffer, bytes.
-const WINDOW: u32 = 64 << 10;
+const WINDOW: u32 = 192 << 10;
 /// The largest delay that the reader makes up for.
 const CATCH_UP: Duration = Duration::from_millis(5);
 /// The longest wait in one call.

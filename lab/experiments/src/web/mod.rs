@@ -6,7 +6,9 @@
 //! experiments.
 
 mod client;
+mod programs;
 mod series;
 mod site;
 
+pub use programs::PROGRAMS;
 pub use series::{FLOOD, THROUGHPUT};

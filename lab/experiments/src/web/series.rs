@@ -33,8 +33,10 @@ const RESERVED: Rate = Rate::from_mbps(45);
 const HOST: Rate = Rate::from_mbps(41);
 /// The time in which the queues fill, or drain.
 const SETTLE: Duration = Duration::from_millis(500);
-/// The criteria: the least share of the unloaded rate, the longest median of the set-up, and its longest share of a transfer.
+/// The criteria: the least share of the unloaded rate (in the quick form, whose batch is short), the longest median of the
+/// set-up, and its longest share of a transfer. The quick form, which tests run unoptimised, does not judge the set-up.
 const SHARE: f64 = 0.98;
+const QUICK_SHARE: f64 = 0.95;
 const SETUP_US: f64 = 1_000.0;
 const SETUP_SHARE: f64 = 0.005;
 /// The greatest share without reservations at the worst flood: more, and the flood was none.
@@ -184,7 +186,7 @@ fn flood(options: &RunOptions) -> Result<Finding, Error> {
     finding.value("reserved_min_share", with.least_share());
     finding.value("unreserved_min_share", plain.least_share());
     unreserved(&mut finding, &plain);
-    judge(&mut finding, &with);
+    judge(&mut finding, &with, options.quick);
     notes(&mut finding);
     finding.notes.push(
         "The seed's scheduler dropped nearly all cross traffic under congestion; here it has what is not reserved."
@@ -232,9 +234,9 @@ fn unreserved(finding: &mut Finding, plain: &Series) {
     }
 }
 
-fn judge(finding: &mut Finding, with: &Series) {
-    let unloaded = with.unloaded();
-    for point in with.points.iter().filter(|point| point.median() < SHARE * unloaded) {
+fn judge(finding: &mut Finding, with: &Series, quick: bool) {
+    let (unloaded, share) = (with.unloaded(), if quick { QUICK_SHARE } else { SHARE });
+    for point in with.points.iter().filter(|point| point.median() < share * unloaded) {
         let (got, flood) = (point.median(), point.flood);
         finding
             .shortfalls
@@ -256,7 +258,7 @@ fn judge(finding: &mut Finding, with: &Series) {
     if failed > 0 || refused > 0.0 {
         finding.shortfalls.push(format!("{failed} requests failed, {refused} reservations were refused"));
     }
-    if setup.is_nan() || setup >= SETUP_US || setup / transfer_us >= SETUP_SHARE {
+    if setup.is_nan() || !quick && (setup >= SETUP_US || setup / transfer_us >= SETUP_SHARE) {
         let percent = 100.0 * setup / transfer_us;
         finding.shortfalls.push(format!("a set-up took {setup} us (median), {percent:.2} % of a transfer"));
     }

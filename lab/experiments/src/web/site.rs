@@ -14,7 +14,7 @@ use linux::process::ProcessId;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use terms::Rate;
@@ -82,11 +82,28 @@ impl WebSite {
             "daemon off; user root; worker_processes 1; pid {}; error_log {} crit;\n\
              events {{ worker_connections 256; }}\n\
              http {{ access_log off; keepalive_timeout 0; sendfile on; {temp}\n\
-             server {{ listen {PORT}; root {}; }} }}\n",
+             server {{ listen {PORT}; root {}; location /slow {{ alias {}; limit_rate 5000k; }} }} }}\n",
             at("nginx.pid"),
             at("nginx.log"),
-            self.scratch.path().display()
+            self.scratch.path().display(),
+            at("big")
         )
+    }
+
+    /// Returns the folder of its files.
+    pub fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// Returns the beginning of a command of `sluice run` on the server's host, by RSVP, with these options.
+    ///
+    /// # Errors
+    /// The host does not exist.
+    pub fn run_command(&self, options: &[&str]) -> Result<Vec<String>, Error> {
+        let socket = self.bed.node("server")?.socket.display().to_string();
+        let program = self.program.display().to_string();
+        let words = [&[&*program, "run", "--socket", &socket, "--with", "rsvp"][..], options, &["--"]].concat();
+        Ok(words.into_iter().map(str::to_owned).collect())
     }
 
     /// Returns a host.

@@ -204,10 +204,15 @@ impl Application {
     /// Returns false if it has no answer.
     pub fn create(&mut self, socket: &Path, key: String, wish: Value, port: u16) -> bool {
         match said(socket, "POST", "/v1/reservations", &key, &wish) {
+            // While an agent has not heard the decision its parts may not be shown: asked again, until all are there.
+            Said::Yes(doc) if licences(&doc).len() < rows(&wish, "parts").len() => {
+                self.open.insert(key, (wish, port));
+                self.in_doubt += 1;
+                return false;
+            }
             Said::Yes(doc) => {
                 self.open.remove(&key);
-                let parts = rows(&doc, "parts");
-                let licences = (0..).zip(parts).filter(|(_, part)| part["way"].is_null()).map(|(n, _)| n).collect();
+                let licences = licences(&doc);
                 let known = Known {
                     licences,
                     is_path: !wish["path"].is_null(),
@@ -302,6 +307,11 @@ impl Known {
 /// The place of a reservation.
 pub fn at(id: &str) -> String {
     format!("/v1/reservations/{id}")
+}
+
+/// The numbers of the parts that are licences: they belong to no path.
+fn licences(doc: &Value) -> Vec<usize> {
+    (0..).zip(rows(doc, "parts")).filter(|(_, part)| part["way"].is_null()).map(|(n, _)| n).collect()
 }
 
 /// The rows of a document.
