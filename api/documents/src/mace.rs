@@ -88,7 +88,7 @@ pub struct MaceApplicationRow {
     pub would_admit: Vec<String>,
 }
 
-/// What the rules said about a flow that asked.
+/// A flow that asked, and the answers of the rules.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MaceDecisionRow {
     /// The time since, ms.

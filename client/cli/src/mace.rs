@@ -1,11 +1,14 @@
 //! `sluice mace ...`: flows that never signalled, as the agent recognised and admitted them.
 
+mod watch;
+
 use crate::complain::Complaint;
 use crate::places::AgentArgs;
 use crate::rates::rate;
 use clap::{Args, Subcommand};
-use documents::agent::{Answer, Request, RowFilter, Rows, View};
+use documents::agent::{Answer, Request, RowFilter, Rows, TableDoc, View};
 use documents::mace::MaceDoc;
+use rpc::client::Client;
 use rpc::table::{Align, TextTable};
 use std::process::ExitCode;
 
@@ -15,7 +18,8 @@ use std::process::ExitCode;
     after_help = "Examples:\n  sluice mace flows                 the flows that were recognised and promoted\n  \
                         sluice mace estimate --json       what is allocated, measured, estimated; what other rules would say\n  \
                         sluice mace applications          the list, and how many of each asked\n  \
-                        sluice mace admit                 what each rule decided, or would have"
+                        sluice mace admit                 what each rule decided, or would have\n  \
+                        sluice mace watch --for 1m        a picture that grows"
 )]
 pub enum MaceCommand {
     /// Flows that never signalled and are promoted now
@@ -26,6 +30,8 @@ pub enum MaceCommand {
     Applications(MaceArgs),
     /// The last decisions, and what each rule in shadow would have decided; and now, about one more flow
     Admit(MaceArgs),
+    /// A picture that grows: what promoted flows bring and count as, a line each second
+    Watch(watch::MaceWatchArgs),
 }
 
 /// Options of these commands.
@@ -41,6 +47,8 @@ pub struct MaceArgs {
 
 const L: Align = Align::Left;
 const R: Align = Align::Right;
+/// The answer where there is nothing to show.
+const NOWHERE: &str = "no interface recognises flows: [mace] in the agent's file says where (docs/mace.md)";
 
 /// Runs one of them.
 pub fn run(command: &MaceCommand) -> Result<ExitCode, Complaint> {
@@ -49,25 +57,28 @@ pub fn run(command: &MaceCommand) -> Result<ExitCode, Complaint> {
         MaceCommand::Estimate(args) => (args, estimate),
         MaceCommand::Applications(args) => (args, applications),
         MaceCommand::Admit(args) => (args, admit),
+        MaceCommand::Watch(args) => return watch::run(args),
     };
-    let request = Request::Show { view: View::Mace, filter: RowFilter::default() };
-    let rows = match args.agent.connect()?.call(request)? {
-        Answer::Shown(shown) => match shown.rows {
-            Rows::Mace(rows) => rows,
-            other => return Err(Complaint::world(format!("the agent answered {other:?} to a show call"))),
-        },
-        other => return Err(Complaint::world(format!("the agent answered {other:?} to a show call"))),
-    };
+    let rows = ask(&mut args.agent.connect()?)?;
     if args.json {
         let text = serde_json::to_string_pretty(&rows).map_err(|e| Complaint::world(e.to_string()))?;
         println!("{text}");
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {
-        println!("no interface recognises flows: [mace] in the agent's file says where (docs/mace.md)");
+        println!("{NOWHERE}");
     }
     rows.iter().for_each(|doc| print!("{}", page(doc)));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The agent's interfaces with recognition: one, or none.
+fn ask(client: &mut Client) -> Result<Vec<MaceDoc>, Complaint> {
+    let request = Request::Show { view: View::Mace, filter: RowFilter::default() };
+    match client.call(request)? {
+        Answer::Shown(TableDoc { rows: Rows::Mace(rows), .. }) => Ok(rows),
+        other => Err(Complaint::world(format!("the agent answered {other:?} to a show call"))),
+    }
 }
 
 fn flows(doc: &MaceDoc) -> String {

@@ -60,7 +60,7 @@ impl TrafficControl for Tc {
         let flows = self.check(request)?;
         self.read_ledger(now, request.oif);
         let adopted = self.holders(request.oif, &flows, None)?;
-        let mut adopted = self.drop_measured(now, adopted);
+        let mut adopted = measured::drop_measured(self, now, adopted);
         let handle = if adopted.is_empty() {
             let handle = self.open(now, flows, request)?;
             self.sync_reservation(handle);
@@ -83,7 +83,7 @@ impl TrafficControl for Tc {
             return Err(Refused::NotReservable { interface: request.oif });
         }
         let adopted = self.holders(request.oif, &flows, Some(handle))?;
-        let adopted = self.drop_measured(now, adopted);
+        let adopted = measured::drop_measured(self, now, adopted);
         self.change(now, handle, request, flows)?;
         adopted.into_iter().for_each(|adopted| self.drop_reservation(now, adopted));
         self.read_ledger(now, request.oif);

@@ -95,7 +95,7 @@ pub struct Promotion {
     pub timeout: Span,
 }
 
-/// What the rules said about a flow that asked.
+/// A flow that asked, and the answers of the rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlowDecision {
     /// The time.
@@ -110,7 +110,7 @@ pub struct FlowDecision {
     pub usage: Rate,
     /// True: the rule in force admitted it.
     pub admitted: bool,
-    /// What each rule in shadow would have decided, in their order.
+    /// The answers of the rules in shadow, in their order: true if the rule would have admitted it.
     pub shadows: Vec<bool>,
 }
 

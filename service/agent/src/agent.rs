@@ -216,7 +216,7 @@ impl Agent {
         let first = self.drive.sequences.first();
         self.tell_sequences(first);
         BoomerangTurn(&mut self.drive).begin(ECHO)?;
-        MaceTurn(&mut self.drive).begin(MACE)?;
+        MaceTurn::of(&mut self.drive).begin(MACE)?;
         self.remote = self.drive.config.listen.as_ref().map(Remote::open).transpose()?;
         if let Some(remote) = &self.remote {
             self.drive.console.wake_for(remote.notifier(), REMOTE)?;
@@ -306,7 +306,7 @@ impl Agent {
                 SIGHUP => {
                     let _ = self.drive.reload_keys();
                     self.drive.reload_policy();
-                    MaceTurn(&mut self.drive).reload();
+                    MaceTurn::of(&mut self.drive).reload();
                     self.remote.iter().for_each(Remote::renew);
                 }
                 _ => self.stopping = true,

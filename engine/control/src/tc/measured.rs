@@ -39,8 +39,7 @@ impl Tc {
         let gone = Refused::NotReservable { interface: oif };
         let link = self.links.get(&oif).filter(|link| link.terms.measured > Rate::ZERO).ok_or(gone)?;
         if let Some(there) = self.plane.link(oif).and_then(|shadow| shadow.whose(&flow)) {
-            return self
-                .promote_again(there)
+            return promote_again(self, there)
                 .ok_or(Refused::Limit { what: "reservations of one flow on an interface", limit: 1 });
         }
         if self.plane.link(oif).is_some_and(|shadow| !shadow.has_room(1)) {
@@ -68,16 +67,6 @@ impl Tc {
         Ok(handle)
     }
 
-    /// Confirms a flow of an earlier run; `None`: the place is another reservation's.
-    fn promote_again(&mut self, there: u32) -> Option<RHandle> {
-        let (handle, held) = self.held.at(there)?;
-        let until = held.adopted_until.filter(|_| held.class == ClassId::MEASURED)?;
-        self.deadlines.remove(&(until, handle));
-        self.held.get_mut(handle)?.adopted_until = None;
-        self.sync_reservation(handle);
-        Some(handle)
-    }
-
     /// Takes a promoted flow's place away: its packets are best effort. A handle that is over is no error.
     pub fn demote(&mut self, now: Time, handle: RHandle) {
         if self.held.get(handle).is_some_and(|held| held.class == ClassId::MEASURED) {
@@ -90,14 +79,24 @@ impl Tc {
     pub fn measured(&self, oif: IfIndex) -> Rate {
         self.links.get(&oif).map_or(Rate::ZERO, |link| link.measured_rate())
     }
+}
 
-    /// Drops the recognised flows among these reservations, and returns the others.
-    pub(crate) fn drop_measured(&mut self, now: Time, handles: Vec<RHandle>) -> Vec<RHandle> {
-        let is_measured = |handle: &RHandle| self.held.get(*handle).is_some_and(|held| held.class == ClassId::MEASURED);
-        let (measured, others): (Vec<_>, Vec<_>) = handles.into_iter().partition(is_measured);
-        measured.into_iter().for_each(|handle| self.drop_reservation(now, handle));
-        others
-    }
+/// Confirms a flow of an earlier run; `None`: the place is another reservation's.
+fn promote_again(tc: &mut Tc, there: u32) -> Option<RHandle> {
+    let (handle, held) = tc.held.at(there)?;
+    let until = held.adopted_until.filter(|_| held.class == ClassId::MEASURED)?;
+    tc.deadlines.remove(&(until, handle));
+    tc.held.get_mut(handle)?.adopted_until = None;
+    tc.sync_reservation(handle);
+    Some(handle)
+}
+
+/// Drops the recognised flows among these reservations, and returns the others.
+pub(crate) fn drop_measured(tc: &mut Tc, now: Time, handles: Vec<RHandle>) -> Vec<RHandle> {
+    let is_measured = |handle: &RHandle| tc.held.get(*handle).is_some_and(|held| held.class == ClassId::MEASURED);
+    let (measured, others): (Vec<_>, Vec<_>) = handles.into_iter().partition(is_measured);
+    measured.into_iter().for_each(|handle| tc.drop_reservation(now, handle));
+    others
 }
 
 /// The reservation of a recorded flow that is admitted by measurement.

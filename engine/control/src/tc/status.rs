@@ -38,7 +38,7 @@ pub struct ReservationView {
     pub installed: bool,
     /// The class of its conforming packets.
     pub class: ClassId,
-    /// The time for which the plane's state of it is kept when nobody asks for it again.
+    /// Its lifetime: the next agent keeps it so long without a new request.
     pub lifetime: Span,
     /// For a reservation of an earlier run: the end of its lifetime, unless it is requested again.
     pub adopted_until: Option<Time>,

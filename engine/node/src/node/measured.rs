@@ -1,4 +1,4 @@
-//! Flows that never signalled, in the node: promoted and demoted by whoever recognises and admits them.
+//! Flows that never signalled, in the node: the caller recognises and admits them.
 
 use super::Node;
 use control::tc::measured::MeasuredFlow;

@@ -82,7 +82,7 @@ impl Agent {
         self.drive.tell_bookable();
         self.renew_multicast_routes();
         BoomerangTurn(&mut self.drive).renew();
-        MaceTurn(&mut self.drive).renew();
+        MaceTurn::of(&mut self.drive).renew();
     }
 
     /// Compares the kernel's state with the plan, and repairs what others changed.

@@ -51,7 +51,7 @@ impl Agent {
                 LOCAL => self.accept(),
                 JOURNAL => self.drive.pick_up(),
                 ECHO => BoomerangTurn(&mut self.drive).take(),
-                MACE => MaceTurn(&mut self.drive).take(),
+                MACE => MaceTurn::of(&mut self.drive).take(),
                 REMOTE => self.answer_door(),
                 SEQUENCES => {
                     let answers = self.drive.sequences.answers();
@@ -65,7 +65,7 @@ impl Agent {
             echo.is_alive(&self.drive.clock);
         }
         BoomerangTurn(&mut self.drive).sweep_fast();
-        MaceTurn(&mut self.drive).run();
+        MaceTurn::of(&mut self.drive).run();
         self.serve_all(&clients);
         self.drive.turn_book();
         self.look_at_changes();

@@ -18,9 +18,13 @@ const MOST_TAKEN: usize = 256;
 const NO_ROOM: Fault = Fault { what: "another reservation has the flow, or its table is full", code: 0 };
 
 /// The engine with the node that carries out what it decides.
-pub(crate) struct MaceTurn<'a>(pub(crate) &'a mut Drive);
+pub(crate) struct MaceTurn<'a>(&'a mut Drive);
 
-impl MaceTurn<'_> {
+impl<'a> MaceTurn<'a> {
+    pub(crate) fn of(drive: &'a mut Drive) -> MaceTurn<'a> {
+        MaceTurn(drive)
+    }
+
     /// Loads program and list, after everything in the plane is known, and takes over what an earlier run promoted.
     pub(crate) fn begin(&mut self, token: Token) -> Result<(), StartError> {
         let Some(config) = self.0.config.mace.clone() else { return Ok(()) };
