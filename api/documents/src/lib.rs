@@ -11,6 +11,7 @@ pub mod boomerang;
 pub mod event;
 pub mod legs;
 pub mod links;
+pub mod mace;
 pub mod may;
 pub mod rest;
 pub mod rows;

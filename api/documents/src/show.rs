@@ -1,5 +1,6 @@
 //! The operator's tables, as `sluice rsvp interface | neighbor | sender | ...` print them.
 
+use crate::mace::MaceDoc;
 use crate::rows::{CounterRow, InstalledState, ReservationRow, SenderRow, SessionRow};
 use crate::session::{FlowSpecDoc, SenderId, SessionId, StyleDoc, TspecDoc};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,8 @@ pub enum View {
     Counters,
     /// Rates of messages.
     Signalling,
+    /// Flows that never signalled: `sluice mace ...`.
+    Mace,
 }
 
 /// A filter of rows. A field that is left out matches every row.
@@ -102,6 +105,7 @@ pub enum Rows {
     Installed(Vec<InstalledRow>),
     Counters(Vec<CounterRow>),
     Signalling(Vec<SignallingRow>),
+    Mace(Vec<MaceDoc>),
 }
 
 /// An interface, as RSVP uses it.

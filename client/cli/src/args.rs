@@ -7,6 +7,7 @@ use crate::boomerang::args::BoomerangCommand;
 use crate::broker::BrokerArgs;
 use crate::ca::CaArgs;
 use crate::copy::CopyArgs;
+use crate::mace::MaceCommand;
 use crate::places::{AgentArgs, BookArgs};
 use crate::plane::PlaneCommand;
 use crate::profile::ProfileArgs;
@@ -129,6 +130,9 @@ pub enum Command {
     /// Boomerang: reservations inside ICMP echo, both directions in one round trip
     #[command(subcommand)]
     Boomerang(BoomerangCommand),
+    /// Flows that never signalled: recognised by their packets, admitted by what is measured
+    #[command(subcommand)]
+    Mace(MaceCommand),
     /// Show which features this kernel has, and the substitutes for missing ones
     Doctor(DoctorArgs),
     /// Show every interface and reservation: asked / admitted / installed / measured

@@ -12,6 +12,7 @@ mod copy;
 mod decode;
 mod doctor;
 mod lab;
+mod mace;
 mod places;
 mod plane;
 mod profile;
@@ -99,6 +100,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Profile(args) => profile::run(args),
         Command::Rsvp(command) => rsvp::run(command),
         Command::Boomerang(command) => boomerang::run(command),
+        Command::Mace(command) => mace::run(command),
         Command::Status(args) => status::run(args),
         Command::Watch(args) => watch::run(args),
         Command::Completions { shell } => {

@@ -6,12 +6,12 @@ use bench::{Bench, Draw, median, nanos};
 use linux::bpf::edge::{RawRule, RawRuleKey};
 use linux::bpf::entry::{RawFlow, RawKey, RawState};
 use linux::bpf::sys::{SkBuff, test_runs};
-use linux::bpf::{EdgeTable, FlowTable, Hook};
+use linux::bpf::{EdgeTable, FlowRecogniser, FlowTable, Hook, WatchedPorts};
 use linux::cgroup;
 use linux::netlink::Socket;
 use linux::plane::KernelPlane;
 use std::path::{Path, PathBuf};
-use terms::{Bytes, Dscp, FlowKey, IfIndex, Rate, SenderGroup, ServiceCurve};
+use terms::{Bytes, Dscp, FlowKey, IfIndex, Rate, SenderGroup, ServiceCurve, Span};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowSpecEntry, LinkSpec, OwnerRecord, PlanOp, QueueSpec};
 
@@ -26,6 +26,7 @@ fn main() {
             return;
         }
         program(&bench);
+        recognise(&bench);
         edge(&bench);
         groups(&bench);
         installing(&bench);
@@ -152,6 +153,36 @@ fn program(bench: &Bench) {
         bench.report(random, median(&mut rounds), "ns", 5 * 60_000);
         bench.report_beside(random, "flow_program_single_run_ns_1e0", median(&mut alone), "ns", 5 * 60_000);
     }
+}
+
+/// What recognition costs a packet that no flow claims, by runs of their own: 65,536 candidates, each once in random order,
+/// and beside it a packet of a port that no application has.
+fn recognise(bench: &Bench) {
+    let name = "ebpf_recognise_ns_65536";
+    if !bench.wants(name) {
+        return;
+    }
+    const FLOWS: u32 = 65_536;
+    let mut recogniser = FlowRecogniser::open(FLOWS as usize, Span::from_secs(60), [1, 2]).expect("it loads");
+    recogniser.watch(&[WatchedPorts { protocol: 17, ports: (5004, 5004), threshold: 1 << 20 }]).expect("ports");
+    let mut order: Vec<u32> = (0..FLOWS).collect();
+    let mut draw = Draw::new(4);
+    let mut round = |port: u16| {
+        for at in (1..order.len()).rev() {
+            order.swap(at, draw.next_u32() as usize % (at + 1));
+        }
+        let one = |n: &u32| {
+            let mut context = SkBuff::leaving(LO.0, 0, 0, 0);
+            let packet = frame(&FlowKey { dst_port: port, ..key(*n) });
+            u64::from(test_runs(recogniser.program(), &packet, &mut context, 1).expect("test run").1)
+        };
+        order.iter().map(one).sum::<u64>() as f64 / f64::from(FLOWS)
+    };
+    round(5004);
+    let mut listed: Vec<f64> = (0..5).map(|_| round(5004)).collect();
+    let mut other: Vec<f64> = (0..5).map(|_| round(9)).collect();
+    bench.report(name, median(&mut listed), "ns", 5 * FLOWS as usize);
+    bench.report_beside(name, "ebpf_recognise_no_port_ns", median(&mut other), "ns", 5 * FLOWS as usize);
 }
 
 /// What the edge's program costs beside the flow program: a packet without a premium mark on the way out and in, and one of a

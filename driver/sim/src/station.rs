@@ -6,7 +6,7 @@ use crate::scenario::{NodeId, Scenario};
 use node::io::{InterfaceState, PlanId, Reservable};
 use std::collections::{BTreeSet, VecDeque};
 use terms::signalling::SIGNALLING;
-use terms::{Fault, IfIndex, Time};
+use terms::{Fault, IfIndex, Rate, Time};
 use traffic::edge::Side;
 use traffic::plan::{LinkSpec, Plan, PlanOp};
 use traffic::plane::DataPlane;
@@ -65,6 +65,7 @@ impl Station {
                         signalled_share: link.rate,
                         kept_back: link.kept_back,
                         guaranteed: link.error_terms(),
+                        measured: Rate::ZERO,
                     }),
                 },
                 hop: 2 * a.link.0 + a.side,

@@ -34,7 +34,14 @@ impl Desk {
         let mut desk = Desk { tc: Tc::new([3, 4]), handles: Vec::new(), next: 0 };
         let spec = LinkSpec { rate, overhead: 14, mtu: 1500, scheduler: traffic::scheduler::SchedulerKind::Htb };
         let kept_back = Rate::from_mbps(1);
-        let link = Reservable { spec, signalled_share: rate, kept_back, assumed_holding: None, guaranteed: None };
+        let link = Reservable {
+            spec,
+            signalled_share: rate,
+            kept_back,
+            assumed_holding: None,
+            guaranteed: None,
+            measured: Rate::ZERO,
+        };
         desk.tc.interface(
             NOW,
             &InterfaceState {

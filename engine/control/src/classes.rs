@@ -185,6 +185,22 @@ pub fn premium(link: &LinkSpec, load: &ReservedLoad, premium: &Premium) -> Optio
     aggregate(link, &premium.within(link, load).foreground, 1)
 }
 
+/// The packets of the queue of flows that are admitted by measurement: the seed's queue holds 50 in all.
+const MEASURED_QUEUE: u32 = 50;
+
+/// The class of flows that are admitted by measurement, with this rate granted to all of them together. It borrows before
+/// all that is not exact, as the seed's controlled load goes before best effort.
+pub fn measured(link: &LinkSpec, rate: Rate) -> ClassSpec {
+    let bytes = u64::from(MEASURED_QUEUE) * full_packet(link);
+    ClassSpec {
+        real_time: (rate > Rate::ZERO).then(|| ServiceCurve::linear(rate)),
+        link_share: rate.max(Rate::from_bps(1)),
+        upper_limit: None,
+        priority: 2,
+        queue: QueueSpec { packets: MEASURED_QUEUE, bytes: Bytes::new(bytes) },
+    }
+}
+
 /// The class of all premium background flows (RFC 2597), served after signalled flows.
 pub fn background(link: &LinkSpec, load: &ReservedLoad, premium: &Premium) -> Option<ClassSpec> {
     aggregate(link, &premium.within(link, load).background, 3)

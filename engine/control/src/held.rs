@@ -58,7 +58,8 @@ pub(crate) struct Held {
     pub(crate) sender_tspec: Tspec,
     pub(crate) lifetime: Span,
     pub(crate) admitted: Rate,
-    pub(crate) slot: admit::SlotId,
+    /// Its slot; `None`: a flow that was admitted by measurement, which shares the grant of its class.
+    pub(crate) slot: Option<admit::SlotId>,
     pub(crate) class: ClassId,
     pub(crate) bucket: BucketSpec,
     pub(crate) priority: Preemption,

@@ -52,6 +52,8 @@ pub struct Reservable {
     pub assumed_holding: Option<Span>,
     /// The `C` (bytes) and `D` (microseconds) of the plane; `None`: no bound, guaranteed service is refused.
     pub guaranteed: Option<(u32, u32)>,
+    /// The wire rate set aside for flows that are admitted by measurement ([`crate::Tc::promote`]); zero: there are none.
+    pub measured: Rate,
 }
 
 /// An event of traffic control.

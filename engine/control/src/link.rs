@@ -3,11 +3,11 @@
 use crate::classes::{self, Premium, ReservedLoad};
 use crate::core::SetApart;
 use crate::granted::{Granted, GrantedShare};
-use crate::held::{Held, Place};
+use crate::held::{Held, MOST, Place};
 use crate::io::Reservable;
 use crate::plane::Shadow;
 use crate::ranks::Ranks;
-use admit::{Limits, LinkTerms, SlotId};
+use admit::{Denied, Grant, Inside, Limits, LinkTerms, SlotId};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use terms::ports::RHandle;
@@ -27,6 +27,8 @@ pub(crate) struct Link {
     pub(crate) premium: Premium,
     /// The grant that the fast path divides.
     pub(crate) granted: Option<Granted>,
+    /// The grant that flows admitted by measurement share.
+    measured: Option<Grant>,
     /// The slot for the background's rate, if that is promised.
     pub(crate) lent: Option<SlotId>,
     /// The configured guarantees of the code point classes.
@@ -75,6 +77,7 @@ impl Link {
             load: ReservedLoad::default(),
             premium: Premium::default(),
             granted: None,
+            measured: None,
             lent: None,
             apart: SetApart::default(),
             own: BTreeMap::new(),
@@ -101,7 +104,7 @@ impl Link {
 
     /// The classes that every interface has or may have, in order, for this load, after what the plane has
     /// (`told`).
-    pub(crate) fn base(&self, load: &ReservedLoad, told: Option<&Shadow>) -> [(ClassId, Option<ClassSpec>); 5] {
+    pub(crate) fn base(&self, load: &ReservedLoad, told: Option<&Shadow>) -> [(ClassId, Option<ClassSpec>); 6] {
         let (spec, premium) = (&self.terms.spec, &self.served());
         let has = told.and_then(|told| told.classes.get(&ClassId::CONTROLLED_LOAD));
         let shared = classes::controlled_load(spec, load, premium, has);
@@ -111,6 +114,7 @@ impl Link {
             (ClassId::CONTROLLED_LOAD, Some(shared)),
             (ClassId::PREMIUM, classes::premium(spec, load, premium)),
             (ClassId::BACKGROUND, classes::background(spec, load, premium)),
+            (ClassId::MEASURED, self.measured_class()),
         ]
     }
 
@@ -141,12 +145,13 @@ impl Link {
 
     /// Counts a reservation at this place.
     pub(crate) fn count(&mut self, held: &mut Held, handle: RHandle, place: Place) {
+        let Some(slot) = held.slot else { return };
         self.load = self.load.plus(&held.charged(), held.admitted, &self.terms.spec);
         if held.class >= ClassId::FIRST_OWN && self.own.insert(held.class, handle).is_none() {
             self.next_own = held.class.0 + 1;
         }
         held.rank = self.ranks.add(held.priority.defending, held.admitted, place);
-        let slot = slot_place(held.slot);
+        let slot = slot_place(slot);
         if self.by_slot.len() <= slot {
             self.by_slot.resize(slot + 1, NOBODY);
         }
@@ -155,9 +160,10 @@ impl Link {
 
     /// Removes a reservation from the counts. Returns the place that has its rank now, if there is one.
     pub(crate) fn uncount(&mut self, held: &Held) -> Option<Place> {
+        let slot = held.slot?;
         self.load = self.load.minus(&held.charged(), held.admitted, &self.terms.spec);
         self.own.remove(&held.class);
-        if let Some(whose) = self.by_slot.get_mut(slot_place(held.slot)) {
+        if let Some(whose) = self.by_slot.get_mut(slot_place(slot)) {
             *whose = NOBODY;
         }
         self.ranks.remove(held.priority.defending, held.admitted, held.rank)
@@ -176,10 +182,49 @@ impl Link {
 
     /// The same if the reservations were this load.
     pub(crate) fn carried_beside(&self, load: ReservedLoad) -> ReservedLoad {
+        let load = ReservedLoad { own: load.own.saturating_add(self.measured_rate()), ..load };
         let Some(granted) = &self.granted else { return load };
         let for_sale = self.terms.spec.rate.saturating_sub(classes::kept_back(&self.terms));
         let left = for_sale.saturating_sub(load.shared).saturating_sub(load.own);
         load.plus(&granted.share().flowspec(), granted.admitted().min(left), &self.terms.spec)
+    }
+
+    /// Takes the grant of flows that are admitted by measurement, or what is free of it: exact reservations go before.
+    pub(crate) fn grant_measured(&mut self, now: Time) {
+        let (wanted, Ok(ever)) = (self.terms.measured, Window::open(now)) else { return };
+        if wanted == Rate::ZERO || self.measured.is_some() {
+            return;
+        }
+        self.ledger.expire(now);
+        let table = self.ledger.table_mut();
+        let mut take = |rate| Grant::take(table, ever, rate, Inside::Statistical, MOST);
+        self.measured = match take(wanted) {
+            Err(Denied::Capacity { free, .. }) if free > Rate::ZERO => take(free).ok(),
+            taken => taken.ok(),
+        };
+    }
+
+    /// Gives that grant back.
+    pub(crate) fn give_measured_back(&mut self, now: Time) {
+        self.ledger.expire(now);
+        if let Some(grant) = self.measured.take() {
+            grant.give_back(self.ledger.table_mut());
+        }
+    }
+
+    /// The rate that flows admitted by measurement have together, wire rate.
+    pub(crate) fn measured_rate(&self) -> Rate {
+        self.measured.as_ref().map_or(Rate::ZERO, Grant::rate)
+    }
+
+    /// The slot of that grant.
+    pub(crate) fn measured_slot(&self) -> Option<SlotId> {
+        self.measured.as_ref().map(Grant::slot)
+    }
+
+    fn measured_class(&self) -> Option<ClassSpec> {
+        let rate = self.measured_rate();
+        (self.terms.measured > Rate::ZERO).then(|| classes::measured(&self.terms.spec, rate))
     }
 
     /// The rate of a share with link headers.

@@ -4,7 +4,7 @@ use crate::io::{Event, PartId, PlanId};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use terms::ports::{Preemption, RHandle};
-use terms::{Fault, IfIndex};
+use terms::{Fault, FlowKey, IfIndex};
 use traffic::plan::PlanOp;
 
 /// An output of traffic control.
@@ -16,6 +16,17 @@ pub enum ControlOutput {
     Event(Event),
     /// The result of an installation, for RSVP; one for each `add` and `modify`, unless the reservation is gone.
     Installed(RHandle, Result<(), Fault>),
+    /// The result of [`Tc::promote`](crate::Tc::promote); one for each, unless the flow was given up before.
+    Promoted {
+        /// Its handle.
+        handle: RHandle,
+        /// The outgoing interface.
+        oif: IfIndex,
+        /// The flow.
+        flow: FlowKey,
+        /// The plane's result.
+        result: Result<(), Fault>,
+    },
     /// Tells RSVP that a reservation was displaced: by a request of that priority, or (`None`) by a booking.
     /// Its handle is no longer valid.
     Displaced(RHandle, Option<Preemption>),

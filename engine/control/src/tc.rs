@@ -8,6 +8,7 @@ mod apart;
 mod displace;
 mod grant;
 mod interface;
+pub mod measured;
 pub mod status;
 mod sync;
 
@@ -26,7 +27,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use terms::ports::{RHandle, TcRequest, TrafficControl};
 use terms::{Adspec, FlowKey, FlowSpec, HopExport, IfIndex, Rate, Refused, Style, Time};
-use traffic::plan::{BucketId, BucketSpec, FlowSpecEntry, LinkSpec};
+use traffic::plan::{BucketId, BucketSpec, ClassId, FlowSpecEntry, LinkSpec};
 use traffic::shapes::MOST_SHAPES;
 
 /// The most senders that share one reservation.
@@ -58,7 +59,8 @@ impl TrafficControl for Tc {
     fn add(&mut self, now: Time, request: &TcRequest<'_>) -> Result<RHandle, Refused> {
         let flows = self.check(request)?;
         self.read_ledger(now, request.oif);
-        let mut adopted = self.holders(request.oif, &flows, None)?;
+        let adopted = self.holders(request.oif, &flows, None)?;
+        let mut adopted = measured::drop_measured(self, now, adopted);
         let handle = if adopted.is_empty() {
             let handle = self.open(now, flows, request)?;
             self.sync_reservation(handle);
@@ -81,6 +83,7 @@ impl TrafficControl for Tc {
             return Err(Refused::NotReservable { interface: request.oif });
         }
         let adopted = self.holders(request.oif, &flows, Some(handle))?;
+        let adopted = measured::drop_measured(self, now, adopted);
         self.change(now, handle, request, flows)?;
         adopted.into_iter().for_each(|adopted| self.drop_reservation(now, adopted));
         self.read_ledger(now, request.oif);
@@ -189,13 +192,14 @@ impl Tc {
     }
 
     /// The adopted reservations, other than `but`, with any of these flows. Reservations that were requested
-    /// in this run keep their flows.
+    /// in this run keep their flows. Those that never signalled and were only recognised do not: who asks for them has more
+    /// right to them.
     fn holders(&self, oif: IfIndex, flows: &Flows, but: Option<RHandle>) -> Result<Vec<RHandle>, Refused> {
         let mut adopted = Vec::new();
         let Some(shadow) = self.plane.link(oif) else { return Ok(adopted) };
         for place in flows.as_slice().iter().filter_map(|flow| shadow.whose(flow)) {
             let Some((handle, held)) = self.held.at(place).filter(|(handle, _)| Some(*handle) != but) else { continue };
-            if held.adopted_until.is_none() {
+            if held.adopted_until.is_none() && held.class != ClassId::MEASURED {
                 return Err(Refused::Limit { what: "reservations of one flow on an interface", limit: 1 });
             }
             if !adopted.contains(&handle) {
@@ -227,7 +231,7 @@ impl Tc {
             sender_tspec: request.path_te,
             lifetime: request.lifetime,
             admitted,
-            slot,
+            slot: Some(slot),
             class,
             bucket,
             priority: request.priority.unwrap_or_default(),
@@ -308,7 +312,7 @@ impl Tc {
         let class = link.class_for(&request.flowspec, Some(old.class), self.plane.link(interface))?;
         let admitted = classes::demand(&link.terms.spec, &classes::charged(&request.session, &request.flowspec));
         let bucket = policer(&link.terms.spec, request);
-        let (before, slot, old_shared) = (old.entry(), old.slot, old.shared);
+        let (before, slot, old_shared) = (old.entry(), old.slot.ok_or(gone)?, old.shared);
         if admitted != old.admitted {
             self.slot_for(now, request, admitted, Some((handle, slot)))?;
             let flow = asked.first();
@@ -384,7 +388,7 @@ impl Tc {
         let held = self.forget(handle)?;
         if let Some(link) = self.links.get_mut(&held.oif) {
             // If a booking has displaced it at this very instant, there is nothing left to release.
-            let _ = link.ledger.release(now, held.slot);
+            let _ = held.slot.map(|slot| link.ledger.release(now, slot));
         }
         Some(held)
     }

@@ -1,7 +1,7 @@
 //! The engine of one outgoing interface: recognition, admission, promotion, staleness, and what was counted.
 
 use crate::candidates::{Candidate, CandidateTable};
-use crate::io::{Config, Demotion, Event, Input, MOST_SHADOWS, Output, Promotion};
+use crate::io::{Config, Demotion, Event, FlowDecision, Input, MOST_DECISIONS, MOST_SHADOWS, Output, Promotion};
 use crate::list::ApplicationList;
 use crate::rules::{RuleTerms, ShadowRule};
 use admit::{CounterReading, CounterSampler, Denied, FlowRule};
@@ -73,6 +73,7 @@ pub struct Mace {
     sampler: CounterSampler,
     measured: Option<Rate>,
     counts: MaceCounts,
+    decisions: VecDeque<FlowDecision>,
     next_look: Option<Time>,
     out: VecDeque<Output>,
 }
@@ -97,6 +98,7 @@ impl Mace {
             sampler: CounterSampler::new(config.shared.period),
             measured: None,
             counts: MaceCounts::default(),
+            decisions: VecDeque::with_capacity(MOST_DECISIONS),
             next_look: None,
             out: VecDeque::new(),
             config,
@@ -175,6 +177,11 @@ impl Mace {
         self.counts
     }
 
+    /// The last decisions, at most [`MOST_DECISIONS`], the oldest first.
+    pub fn decisions(&self) -> impl DoubleEndedIterator<Item = &FlowDecision> {
+        self.decisions.iter()
+    }
+
     fn packet(&mut self, now: Time, flow: &FlowKey) {
         let Some(place) = self.list.of(flow).filter(|_| !self.promoted.contains_key(flow)) else { return };
         let threshold = self.list.all()[place].threshold;
@@ -204,8 +211,15 @@ impl Mace {
         let application = &self.list.all()[place];
         let declared = application.declared(self.config.overhead);
         self.counts.asked += 1;
-        self.shadows.iter_mut().for_each(|shadow| shadow.ask(declared));
+        let shadows = self.shadows.iter_mut().map(|shadow| shadow.ask(declared)).collect();
+        let usage = self.rule.usage();
         let asked = self.rule.ask(declared);
+        if self.decisions.len() == MOST_DECISIONS {
+            self.decisions.pop_front();
+        }
+        let (name, admitted) = (application.name.clone(), asked.is_ok());
+        let decision = FlowDecision { at: now, flow: *flow, application: name, declared, usage, admitted, shadows };
+        self.decisions.push_back(decision);
         let of = match self.counts_of.get_mut(&application.name) {
             Some(of) => of,
             None => self.counts_of.entry(application.name.clone()).or_default(),

@@ -8,6 +8,8 @@ use terms::{Bytes, Fault, FlowKey, Rate, Span, Time};
 
 /// The most rules in shadow.
 pub const MOST_SHADOWS: usize = 8;
+/// The decisions that are kept: the last ones.
+pub const MOST_DECISIONS: usize = 64;
 
 /// The parameters of an interface's engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -91,6 +93,25 @@ pub struct Promotion {
     pub declared: Rate,
     /// Silence after which it is demoted.
     pub timeout: Span,
+}
+
+/// A flow that asked, and the answers of the rules.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FlowDecision {
+    /// The time.
+    pub at: Time,
+    /// The flow.
+    pub flow: FlowKey,
+    /// Its application.
+    pub application: String,
+    /// The rate that it declares, wire rate.
+    pub declared: Rate,
+    /// The rate that the flows before it counted as for the rule in force, wire rate.
+    pub usage: Rate,
+    /// True: the rule in force admitted it.
+    pub admitted: bool,
+    /// The answers of the rules in shadow, in their order: true if the rule would have admitted it.
+    pub shadows: Vec<bool>,
 }
 
 /// An output.

@@ -110,12 +110,17 @@ impl ShadowRule {
         Ok(ShadowRule { rule: terms.build(shared)?, terms, admitted: 0, refused: 0 })
     }
 
-    /// Asks it about a flow, and counts its answer.
-    pub(crate) fn ask(&mut self, rate: Rate) {
-        match self.rule.would(rate) {
-            Ok(()) => self.admitted += 1,
-            Err(_) => self.refused += 1,
-        }
+    /// Asks it about a flow, and counts its answer: true if it would admit it.
+    pub(crate) fn ask(&mut self, rate: Rate) -> bool {
+        let admits = self.would(rate);
+        self.admitted += u64::from(admits);
+        self.refused += u64::from(!admits);
+        admits
+    }
+
+    /// True if it would admit one more flow of this declared rate now.
+    pub fn would(&self, rate: Rate) -> bool {
+        self.rule.would(rate).is_ok()
     }
 
     /// Counts a flow that the rule in force has let in.

@@ -102,7 +102,14 @@ impl Transit {
             let rate = Rate::from_bps(10_000_000_000_000);
             let spec = LinkSpec { rate, overhead: 14, mtu: 1500, scheduler: traffic::scheduler::SchedulerKind::Htb };
             let kept_back = Rate::from_mbps(1);
-            let link = Reservable { spec, signalled_share: rate, kept_back, assumed_holding: None, guaranteed: None };
+            let link = Reservable {
+                spec,
+                signalled_share: rate,
+                kept_back,
+                assumed_holding: None,
+                guaranteed: None,
+                measured: Rate::ZERO,
+            };
             t.tell(Input::Interface(InterfaceState {
                 index: IfIndex(index),
                 name: format!("eth{index}"),

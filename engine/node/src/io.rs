@@ -198,6 +198,17 @@ pub enum Output {
     Trust(BTreeSet<IfIndex>),
     /// An event for people and tests.
     Event(Event),
+    /// The result of [`Node::promote`](crate::Node::promote).
+    Promoted {
+        /// Its handle.
+        handle: terms::ports::RHandle,
+        /// The outgoing interface.
+        oif: IfIndex,
+        /// The flow.
+        flow: FlowKey,
+        /// The plane's result.
+        result: Result<(), Fault>,
+    },
     /// Write durably that sequence numbers of INTEGRITY below `upto` may be used up, and answer with
     /// [`Input::SequencesReserved`] or [`Input::SequencesFailed`].
     ReserveSequences {

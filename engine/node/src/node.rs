@@ -1,6 +1,7 @@
 //! The node: RSVP, Boomerang, the bookings, the ledger and the plan wired together, without logic of its own.
 
 mod bookings;
+mod measured;
 
 use crate::io::{ControlEvent, Event, GroupEvent, Input, InterfaceState, Output};
 use alloc::collections::{BTreeMap, VecDeque};

@@ -78,7 +78,14 @@ impl<P: ProbeObserver + Clone> Transit<P> {
                 scheduler: traffic::scheduler::SchedulerKind::Htb,
             };
             let (signalled_share, kept_back) = (spec.rate, Rate::from_mbps(1));
-            let link = Reservable { spec, signalled_share, kept_back, assumed_holding: None, guaranteed: None };
+            let link = Reservable {
+                spec,
+                signalled_share,
+                kept_back,
+                assumed_holding: None,
+                guaranteed: None,
+                measured: Rate::ZERO,
+            };
             let (name, addresses) = (format!("eth{index}"), vec![addr.into()]);
             let (index, link) = (IfIndex(index), Some(link));
             transit.tell(Input::Interface(InterfaceState { index, name, addresses, mtu: 1500, rsvp: true, link }));

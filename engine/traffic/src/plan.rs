@@ -38,6 +38,9 @@ impl ClassId {
     pub const PREMIUM: ClassId = ClassId(5);
     /// Premium background flows, by their code point (AF1x).
     pub const BACKGROUND: ClassId = ClassId(6);
+    /// Flows that never signalled and were admitted by what is measured (MACE). They have a class of their own, so that
+    /// nothing else is measured with them.
+    pub const MEASURED: ClassId = ClassId(7);
     /// The first of the classes that belong to one guaranteed flow each.
     pub const FIRST_OWN: ClassId = ClassId(16);
 

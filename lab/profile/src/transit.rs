@@ -144,7 +144,14 @@ impl<P: ProbeObserver + Clone> Transit<P> {
             let spec =
                 LinkSpec { rate: LINK, overhead: 14, mtu: 1500, scheduler: traffic::scheduler::SchedulerKind::Htb };
             let (signalled_share, kept_back) = (LINK, Rate::from_mbps(1));
-            let link = Reservable { spec, signalled_share, kept_back, assumed_holding: None, guaranteed: None };
+            let link = Reservable {
+                spec,
+                signalled_share,
+                kept_back,
+                assumed_holding: None,
+                guaranteed: None,
+                measured: Rate::ZERO,
+            };
             let (name, addresses) = (format!("eth{}", index.0), vec![addr.into()]);
             let state = InterfaceState { index, name, addresses, mtu: 1500, rsvp: true, link: Some(link) };
             transit.tell(Input::Interface(state));

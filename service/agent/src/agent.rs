@@ -17,6 +17,7 @@ use crate::enforce::premium::PremiumMeter;
 use crate::interfaces;
 use crate::local::Local;
 use crate::log::{Level, Log};
+use crate::mace::turn::MaceTurn;
 use crate::measure::FlowMeter;
 use crate::messages::Messages;
 use crate::mroutes::MulticastRoutes;
@@ -56,6 +57,7 @@ const ECHO: Token = Token(5);
 const REMOTE: Token = Token(6);
 const SEQUENCES: Token = Token(7);
 const STATICS: Token = Token(8);
+const MACE: Token = Token(9);
 /// Connections are numbered from here; the numbers are the engine's application ids too.
 const FIRST_CLIENT: u64 = 16;
 
@@ -156,6 +158,7 @@ impl Agent {
             auth,
             statics,
             echo: None,
+            mace: None,
             sequences,
             book,
             premium: PremiumMeter::default(),
@@ -213,6 +216,7 @@ impl Agent {
         let first = self.drive.sequences.first();
         self.tell_sequences(first);
         BoomerangTurn(&mut self.drive).begin(ECHO)?;
+        MaceTurn::of(&mut self.drive).begin(MACE)?;
         self.remote = self.drive.config.listen.as_ref().map(Remote::open).transpose()?;
         if let Some(remote) = &self.remote {
             self.drive.console.wake_for(remote.notifier(), REMOTE)?;
@@ -302,6 +306,7 @@ impl Agent {
                 SIGHUP => {
                     let _ = self.drive.reload_keys();
                     self.drive.reload_policy();
+                    MaceTurn::of(&mut self.drive).reload();
                     self.remote.iter().for_each(Remote::renew);
                 }
                 _ => self.stopping = true,

@@ -59,6 +59,7 @@
 //! name = "main"
 //! address = "tls://10.0.0.9:8443"
 //! [listen]                             # for callers from other machines, over mutual TLS: see `remote::config`
+//! [mace]                               # flows that never signalled: see `mace::config`
 //! [boomerang]                          # reservations inside ICMP echo: see `echo::config`
 //! [[multicast_route]]                  # where no multicast routing daemon runs: see `mroutes`
 //! [[static_sender]]                    # on behalf of hosts that do not signal: see docs/rsvp.md
@@ -75,6 +76,7 @@ pub use crate::fields::RateShare;
 use crate::fields::{host_name, link_rate, node_name, share, unit};
 use crate::host_file::{self, CpuConfig, CpuFile, DiskConfig, DiskFile, GroupsConfig, GroupsFile};
 pub use crate::log::Level;
+use crate::mace::config::{self as mace, MaceConfig, MaceFile};
 use crate::mroutes::{MulticastRouteConfig, RouteFile};
 use crate::receiver_proxy::{self, ReceiverProxyFile, ReceiverProxyRule};
 use crate::remote::config::{self as remote, ListenConfig, ListenFile};
@@ -131,6 +133,8 @@ pub struct AgentConfig {
     pub store: StoreConfig,
     /// Boomerang, if the file has it.
     pub boomerang: Option<BoomerangConfig>,
+    /// Flows that never signalled, if the file has them: `[mace]`.
+    pub mace: Option<MaceConfig>,
     /// Access for callers from other machines; `None`: there is none.
     pub listen: Option<ListenConfig>,
     /// Brokers that are asked for their decisions: `[[broker]]`.
@@ -221,6 +225,7 @@ struct File {
     policy: Option<PathBuf>,
     store: Option<Spanned<StoreFile>>,
     boomerang: Option<BoomerangFile>,
+    mace: Option<MaceFile>,
     listen: Option<ListenFile>,
     #[serde(default)]
     broker: Vec<BrokerFile>,
@@ -286,6 +291,7 @@ impl AgentConfig {
             rsvp: rsvp_config(&document, found.rsvp.as_ref())?,
             multicast_routes: crate::mroutes::read(&document, &found.multicast_route)?,
             slas: sla_file::read(&document, &found.sla, &interfaces)?,
+            mace: found.mace.as_ref().map(|found| mace::read(&document, file, found, &interfaces)).transpose()?,
             interfaces,
             statics: crate::statics_file::read(&document, &found.static_sender, &found.static_reservation)?,
             receiver_proxies: receiver_proxy::read(&document, &found.receiver_proxy)?,

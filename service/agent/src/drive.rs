@@ -13,6 +13,7 @@ use crate::console::Console;
 use crate::enforce::premium::PremiumMeter;
 use crate::interfaces::Interfaces;
 use crate::log::Level;
+use crate::mace::MaceHost;
 use crate::measure::FlowMeter;
 use crate::messages::Messages;
 use crate::news::{self, Names};
@@ -59,6 +60,8 @@ pub(crate) struct Drive {
     pub(crate) receiver_proxy: ReceiverProxy,
     /// Boomerang, where the configuration has it.
     pub(crate) echo: Option<BoomerangHost>,
+    /// Flows that never signalled, where the configuration has them.
+    pub(crate) mace: Option<MaceHost>,
     pub(crate) sequences: Sequences,
     pub(crate) book: Book,
     /// The use of premium flows.
@@ -151,6 +154,9 @@ impl Drive {
             Output::Plan { id, ops } => {
                 let result = self.plane.apply(self.clock.now(), &ops);
                 self.answer_node(Input::PlanDone { id, result });
+            }
+            Output::Promoted { flow, result, .. } => {
+                self.mace.iter_mut().for_each(|mace| mace.promoted(flow, result));
             }
             Output::Trust(interfaces) => {
                 let result = self.plane.kernel().believe(&interfaces);

@@ -41,8 +41,16 @@ fn state(link: &LinkState, addresses: &[Address], config: &AgentConfig, planes: 
         addresses: addresses.iter().filter(|a| a.index == link.index).map(|a| a.address).collect(),
         mtu: link.mtu,
         rsvp: wanted.is_some(),
-        link: wanted.zip(rate).map(|(wanted, rate)| reservable(link, wanted, rate, planes)),
+        link: wanted.zip(rate).map(|(wanted, rate)| Reservable {
+            measured: measured(config, &link.name, rate),
+            ..reservable(link, wanted, rate, planes)
+        }),
     }
+}
+
+/// The rate set aside for flows that are admitted by measurement.
+fn measured(config: &AgentConfig, name: &str, rate: Rate) -> Rate {
+    config.mace.as_ref().filter(|mace| mace.interface == name).map_or(Rate::ZERO, |mace| mace.allocated.of(rate))
 }
 
 fn reservable(link: &LinkState, wanted: &InterfaceConfig, rate: Rate, planes: &Planes) -> Reservable {
@@ -54,6 +62,7 @@ fn reservable(link: &LinkState, wanted: &InterfaceConfig, rate: Rate, planes: &P
         kept_back: wanted.kept_back.of(rate),
         // The kernel's HTB keeps no delay bound that was ever measured, so none is exported.
         guaranteed: planes.error_terms(link.index),
+        measured: Rate::ZERO,
     }
 }
 

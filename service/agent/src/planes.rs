@@ -216,7 +216,12 @@ impl UserSide {
             );
             return Err(StartError::UserPlane(words));
         }
-        let wants = config.interfaces.iter().filter(|interface| interface.plane != PlaneChoice::Kernel);
+        // Flows are recognised by a program of the kernel.
+        let recognises = |name: &str| config.mace.as_ref().is_some_and(|mace| mace.interface == name);
+        let wants = config
+            .interfaces
+            .iter()
+            .filter(|interface| interface.plane != PlaneChoice::Kernel && !recognises(&interface.name));
         let names: BTreeSet<String> =
             wants.map(|interface| interface.name.clone()).filter(|name| is_served(name)).collect();
         if names.is_empty() {

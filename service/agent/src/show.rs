@@ -43,6 +43,7 @@ pub fn show(agent: &mut Agent, view: View, filter: &RowFilter) -> Result<TableDo
         }
         View::Counters => cut(filter, status::counters(agent).into_iter(), Rows::Counters),
         View::Signalling => cut(filter, signalling(agent, filter), Rows::Signalling),
+        View::Mace => cut(filter, crate::mace::show(&agent.drive, filter.limit()).into_iter(), Rows::Mace),
     })
 }
 

@@ -60,7 +60,8 @@ pub fn reservations(agent: &mut Agent) -> Result<Vec<ReservationRow>, Fault> {
 
 fn slots(agent: &Agent) -> BTreeMap<IfIndex, usize> {
     let mut slots = BTreeMap::new();
-    for held in agent.drive.node.reservations() {
+    // Those that were admitted by measurement share a grant.
+    for held in agent.drive.node.reservations().filter(|held| held.class != ClassId::MEASURED) {
         *slots.entry(held.oif).or_insert(0) += 1;
     }
     slots
@@ -235,6 +236,7 @@ fn class_row(class: ClassId, rate: Rate, ceil: Rate, counted: Counters) -> Class
         ClassId::CONTROLLED_LOAD => "controlled-load",
         ClassId::PREMIUM => "premium",
         ClassId::BACKGROUND => "background",
+        ClassId::MEASURED => "measured",
         _ => "guaranteed",
     };
     ClassRow {

@@ -68,6 +68,7 @@ impl Bench {
             kept_back: Rate::from_mbps(2),
             assumed_holding: None,
             guaranteed: None,
+            measured: Rate::ZERO,
         };
         let addresses = vec![IpAddr::from([10, 9, 1, 1])];
         let name = "outside".to_owned();

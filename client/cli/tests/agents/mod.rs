@@ -30,6 +30,7 @@ mod interop;
 mod life;
 mod load;
 pub mod lone;
+mod mace;
 mod offers;
 mod pages;
 mod peer;

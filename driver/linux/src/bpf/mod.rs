@@ -11,6 +11,7 @@ pub mod checkpoint;
 pub mod edge;
 pub mod entry;
 mod hook;
+pub mod mace;
 pub mod masks;
 pub mod older;
 pub mod pair_guard;
@@ -18,6 +19,7 @@ pub mod sys;
 
 pub use edge::EdgeTable;
 pub use hook::Hook;
+pub use mace::{FlowRecogniser, WatchedPorts};
 
 use crate::netlink::Socket;
 use aya::maps::{Array, HashMap, Map, MapData, MapError};

@@ -45,7 +45,7 @@ use crate::netlink::Socket;
 use slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use terms::{Fault, FlowKey, IfIndex, Time};
+use terms::{Fault, FlowKey, IfIndex, Span, Time};
 use traffic::edge::{EdgeAt, MultiField};
 use traffic::plan::{ClassId, Counters, Plan, PlanOp};
 use traffic::plane::{DataPlane, PlaneCounters};
@@ -188,6 +188,21 @@ impl KernelPlane {
     pub fn flow_counters(&self, oif: IfIndex, flow: &FlowKey) -> Result<Option<Counters>, Fault> {
         let found = self.kernel.ports.get(&oif).and_then(|port| port.flows.get(flow));
         found.map(|flow| self.kernel.table.counters(flow.slot)).transpose()
+    }
+
+    /// When each flow of an interface that conforms to a class last had a packet: the time since, as the kernel's
+    /// monotonic clock has it.
+    ///
+    /// # Errors
+    /// The kernel does not answer.
+    pub fn silence(&self, oif: IfIndex, class: ClassId) -> Result<Vec<(FlowKey, Span)>, Fault> {
+        let Some(port) = self.kernel.ports.get(&oif) else { return Ok(Vec::new()) };
+        let mine = port.flows.iter().filter(|(_, flow)| flow.class() == class);
+        mine.map(|(key, flow)| {
+            let last = self.kernel.table.state(flow.slot)?.last;
+            Ok((*key, Span::from_nanos(crate::clock::monotonic_coarse().saturating_sub(last))))
+        })
+        .collect()
     }
 
     /// The counters of a rule; `None` if it does not exist.

@@ -8,6 +8,7 @@ mod doctor;
 mod edge;
 mod gate;
 mod groups;
+mod mace;
 mod managers;
 mod masks;
 mod multicast;

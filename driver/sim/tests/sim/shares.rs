@@ -71,6 +71,7 @@ impl Bed {
             kept_back: Rate::from_mbps(3),
             assumed_holding: None,
             guaranteed: None,
+            measured: Rate::ZERO,
         };
         let mut tc = Tc::new([1, 2]);
         let state = InterfaceState {

@@ -7,7 +7,6 @@
 use super::Tc;
 use crate::classes::{self, ReservedLoad};
 use crate::link::Link;
-use crate::outbox::ControlOutput;
 use crate::plane::{Due, Shadow};
 use crate::record::FlowRecord;
 use crate::search::Search;
@@ -64,13 +63,17 @@ impl Tc {
         let spec = &link.terms.spec;
         let (mut apart, mut load) = (Apart { handles, ..Apart::default() }, link.load);
         for held in apart.handles.iter().filter_map(|handle| self.held.get(*handle)) {
+            if held.class == ClassId::MEASURED {
+                continue; // its class has a grant of its own, whoever is in it
+            }
             load = load.minus(&held.charged(), held.admitted, spec);
             apart.classes.insert(held.class);
             let mut buckets = BTreeSet::new();
             for entry in held.flows.as_slice().iter().filter_map(|flow| told?.entry_of(flow, &self.held)) {
                 apart.classes.insert(entry.class);
                 let counts = entry.shared.is_none_or(|shared| buckets.insert(shared));
-                let shared = FlowRecord::decode(&entry.record).filter(|_| entry.class < ClassId::FIRST_OWN && counts);
+                let shared = FlowRecord::decode(&entry.record)
+                    .filter(|_| counts && entry.class < ClassId::FIRST_OWN && entry.class != ClassId::MEASURED);
                 if let Some(record) = shared {
                     load = load.plus(&classes::charged(&record.session, &record.flowspec), record.admitted, spec);
                 }
@@ -115,8 +118,8 @@ impl Tc {
 
     fn drop_refused(&mut self, now: Time, handles: &[RHandle], fault: Fault) {
         for &handle in handles {
-            if self.close(now, handle).is_some() {
-                self.out.say(ControlOutput::Installed(handle, Err(fault)));
+            if let Some(held) = self.close(now, handle) {
+                self.out.say(super::measured::installed(handle, &held, Err(fault)));
             }
         }
     }

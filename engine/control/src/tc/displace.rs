@@ -62,7 +62,7 @@ impl Tc {
         loop {
             let chosen = link.ranks.choose(by.preempting, need, but)?;
             let held = || chosen.iter().filter_map(|victim| self.held.at(victim.place));
-            let slots: Vec<SlotId> = held().map(|(_, held)| held.slot).collect();
+            let slots: Vec<SlotId> = held().filter_map(|(_, held)| held.slot).collect();
             let missing = rate.saturating_sub(link.ledger.free_without(now, &slots, slot));
             if missing == Rate::ZERO {
                 let mut handles: Vec<RHandle> = held().map(|(handle, _)| handle).collect();
@@ -100,13 +100,16 @@ impl Tc {
         match notice {
             SlotNotice::Displaced { id, .. } => {
                 let whose = self.links.get(&oif).and_then(|link| link.whose(id));
-                let holder = whose.and_then(|place| self.held.at(place)).filter(|(_, held)| held.slot == id);
+                let holder = whose.and_then(|place| self.held.at(place)).filter(|(_, held)| held.slot == Some(id));
                 let Some((handle, _)) = holder else { return };
                 self.displace(now, handle, None);
             }
             // It opens anew whenever the book counts, which is no news.
             SlotNotice::Opens { id, .. } | SlotNotice::Closes { id, .. }
-                if self.links.get(&oif).is_some_and(|link| link.lent == Some(id)) => {}
+                if self
+                    .links
+                    .get(&oif)
+                    .is_some_and(|link| link.lent == Some(id) || link.measured_slot() == Some(id)) => {}
             SlotNotice::Opens { id, slot } => {
                 self.out.event(Event::Opens { oif, slot: id.as_u64(), rate: slot.amount });
             }

@@ -2,18 +2,18 @@
 //! the plane answers, time passes, the agent stops.
 
 use super::Tc;
+use super::measured::of_record;
 use crate::classes;
 use crate::core::Core;
 use crate::held::{Flows, Held, place};
 use crate::io::{Event, InterfaceState, PlanId, Reservable};
 use crate::link::Link;
-use crate::outbox::ControlOutput;
 use crate::plane::Due;
 use crate::record::FlowRecord;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use terms::ports::RHandle;
-use terms::{Fault, FlowKey, IfIndex, Time};
+use terms::{Fault, FlowKey, IfIndex, Rate, Time};
 use traffic::plan::{BucketId, ClassId, ClassSpec, FlowSpecEntry};
 
 /// The fault for a reservation that was admitted and lost its room.
@@ -40,6 +40,7 @@ impl Tc {
                 self.links.insert(oif, link);
                 self.edge_turn().count_parts_on(oif);
                 self.adopt_found(now, oif);
+                self.links.get_mut(&oif).into_iter().for_each(|link| link.grant_measured(now));
                 self.sync_all(now, oif);
             }
             (Some(link), Some(terms)) => {
@@ -199,6 +200,13 @@ impl Tc {
     fn held_again(&mut self, now: Time, oif: IfIndex, flows: Flows, entry: &FlowSpecEntry) -> Option<Held> {
         let link = self.links.get_mut(&oif)?;
         let record = FlowRecord::decode(&entry.record)?;
+        if entry.class == ClassId::MEASURED {
+            let there = link.terms.measured > Rate::ZERO;
+            return there.then(|| Held {
+                adopted_until: Some(now + record.lifetime),
+                ..of_record(oif, flows, &record, entry.bucket)
+            });
+        }
         let keep = Some(entry.class).filter(|class| !link.own.contains_key(class));
         let class = link.class_for(&record.flowspec, keep, self.plane.link(oif)).ok()?;
         let admitted = classes::demand(&link.terms.spec, &classes::charged(&record.session, &record.flowspec));
@@ -217,7 +225,7 @@ impl Tc {
             sender_tspec: record.sender_tspec,
             lifetime: record.lifetime,
             admitted,
-            slot,
+            slot: Some(slot),
             class,
             bucket: entry.bucket,
             priority: record.priority,
@@ -234,6 +242,7 @@ impl Tc {
         handles.iter().for_each(|&handle| self.uncount(handle));
         let Some(link) = self.links.get_mut(&oif) else { return };
         link.terms = terms;
+        link.give_measured_back(now);
         debug_assert_eq!(link.load, classes::ReservedLoad::default(), "nothing is counted");
         // One step of capacity always has room: the old one, at the same instant, makes way.
         let changed = link.ledger.change(now, Link::ledger_terms(&terms));
@@ -245,12 +254,13 @@ impl Tc {
         }
         if let Some(link) = self.links.get_mut(&oif) {
             link.grant_again(now);
+            link.grant_measured(now);
         }
         self.edge_turn().count_parts_on(oif);
         self.read_ledger(now, oif);
         for &handle in handles.iter().rev() {
             let short = self.links.get(&oif).is_some_and(|link| link.ledger.table().shortfall().is_some());
-            if short && self.held.get(handle).is_some() {
+            if short && self.held.get(handle).is_some_and(|held| held.slot.is_some()) {
                 self.give_up(now, handle);
             }
         }
@@ -262,7 +272,8 @@ impl Tc {
         let Some(held) = self.held.get_mut(handle) else { return true };
         let Some(link) = self.links.get_mut(&held.oif) else { return true };
         let admitted = classes::demand(&link.terms.spec, &held.charged());
-        let fits = admitted == held.admitted || link.ledger.modify(now, held.slot, admitted).is_ok();
+        let fits =
+            admitted == held.admitted || held.slot.is_none_or(|slot| link.ledger.modify(now, slot, admitted).is_ok());
         if fits && admitted != held.admitted {
             let before = held.entry();
             held.admitted = admitted;
@@ -277,7 +288,7 @@ impl Tc {
         let Some(held) = self.close(now, handle) else { return };
         match held.adopted_until {
             Some(_) => held.flows.as_slice().iter().for_each(|flow| self.say_expired(held.oif, *flow)),
-            None => self.out.say(ControlOutput::Installed(handle, Err(LINK_SHRANK))),
+            None => self.out.say(super::measured::installed(handle, &held, Err(LINK_SHRANK))),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::order::{self, Want};
 use crate::plane::{Due, Plane};
 use alloc::vec::Vec;
 use terms::ports::{Preemption, RHandle};
-use terms::{FlowKey, FlowSpec, IfIndex, Rate, Session, Time, Tspec};
+use terms::{FlowKey, FlowSpec, IfIndex, Rate, Session, Span, Time, Tspec};
 use traffic::plan::{ClassId, Plan};
 
 /// A reservation on one outgoing interface.
@@ -38,6 +38,8 @@ pub struct ReservationView {
     pub installed: bool,
     /// The class of its conforming packets.
     pub class: ClassId,
+    /// Its lifetime: the next agent keeps it so long without a new request.
+    pub lifetime: Span,
     /// For a reservation of an earlier run: the end of its lifetime, unless it is requested again.
     pub adopted_until: Option<Time>,
 }
@@ -131,14 +133,17 @@ impl Tc {
         let mut load = crate::classes::ReservedLoad::default();
         let (mut own, mut flows) = (0, 0);
         for (handle, held) in self.held.iter().filter(|(_, held)| held.oif == oif) {
-            admitted = admitted.saturating_add(held.admitted);
-            load = load.plus(&held.charged(), held.admitted, &link.terms.spec);
+            if held.slot.is_some() {
+                admitted = admitted.saturating_add(held.admitted);
+                load = load.plus(&held.charged(), held.admitted, &link.terms.spec);
+            }
             own += usize::from(held.class >= ClassId::FIRST_OWN);
             flows += held.flows.as_slice().len();
             let mine = |flow: &FlowKey| {
                 self.plane.link(oif).and_then(|shadow| shadow.whose(flow)) == Some(crate::held::place(handle))
             };
-            if !held.flows.as_slice().iter().all(mine) || link.whose(held.slot) != Some(crate::held::place(handle)) {
+            let its_slot = held.slot.is_none_or(|slot| link.whose(slot) == Some(crate::held::place(handle)));
+            if !held.flows.as_slice().iter().all(mine) || !its_slot {
                 return Err("a reservation's flows or its slot are another's");
             }
         }
@@ -183,6 +188,7 @@ fn view(handle: RHandle, held: &Held) -> ReservationView {
         admitted: held.admitted,
         installed: held.pending == 0,
         class: held.class,
+        lifetime: held.lifetime,
         adopted_until: held.adopted_until,
     }
 }

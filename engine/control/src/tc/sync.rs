@@ -75,7 +75,8 @@ impl Tc {
         for &handle in waits {
             if let Some(held) = self.held.get_mut(handle) {
                 held.pending = held.pending.saturating_sub(1);
-                self.out.say(ControlOutput::Installed(handle, Ok(())));
+                let installed = super::measured::installed(handle, held, Ok(()));
+                self.out.say(installed);
             }
         }
     }

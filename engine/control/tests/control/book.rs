@@ -48,6 +48,7 @@ fn reservable(mbit: u64) -> Reservable {
         kept_back: Rate::from_mbps(1),
         assumed_holding: None,
         guaranteed: None,
+        measured: Rate::ZERO,
     }
 }
 

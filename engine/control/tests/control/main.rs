@@ -3,6 +3,7 @@
 mod book;
 mod edges;
 mod least_packet;
+mod measured;
 mod record;
 mod service_curve;
 mod shared;

@@ -6,7 +6,9 @@ use control::io::{InterfaceState, PlanId, Reservable};
 use control::tc::{ControlOutput, Tc};
 use std::collections::{BTreeSet, VecDeque};
 use terms::ports::{Preemption, RHandle, TcRequest};
-use terms::{Bytes, Fault, FilterSpec, FlowSpec, IfIndex, Rate, Rspec, SenderTemplate, Session, Span, Time, Tspec};
+use terms::{
+    Bytes, Fault, FilterSpec, FlowKey, FlowSpec, IfIndex, Rate, Rspec, SenderTemplate, Session, Span, Time, Tspec,
+};
 use traffic::plan::{LinkSpec, Plan, PlanOp};
 
 pub const OIF: IfIndex = IfIndex(2);
@@ -24,6 +26,7 @@ pub fn reservable(mbit: u64) -> Reservable {
         kept_back: Rate::from_mbps(1),
         assumed_holding: None,
         guaranteed: Some((0, 1_212)),
+        measured: Rate::ZERO,
     }
 }
 
@@ -84,6 +87,7 @@ pub struct World {
     pub events: Vec<control::io::Event>,
     pub enforced: Vec<(PartId, Result<(), Fault>)>,
     pub trusted: BTreeSet<IfIndex>,
+    pub promoted: Vec<(FlowKey, Result<(), Fault>)>,
 }
 
 impl World {
@@ -102,6 +106,7 @@ impl World {
                 ControlOutput::Installed(handle, result) => self.installed.push((handle, result)),
                 ControlOutput::Displaced(handle, by) => self.displaced.push((handle, by)),
                 ControlOutput::Enforced(part, result) => self.enforced.push((part, result)),
+                ControlOutput::Promoted { flow, result, .. } => self.promoted.push((flow, result)),
                 ControlOutput::Trust(interfaces) => self.trusted = interfaces,
             }
         }

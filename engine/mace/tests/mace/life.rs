@@ -101,7 +101,33 @@ fn a_refused_flow_waits_and_what_rules_in_shadow_say_is_counted() {
     }
     assert!(promotes(&say(&mut mace, at(90_000), Input::Recognised(flow(2, 27_960)))).is_some());
     assert_eq!((mace.shadows()[0].answers(), mace.counts_of("game").admitted), ((1, 2), 2));
+    // Each decision is kept, with what the rules in shadow said: the simple sum, and the measured sum without a target.
+    let full = Rate::from_kbps(256);
+    let told: Vec<_> = mace.decisions().map(|one| (one.at, one.declared, one.admitted, &one.shadows[..])).collect();
+    assert_eq!(
+        told,
+        [
+            (at(1), full, true, &[true, true][..]),
+            (at(2), full, false, &[false, false][..]),
+            (at(90_000), full, true, &[false, true][..]),
+        ]
+    );
+    assert!(mace.decisions().all(|one| one.application == "game"));
+    let usages: Vec<Rate> = mace.decisions().map(|one| one.usage).collect();
+    assert_eq!(usages[..2], [Rate::ZERO, full], "what the flows before it counted as");
+    assert!(usages[2] < Rate::from_kbps(1), "and what was measured: {}", usages[2]);
+    assert!(!mace.shadows()[0].would(full) && mace.shadows()[1].would(Rate::from_kbps(100)));
     assert_eq!(mace.counts_of("vat").asked, 0);
+}
+
+#[test]
+fn the_last_decisions_are_kept_and_no_more() {
+    let mut mace = engine(300, RuleTerms::SimpleSum);
+    for n in 0..100 {
+        say(&mut mace, at(n), Input::Recognised(flow(n as u32, 27_960)));
+    }
+    assert_eq!((mace.decisions().count(), mace.counts().asked), (mace::io::MOST_DECISIONS, 100));
+    assert_eq!(mace.decisions().next_back().map(|last| (last.at, last.admitted)), Some((at(99), false)));
 }
 
 #[test]

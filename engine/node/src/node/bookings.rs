@@ -64,6 +64,9 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
             ControlOutput::Installed(handle, result) => {
                 news.push_back(News::Protocol(protocol::Input::Installed { handle, result }));
             }
+            ControlOutput::Promoted { handle, oif, flow, result } => {
+                self.out.push_back(Output::Promoted { handle, oif, flow, result });
+            }
             ControlOutput::Displaced(handle, by) => {
                 news.push_back(News::Protocol(protocol::Input::Displaced { handle, by }));
             }

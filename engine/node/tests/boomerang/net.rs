@@ -160,7 +160,14 @@ impl Net {
         let rate = Rate::from_mbps(mbit);
         let spec = LinkSpec { rate, overhead: 14, mtu: 1_500, scheduler: traffic::scheduler::SchedulerKind::Htb };
         let kept_back = Rate::from_mbps(1);
-        let link = Reservable { spec, signalled_share: rate, kept_back, assumed_holding: None, guaranteed: None };
+        let link = Reservable {
+            spec,
+            signalled_share: rate,
+            kept_back,
+            assumed_holding: None,
+            guaranteed: None,
+            measured: Rate::ZERO,
+        };
         let state = InterfaceState {
             index: IfIndex(oif),
             name: format!("eth{oif}"),

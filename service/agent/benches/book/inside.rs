@@ -65,7 +65,14 @@ impl Inside {
             scheduler: traffic::scheduler::SchedulerKind::Htb,
         };
         let kept_back = Rate::ZERO;
-        let link = Reservable { spec, signalled_share: spec.rate, kept_back, assumed_holding: None, guaranteed: None };
+        let link = Reservable {
+            spec,
+            signalled_share: spec.rate,
+            kept_back,
+            assumed_holding: None,
+            guaranteed: None,
+            measured: Rate::ZERO,
+        };
         let (index, name) = (IfIndex(1), INTERFACE.to_owned());
         let state = InterfaceState { index, name, addresses: Vec::new(), mtu: 1500, rsvp: true, link: Some(link) };
         inside.node.handle(clock.now(), Told::Interface(state));

@@ -5,6 +5,7 @@ use crate::boomerang::turn::BoomerangTurn;
 use crate::drive::Drive;
 use crate::interfaces::{self, Interfaces};
 use crate::log::Level;
+use crate::mace::turn::MaceTurn;
 use crate::news::name_of;
 use crate::noticed::Changed;
 use crate::statics::turn::StaticsTurn;
@@ -81,6 +82,7 @@ impl Agent {
         self.drive.tell_bookable();
         self.renew_multicast_routes();
         BoomerangTurn(&mut self.drive).renew();
+        MaceTurn::of(&mut self.drive).renew();
     }
 
     /// Compares the kernel's state with the plan, and repairs what others changed.

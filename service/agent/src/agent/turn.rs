@@ -1,10 +1,12 @@
 //! One turn of the agent's loop. Each kind of work has so many milliseconds of it, signalling first: a flood of messages
 //! leaves time for calls, and calls leave time for the refreshes of what is reserved.
 
-use super::{Agent, ECHO, JOURNAL, LOCAL, NOTICES, REMOTE, RSVP, SEQUENCES, SIGNALS, STATICS};
+use super::{Agent, ECHO, JOURNAL, LOCAL, MACE, NOTICES, REMOTE, RSVP, SEQUENCES, SIGNALS, STATICS};
 use crate::boomerang::BoomerangHost;
 use crate::boomerang::turn::BoomerangTurn;
 use crate::drive::Drive;
+use crate::mace::MaceHost;
+use crate::mace::turn::MaceTurn;
 use crate::statics::turn::StaticsTurn;
 use crate::trace::Seen;
 use documents::agent::Direction;
@@ -49,6 +51,7 @@ impl Agent {
                 LOCAL => self.accept(),
                 JOURNAL => self.drive.pick_up(),
                 ECHO => BoomerangTurn(&mut self.drive).take(),
+                MACE => MaceTurn::of(&mut self.drive).take(),
                 REMOTE => self.answer_door(),
                 SEQUENCES => {
                     let answers = self.drive.sequences.answers();
@@ -62,6 +65,7 @@ impl Agent {
             echo.is_alive(&self.drive.clock);
         }
         BoomerangTurn(&mut self.drive).sweep_fast();
+        MaceTurn::of(&mut self.drive).run();
         self.serve_all(&clients);
         self.drive.turn_book();
         self.look_at_changes();
@@ -91,6 +95,7 @@ impl Agent {
             self.drive.book.wake_at(),
             premium,
             sweep,
+            self.drive.mace.as_ref().and_then(MaceHost::wake_at),
             held,
             self.noticed.wake_at(),
             self.alive.wake_at(),

@@ -1,0 +1,242 @@
+//! Flows that never signalled, on real packets: recognised, admitted, protected from a flood; what a restart of the agent, a
+//! broken list and silence do.
+
+use crate::bed::{Place, SLUICE, detached, place, skipped, wait_for};
+use documents::agent::{Answer, Request, RowFilter, Rows, View};
+use documents::mace::MaceDoc;
+use linux::netlink::Socket;
+use linux::netlink::addr::Address;
+use linux::netns::{Guarded, Namespace};
+use linux::offload;
+use linux::process::ProcessId;
+use rpc::client::Client;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const NEAR: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
+const FAR: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 2);
+/// The ports of flows of a listed application, and of others that send the same.
+const VOICE: u16 = 5_000;
+const OTHERS: u16 = 7_000;
+/// Flows of each kind.
+const FLOWS: u16 = 10;
+/// Between two packets of a flow: 200 bytes each, 80 kbit/s.
+const TICK: Duration = Duration::from_millis(20);
+const LIST: &str = "voice udp 5000-5099 100kbit 4kb 5 8s\n";
+
+/// Two namespaces with a link of 10 Mb/s between them, and an agent on one.
+struct Site {
+    place: Place,
+    near: Guarded,
+    far: Guarded,
+    agent: Option<ProcessId>,
+}
+
+impl Site {
+    fn new() -> Option<Site> {
+        if skipped() {
+            return None;
+        }
+        let (name, place) = place();
+        let near = Guarded::create(&name).expect("a namespace");
+        let far = Guarded::create(&format!("{name}-far")).expect("a namespace");
+        near.run(|| Socket::open().unwrap().add_veth("near", "far", Some(far.as_fd())).unwrap()).unwrap();
+        for (namespace, link, address) in [(&near, "near", NEAR), (&far, "far", FAR)] {
+            namespace.run(|| up(link, address)).unwrap();
+        }
+        let site = Site { place, near, far, agent: None };
+        let text = format!(
+            "name = \"near\"\nauth = \"none\"\nsocket = {:?}\nstate = {:?}\n[store]\nany_filesystem = true\n\
+             [[interface]]\nname = \"near\"\nrate = \"10mbit\"\n[mace]\ninterface = \"near\"\n\
+             applications = \"applications\"\nallocated = \"30%\"\nperiod = \"500ms\"\nwindow = 4\n\
+             refused_for = \"1s\"\nshadow = [\"simple-sum\", \"hoeffding\"]\n",
+            site.socket(),
+            site.place.join("state")
+        );
+        std::fs::write(site.place.join("agent.toml"), text).unwrap();
+        site.list(LIST);
+        Some(site)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.place.join("agent.sock")
+    }
+
+    fn list(&self, text: &str) {
+        std::fs::write(self.place.join("applications"), text).unwrap();
+    }
+
+    fn start(&mut self) {
+        let mut command = Command::new(SLUICE);
+        command.args(["agent", "--config"]).arg(self.place.join("agent.toml"));
+        self.near.enter_at_exec(&mut command);
+        self.agent = Some(detached(&mut command, &self.place.join("agent.log")));
+        wait_for("the agent answers", || Client::connect(&self.socket()).ok()?.call(Request::Hello).ok());
+    }
+
+    fn kill(&mut self) {
+        let Some(agent) = self.agent.take() else { return };
+        agent.signal(9).unwrap();
+        agent.reap();
+        wait_for("the agent is gone", || (!agent.is_running()).then_some(()));
+    }
+
+    fn mace(&self) -> MaceDoc {
+        let request = Request::Show { view: View::Mace, filter: RowFilter::default() };
+        match Client::connect(&self.socket()).unwrap().call(request).unwrap() {
+            Answer::Shown(shown) => match shown.rows {
+                Rows::Mace(mut rows) => rows.pop().expect("an interface that recognises flows"),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.place.join("agent.log")).unwrap_or_default()
+    }
+
+    /// Sockets at the far end, one for each flow.
+    fn sinks(&self, first: u16) -> Vec<UdpSocket> {
+        let bind = |port| {
+            let socket = UdpSocket::bind(SocketAddr::from((FAR, port))).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            socket
+        };
+        self.far.run(|| (first..first + FLOWS).map(bind).collect()).unwrap()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.log());
+        }
+        let Some(agent) = self.agent.take() else { return };
+        let _ = agent.signal(9);
+        agent.reap();
+    }
+}
+
+fn up(link: &str, address: Ipv4Addr) {
+    let mut socket = Socket::open().unwrap();
+    let index = socket.link_by_name(link).unwrap().index;
+    offload::segmentation_off(&mut socket, link, index).unwrap();
+    socket.set_link_up(index, true).unwrap();
+    socket.add_address(&Address { index, address: IpAddr::V4(address), prefix: 24 }).unwrap();
+}
+
+/// What one kind of flows sent and received.
+#[derive(Clone, Copy, Default, Debug)]
+struct Count {
+    sent: u32,
+    received: u32,
+}
+
+impl Count {
+    fn loss_percent(self) -> f64 {
+        100.0 * (1.0 - f64::from(self.received) / f64::from(self.sent.max(1)))
+    }
+}
+
+/// Sends both kinds of flows for a while, beside a flood of `flood` packets of 1,000 bytes in each tick, and returns what
+/// came of each kind.
+fn send(site: &Site, ticks: u32, flood: u32) -> [Count; 2] {
+    let sinks = [site.sinks(VOICE), site.sinks(OTHERS)];
+    let mut counts = [Count::default(); 2];
+    let take = |counts: &mut [Count; 2]| {
+        for (count, sinks) in counts.iter_mut().zip(&sinks) {
+            let got = |sink: &UdpSocket| std::iter::from_fn(|| sink.recv(&mut [0; 2048]).ok()).count() as u32;
+            count.received += sinks.iter().map(got).sum::<u32>();
+        }
+    };
+    let near: &Namespace = &site.near;
+    let sources: Vec<(usize, UdpSocket)> = near
+        .run(|| {
+            let to = |port| {
+                let socket = UdpSocket::bind(SocketAddr::from((NEAR, port))).unwrap();
+                socket.connect(SocketAddr::from((FAR, port))).unwrap();
+                socket
+            };
+            (0..FLOWS).flat_map(|n| [(0, to(VOICE + n)), (1, to(OTHERS + n))]).collect()
+        })
+        .unwrap();
+    let flooder = near.run(|| UdpSocket::bind(SocketAddr::from((NEAR, 0))).unwrap()).unwrap();
+    flooder.set_nonblocking(true).unwrap();
+    const PARTS: u32 = 5;
+    let begun = Instant::now();
+    for part in 0..ticks * PARTS {
+        let due = begun + TICK * part / PARTS;
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        for _ in 0..flood / PARTS {
+            // What the socket has no room for is not sent.
+            let _ = flooder.send_to(&[0; 958], SocketAddr::from((FAR, 9)));
+        }
+        if part % PARTS == 0 {
+            for (kind, source) in &sources {
+                counts[*kind].sent += u32::from(source.send(&[0; 158]).is_ok());
+            }
+        }
+        take(&mut counts);
+    }
+    let end = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < end {
+        take(&mut counts);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    counts
+}
+
+#[test]
+fn flows_that_never_signalled_are_protected_from_a_flood_and_stay_so_without_an_agent() {
+    let Some(mut site) = Site::new() else { return };
+    site.start();
+    assert_eq!((site.mace().promoted, site.mace().applications.len()), (0, 1));
+    // 32 packets of 1,014 bytes on the wire in 20 ms: 13 Mb/s, and 1.7 Mb/s of flows, on 10.
+    let [voice, others] = send(&site, 500, 32);
+    let doc = site.mace();
+    println!("voice {voice:?} {:.2} %, others {others:?} {:.2} %", voice.loss_percent(), others.loss_percent());
+    assert_eq!((doc.promoted, doc.counts.refused), (usize::from(FLOWS), 0), "{doc:?}");
+    assert!(doc.flows.iter().all(|row| row.installed && row.application == "voice"), "{doc:?}");
+    assert!(doc.measured_wire_bps.is_some_and(|bps| bps > 400_000), "{doc:?}");
+    assert!(others.loss_percent() >= 20.0, "the flood is felt: {others:?}");
+    assert!(voice.loss_percent() <= 1.0, "{voice:?}");
+    // Without an agent, and with the next one, they keep their class.
+    site.kill();
+    let [voice, _] = send(&site, 50, 32);
+    assert!(voice.loss_percent() <= 1.0, "without an agent: {voice:?}");
+    site.start();
+    let doc = site.mace();
+    assert_eq!((doc.promoted, doc.counts.asked), (usize::from(FLOWS), 0), "adopted, not asked again: {doc:?}");
+    assert_eq!(doc.estimate_wire_bps, doc.declared_wire_bps, "as declared until a window is full");
+    // They fall silent: their timeout is 8 s.
+    wait_for("silent flows are demoted", || (site.mace().promoted == 0).then_some(()));
+    assert_eq!(site.mace().counts.silent, u64::from(FLOWS));
+}
+
+#[test]
+fn a_broken_list_is_refused_with_its_lines_and_the_old_one_kept() {
+    let Some(mut site) = Site::new() else { return };
+    site.start();
+    let reload = |site: &Site, text: &str| {
+        site.list(text);
+        site.agent.as_ref().unwrap().signal(1).unwrap();
+    };
+    reload(&site, "voice udp 5000-5099 100kbit 4kb 5 8s\ngame udp 5050 1mbit 4kb 0 3s\n");
+    wait_for("the mistake is told", || site.log().contains("line 2:").then_some(()));
+    assert_eq!(site.mace().applications[0].name, "voice");
+    reload(&site, "game udp 6000 1mbit 4kb 10 3s\n");
+    wait_for("the new list counts", || (site.mace().applications[0].name == "game").then_some(()));
+    // An agent that starts with a broken list says why it does not.
+    site.kill();
+    site.list("voice udp 0 100kbit 4kb 5 8s\n");
+    let mut command = Command::new(SLUICE);
+    command.args(["agent", "--config"]).arg(site.place.join("agent.toml"));
+    site.near.enter_at_exec(&mut command);
+    let refused = command.output().unwrap();
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && text.contains("line 1:") && text.contains("no port"), "{text}");
+}

@@ -1,0 +1,181 @@
+//! `[mace]` of the configuration: flows that never signalled, on one interface.
+//!
+//! ```toml
+//! [mace]
+//! interface = "eth1"
+//! applications = "applications"        # the list (docs/mace.md), from here if relative; SIGHUP reads it again
+//! allocated = "30%"                    # of the link, or a rate, link headers included; the default
+//! rule = "measured-sum"                # the default; measured-sum-departures, simple-sum, hoeffding or tangent
+//! target = "90%"                       # v of the measured sums; the default, may be above 100%
+//! nines = 3                            # of hoeffding: its bound is passed with a probability of 10^-3; the default
+//! space = "1mbit"                      # 1/s of tangent; the default
+//! shadow = ["simple-sum"]              # rules that are asked and do not decide; default: none
+//! period = "5s"                        # between two samples; the default
+//! window = 20                          # samples; the default
+//! refused_for = "30s"                  # before a refused flow is asked about again; the default
+//! candidates = 65536                   # flows that are counted at a time; the default
+//! max_flows = 4096                     # promoted flows; the default
+//! ```
+
+use crate::config::{InterfaceConfig, PlaneChoice};
+use crate::document::{Document, Mistake};
+use crate::fields::{RateShare, share, unit};
+use documents::units;
+use mace::RuleTerms;
+use mace::io::MOST_SHADOWS;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use terms::{Rate, Span};
+use toml::Spanned;
+
+/// The section as written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MaceFile {
+    interface: Spanned<String>,
+    applications: PathBuf,
+    allocated: Option<Spanned<String>>,
+    rule: Option<Spanned<String>>,
+    target: Option<Spanned<String>>,
+    nines: Option<Spanned<u32>>,
+    space: Option<Spanned<String>>,
+    #[serde(default)]
+    shadow: Vec<Spanned<String>>,
+    period: Option<Spanned<String>>,
+    window: Option<Spanned<u32>>,
+    refused_for: Option<Spanned<String>>,
+    candidates: Option<Spanned<u32>>,
+    max_flows: Option<Spanned<u32>>,
+}
+
+/// Recognition and admission by measurement on one interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MaceConfig {
+    /// The name of the interface.
+    pub interface: String,
+    /// The application list.
+    pub applications: PathBuf,
+    /// The rate set aside for promoted flows.
+    pub allocated: RateShare,
+    /// The rule that decides.
+    pub rule: RuleTerms,
+    /// The rules in shadow.
+    pub shadow: Vec<RuleTerms>,
+    /// Time between samples.
+    pub period: Span,
+    /// The samples of a window.
+    pub window: u32,
+    /// The time before a refused flow is asked about again.
+    pub refused_for: Span,
+    /// The places for candidates.
+    pub candidates: usize,
+    /// The most promoted flows.
+    pub most_flows: usize,
+}
+
+/// The parameters that rules may have.
+struct RuleNumbers {
+    target: (u32, u32),
+    nines: u32,
+    space: Rate,
+}
+
+pub(crate) fn read(
+    document: &Document<'_>,
+    file: &Path,
+    found: &MaceFile,
+    interfaces: &[InterfaceConfig],
+) -> Result<MaceConfig, Mistake> {
+    let name = found.interface.get_ref();
+    let wrong = match interfaces.iter().find(|interface| interface.name == *name) {
+        None => Some(format!("there is no [[interface]] named {name}")),
+        Some(interface) if interface.plane == PlaneChoice::User => {
+            Some(format!("{name} has plane = \"user\", and flows are recognised by a program of the kernel"))
+        }
+        Some(_) => None,
+    };
+    if let Some(wrong) = wrong {
+        return Err(document.at(found.interface.span(), wrong));
+    }
+    let numbers = RuleNumbers {
+        target: target(document, found.target.as_ref())?,
+        nines: within(document, found.nines.as_ref(), 3, 1, 32, "nines")?,
+        space: match &found.space {
+            None => Rate::from_mbps(1),
+            Some(text) => match unit(document, text, units::parse_rate)? {
+                Rate::ZERO => return Err(document.at(text.span(), "a space of zero admits nothing")),
+                rate => rate,
+            },
+        },
+    };
+    if found.shadow.len() > MOST_SHADOWS {
+        let wrong = format!("at most {MOST_SHADOWS} rules in shadow");
+        return Err(document.at(found.shadow[MOST_SHADOWS].span(), wrong));
+    }
+    let shadow = found.shadow.iter().map(|text| rule(document, text, &numbers)).collect::<Result<_, _>>()?;
+    let usual = RuleTerms::MeasuredSum { target: numbers.target, departures: false };
+    Ok(MaceConfig {
+        interface: name.clone(),
+        applications: file.parent().map_or_else(|| found.applications.clone(), |dir| dir.join(&found.applications)),
+        allocated: match &found.allocated {
+            None => RateShare::PerMille(300),
+            Some(text) => share(document, text)?,
+        },
+        rule: found.rule.as_ref().map_or(Ok(usual), |text| rule(document, text, &numbers))?,
+        shadow,
+        period: span(document, found.period.as_ref(), Span::from_secs(5), Span::from_millis(100))?,
+        window: within(document, found.window.as_ref(), 20, 1, 100_000, "window")?,
+        refused_for: span(document, found.refused_for.as_ref(), Span::from_secs(30), Span::from_secs(1))?,
+        candidates: within(document, found.candidates.as_ref(), 65_536, 16, 1 << 22, "candidates")? as usize,
+        most_flows: within(document, found.max_flows.as_ref(), 4_096, 1, 65_536, "max_flows")? as usize,
+    })
+}
+
+fn rule(document: &Document<'_>, text: &Spanned<String>, numbers: &RuleNumbers) -> Result<RuleTerms, Mistake> {
+    let RuleNumbers { target, nines, space } = *numbers;
+    Ok(match text.get_ref().as_str() {
+        "measured-sum" => RuleTerms::MeasuredSum { target, departures: false },
+        "measured-sum-departures" => RuleTerms::MeasuredSum { target, departures: true },
+        "simple-sum" => RuleTerms::SimpleSum,
+        "hoeffding" => RuleTerms::Hoeffding { nines },
+        "tangent" => RuleTerms::Tangent { space },
+        other => {
+            let known = "measured-sum, measured-sum-departures, simple-sum, hoeffding or tangent";
+            return Err(document.at(text.span(), format!("{other:?} is no rule: write {known}")));
+        }
+    })
+}
+
+fn target(document: &Document<'_>, text: Option<&Spanned<String>>) -> Result<(u32, u32), Mistake> {
+    let Some(text) = text else { return Ok((90, 100)) };
+    let percent = text.get_ref().strip_suffix('%').and_then(|percent| percent.trim().parse().ok());
+    match percent.filter(|percent| (1..=1_000).contains(percent)) {
+        Some(percent) => Ok((percent, 100)),
+        None => Err(document.at(text.span(), format!("{:?} is no target: 1% to 1000%", text.get_ref()))),
+    }
+}
+
+fn span(document: &Document<'_>, text: Option<&Spanned<String>>, usual: Span, least: Span) -> Result<Span, Mistake> {
+    let Some(text) = text else { return Ok(usual) };
+    let span = unit(document, text, units::parse_span)?;
+    if span < least || span > Span::from_secs(86_400) {
+        let wrong = format!("{}: from {} ms to 24h", text.get_ref(), least.as_millis());
+        return Err(document.at(text.span(), wrong));
+    }
+    Ok(span)
+}
+
+fn within(
+    document: &Document<'_>,
+    number: Option<&Spanned<u32>>,
+    usual: u32,
+    least: u32,
+    most: u32,
+    what: &str,
+) -> Result<u32, Mistake> {
+    let Some(number) = number else { return Ok(usual) };
+    if (least..=most).contains(number.get_ref()) {
+        return Ok(*number.get_ref());
+    }
+    Err(document.at(number.span(), format!("{what} = {}: from {least} to {most}", number.get_ref())))
+}

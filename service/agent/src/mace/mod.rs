@@ -1,0 +1,154 @@
+//! Flows that never signalled in the agent (`docs/mace.md`): the engine, the program that recognises them in the kernel,
+//! and the list of applications.
+
+pub mod config;
+mod show;
+pub(crate) mod turn;
+
+pub use config::MaceConfig;
+pub(crate) use show::show;
+
+use crate::start::seed;
+use ::mace::rules::SharedTerms;
+use ::mace::{ApplicationList, Config, Event, Mace};
+use linux::bpf::{FlowRecogniser, WatchedPorts};
+use linux::error::SystemError;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::io;
+use std::path::Path;
+use terms::ports::RHandle;
+use terms::{Fault, FlowKey, IfIndex, Rate, Span, Time};
+
+/// The time between two looks for silent flows.
+const LOOK: Span = Span::from_secs(1);
+/// The kernel counts whole seconds: with so much more a refused flow is told again when the engine asks about it again.
+const GRAIN: Span = Span::from_secs(2);
+
+/// The engine and its eyes.
+pub(crate) struct MaceHost {
+    engine: Mace,
+    recogniser: FlowRecogniser,
+    /// The interface, while it is there.
+    oif: Option<IfIndex>,
+    /// Traffic control's handles of the promoted flows.
+    handles: BTreeMap<FlowKey, RHandle>,
+    /// The plane's answers about flows that the engine has yet to hear.
+    installed: VecDeque<(FlowKey, Result<(), Fault>)>,
+    next_sample: Time,
+}
+
+impl MaceHost {
+    /// Loads the program and makes the engine.
+    fn open(config: &MaceConfig, overhead: u32, list: ApplicationList) -> Result<MaceHost, OpenFailed> {
+        let key = || Ok::<_, SystemError>([seed()?, seed()?]);
+        let shared = SharedTerms {
+            allocated: Rate::ZERO,
+            period: config.period,
+            window: config.window,
+            most_flows: config.most_flows,
+        };
+        let engine = Config {
+            shared,
+            rule: config.rule,
+            shadow: config.shadow.clone(),
+            overhead,
+            refused_for: config.refused_for,
+            look: LOOK,
+            // Only those that were refused are candidates here: the kernel counts the others.
+            candidates: config.candidates.min(8_192),
+            key: key().map_err(OpenFailed::System)?,
+        };
+        let hash = key().map_err(OpenFailed::System)?;
+        let mut recogniser =
+            FlowRecogniser::open(config.candidates, config.refused_for + GRAIN, hash).map_err(OpenFailed::Plane)?;
+        recogniser.watch(&watched(&list)).map_err(OpenFailed::Plane)?;
+        let meaningless = Fault { what: "the rules of [mace] mean nothing", code: 0 };
+        Ok(MaceHost {
+            engine: Mace::new(engine, list).map_err(|_| OpenFailed::Plane(meaningless))?,
+            recogniser,
+            oif: None,
+            handles: BTreeMap::new(),
+            installed: VecDeque::new(),
+            next_sample: Time::ZERO,
+        })
+    }
+
+    /// Keeps what the plane said about a flow until the engine's turn.
+    pub(crate) fn promoted(&mut self, flow: FlowKey, result: Result<(), Fault>) {
+        self.installed.push_back((flow, result));
+    }
+
+    /// When it has something to do by itself.
+    pub(crate) fn wake_at(&self) -> Option<Time> {
+        if !self.installed.is_empty() {
+            return Some(Time::ZERO);
+        }
+        let sample = self.oif.map(|_| self.next_sample);
+        sample.into_iter().chain(self.engine.wake_at()).min()
+    }
+}
+
+/// Why it could not be opened.
+enum OpenFailed {
+    System(SystemError),
+    Plane(Fault),
+}
+
+/// The list of a file, or a sentence about each of its mistakes.
+pub(crate) fn load(file: &Path) -> Result<ApplicationList, String> {
+    let told = |error: io::Error| format!("{}: {error}", file.display());
+    let length = fs::metadata(file).map_err(told)?.len();
+    if length > ::mace::list::LONGEST_LIST as u64 {
+        return Err(format!("{}: an application list is at most 1 MiB long", file.display()));
+    }
+    let text = fs::read_to_string(file).map_err(told)?;
+    ApplicationList::parse(&text).map_err(|mistakes| {
+        let lines: Vec<String> = mistakes.iter().map(|mistake| format!("{}: {mistake}", file.display())).collect();
+        lines.join("; ")
+    })
+}
+
+fn watched(list: &ApplicationList) -> Vec<WatchedPorts> {
+    let one = |application: &::mace::KnownApplication| WatchedPorts {
+        protocol: application.protocol,
+        ports: application.ports,
+        threshold: application.threshold,
+    };
+    list.all().iter().map(one).collect()
+}
+
+/// A flow in words.
+fn words(flow: &FlowKey) -> String {
+    let protocol = if flow.protocol == 6 { "tcp" } else { "udp" };
+    let end = |address, port| std::net::SocketAddr::new(address, port);
+    format!("{protocol} {} -> {}", end(flow.src, flow.src_port), end(flow.dst, flow.dst_port))
+}
+
+/// An event in words: its name, and a sentence.
+fn event_words(event: &Event) -> (&'static str, String) {
+    match event {
+        Event::Promoted { flow, application, declared } => {
+            ("mace_promoted", format!("{}: {application}, {declared}", words(flow)))
+        }
+        Event::Refused { flow, application, declared, free, .. } => {
+            ("mace_refused", format!("{}: {application} declares {declared}, free is {free}", words(flow)))
+        }
+        Event::Failed { flow, fault } => ("mace_failed", format!("{}: {fault}", words(flow))),
+        Event::Demoted { flow, application, why } => {
+            ("mace_demoted", format!("{}: {application}, {}", words(flow), reason(*why)))
+        }
+        Event::Adopted { flow, declared } => ("mace_adopted", format!("{}: {declared}", words(flow))),
+        Event::Doubted { declared } => {
+            ("mace_doubted", format!("a reading is not believed: {declared} count, as declared"))
+        }
+    }
+}
+
+fn reason(why: ::mace::io::Demotion) -> &'static str {
+    match why {
+        ::mace::io::Demotion::Silent => "silent for its timeout",
+        ::mace::io::Demotion::Ended => "ended",
+        ::mace::io::Demotion::Lost => "no longer in the plane, or reserved by somebody",
+    }
+}

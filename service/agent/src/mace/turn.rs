@@ -1,0 +1,214 @@
+//! The agent's work for flows that never signalled: those that the kernel recognised go to the engine, its decisions go to
+//! the node, and the counter is read once a period.
+
+use super::{MaceHost, OpenFailed, event_words, load, watched};
+use crate::drive::Drive;
+use crate::log::Level;
+use crate::start::StartError;
+use ::mace::io::Promotion;
+use ::mace::{Event, Input, Output};
+use control::tc::measured::MeasuredFlow;
+use linux::poll::Token;
+use std::collections::BTreeSet;
+use terms::{Fault, FlowKey, FlowSpec, IfIndex, Rate, Time, Tspec};
+use traffic::plan::ClassId;
+
+/// The most flows that are taken from the ring before other work has its turn.
+const MOST_TAKEN: usize = 256;
+const NO_ROOM: Fault = Fault { what: "another reservation has the flow, or its table is full", code: 0 };
+
+/// The engine with the node that carries out what it decides.
+pub(crate) struct MaceTurn<'a>(&'a mut Drive);
+
+impl<'a> MaceTurn<'a> {
+    pub(crate) fn of(drive: &'a mut Drive) -> MaceTurn<'a> {
+        MaceTurn(drive)
+    }
+
+    /// Loads program and list, after everything in the plane is known, and takes over what an earlier run promoted.
+    pub(crate) fn begin(&mut self, token: Token) -> Result<(), StartError> {
+        let Some(config) = self.0.config.mace.clone() else { return Ok(()) };
+        let list = load(&config.applications).map_err(|wrong| StartError::Interfaces(vec![wrong]))?;
+        let interface = self.0.config.interfaces.iter().find(|interface| interface.name == config.interface);
+        let overhead = interface.map_or(crate::config::DEFAULT_OVERHEAD, |interface| interface.overhead);
+        let host = MaceHost::open(&config, overhead, list).map_err(|failed| match failed {
+            OpenFailed::System(error) => StartError::Failed(error),
+            OpenFailed::Plane(fault) => StartError::Plane(fault),
+        })?;
+        self.0.console.wake_for(&host.recogniser.ring(), token)?;
+        self.0.mace = Some(host);
+        self.renew();
+        Ok(())
+    }
+
+    /// Follows the interface: it may have come, gone, or have another rate.
+    pub(crate) fn renew(&mut self) {
+        let Some(config) = &self.0.config.mace else { return };
+        let there = self.0.interfaces.values().find(|state| state.name == config.interface && state.link.is_some());
+        let oif = there.map(|state| state.index);
+        let Some(host) = &mut self.0.mace else { return };
+        if host.oif != oif {
+            let gone: Vec<FlowKey> = host.engine.promoted().keys().copied().collect();
+            host.handles.clear();
+            host.oif = oif;
+            gone.into_iter().for_each(|flow| self.tell(Input::Lost(flow)));
+            oif.into_iter().for_each(|oif| self.adopt(oif));
+        }
+        let (Some(oif), now) = (oif, self.0.clock.now()) else { return };
+        let allocated = self.0.node.tc().measured(oif);
+        self.tell(Input::Allocated(allocated));
+        let Some(host) = &mut self.0.mace else { return };
+        host.next_sample = host.next_sample.max(now);
+        if let Err(fault) = host.recogniser.attach(oif) {
+            self.0.console.announce(Level::Error, "mace_fault", &format!("no flow is recognised: {fault}"));
+        }
+    }
+
+    /// Takes over the flows that an earlier run promoted: they keep their class, and nothing changes in the kernel.
+    fn adopt(&mut self, oif: IfIndex) {
+        let now = self.0.clock.now();
+        let mine = |view: &control::status::ReservationView| view.oif == oif && view.class == ClassId::MEASURED;
+        let found: Vec<_> = self.0.node.reservations().filter(mine).collect();
+        for view in found {
+            let FlowSpec::ControlledLoad(tspec) = view.asked else { continue };
+            let timeout = view.lifetime;
+            let wanted = MeasuredFlow { oif, flow: view.flow, tspec, timeout };
+            let Ok(handle) = self.0.node.promote(now, &wanted) else { continue };
+            if let Some(host) = &mut self.0.mace {
+                host.handles.insert(view.flow, handle);
+            }
+            self.tell(Input::Adopted { flow: view.flow, declared: view.admitted, timeout });
+        }
+        self.0.after();
+    }
+
+    /// Takes the flows that the kernel has recognised.
+    pub(crate) fn take(&mut self) {
+        for _ in 0..MOST_TAKEN {
+            let Some(host) = &mut self.0.mace else { return };
+            let Some((oif, flow)) = host.recogniser.next_recognised() else { return };
+            if host.oif == Some(oif) {
+                self.tell(Input::Recognised(flow));
+            }
+        }
+    }
+
+    /// Does what is due by itself: answers of the plane, the sample, the look for silent flows.
+    pub(crate) fn run(&mut self) {
+        let now = self.0.clock.now();
+        if self.0.mace.as_ref().and_then(MaceHost::wake_at).is_none_or(|at| at > now) {
+            return;
+        }
+        self.hear();
+        self.sample(now);
+        if self.0.mace.as_ref().is_some_and(|host| host.engine.wake_at().is_some_and(|at| at <= now)) {
+            self.tell(Input::Wake);
+        }
+    }
+
+    /// Reads the application list again; one with a mistake changes nothing.
+    pub(crate) fn reload(&mut self) {
+        let Some(config) = &self.0.config.mace else { return };
+        let file = config.applications.clone();
+        let Some(host) = &mut self.0.mace else { return };
+        match load(&file) {
+            Ok(list) => {
+                if let Err(fault) = host.recogniser.watch(&watched(&list)) {
+                    self.0.console.announce(Level::Error, "mace_fault", &format!("ports: {fault}"));
+                }
+                let text = format!("{} read again: {} applications", file.display(), list.all().len());
+                self.0.console.announce(Level::Info, "mace_applications", &text);
+                self.tell(Input::Applications(list));
+            }
+            Err(wrong) => {
+                let text = format!("{wrong}; the applications stay as they were");
+                self.0.console.announce(Level::Error, "mace_applications", &text);
+            }
+        }
+    }
+
+    /// Tells the engine what the plane said.
+    fn hear(&mut self) {
+        while let Some((flow, result)) = self.0.mace.as_mut().and_then(|host| host.installed.pop_front()) {
+            self.tell(Input::Installed { flow, result });
+        }
+    }
+
+    fn sample(&mut self, now: Time) {
+        let Some(host) = &mut self.0.mace else { return };
+        if host.next_sample > now || host.oif.is_none() {
+            return;
+        }
+        host.next_sample = now + host.engine.config().shared.period;
+        match host.recogniser.arrived(ClassId::MEASURED) {
+            Ok(bytes) => self.tell(Input::Counter { at: now, bytes }),
+            Err(fault) => self.0.console.announce(Level::Error, "mace_fault", &format!("no sample: {fault}")),
+        }
+    }
+
+    /// Tells the engine one thing, and carries out what it says.
+    fn tell(&mut self, input: Input<'_>) {
+        let now = self.0.clock.now();
+        let Some(host) = &mut self.0.mace else { return };
+        host.engine.handle(now, input);
+        while let Some(output) = self.0.mace.as_mut().and_then(|host| host.engine.poll()) {
+            match output {
+                Output::Promote(promotion) => self.promote(now, &promotion),
+                Output::Demote(flow) => self.demote(now, &flow),
+                Output::Look => self.look(now),
+                Output::Event(event) => self.announce(&event),
+            }
+            self.hear();
+        }
+    }
+
+    fn promote(&mut self, now: Time, promotion: &Promotion) {
+        let Some(host) = &mut self.0.mace else { return };
+        let Some(oif) = host.oif else { return };
+        let Promotion { flow, rate, depth, least_packet, timeout, .. } = *promotion;
+        let tspec = Tspec { r: rate, b: depth, p: Rate::INFINITE, m: least_packet, M: 0 };
+        match self.0.node.promote(now, &MeasuredFlow { oif, flow, tspec, timeout }) {
+            Ok(handle) => drop(host.handles.insert(flow, handle)),
+            Err(_) => host.promoted(flow, Err(NO_ROOM)),
+        }
+        self.0.after();
+    }
+
+    fn demote(&mut self, now: Time, flow: &FlowKey) {
+        let Some(handle) = self.0.mace.as_mut().and_then(|host| host.handles.remove(flow)) else { return };
+        self.0.node.demote(now, handle);
+        self.0.after();
+    }
+
+    /// Looks when each promoted flow last had a packet. Those that the plane has no longer are lost.
+    fn look(&mut self, now: Time) {
+        let Some(host) = &mut self.0.mace else { return };
+        let Some(oif) = host.oif else { return };
+        let silence = match self.0.plane.kernel().silence(oif, ClassId::MEASURED) {
+            Ok(silence) => silence,
+            Err(fault) => {
+                let text = format!("no look for silent flows: {fault}");
+                return self.0.console.announce(Level::Error, "mace_fault", &text);
+            }
+        };
+        let there: BTreeSet<FlowKey> = silence.iter().map(|(flow, _)| *flow).collect();
+        let is_lost = |(flow, promoted): (&FlowKey, &::mace::engine::PromotedFlow)| {
+            (promoted.installed && !there.contains(flow)).then_some(*flow)
+        };
+        let lost: BTreeSet<FlowKey> = host.engine.promoted().iter().filter_map(is_lost).collect();
+        host.handles.retain(|flow, _| !lost.contains(flow));
+        let seen: Vec<(FlowKey, Time)> =
+            silence.into_iter().map(|(flow, silence)| (flow, now.saturating_sub(silence))).collect();
+        host.engine.handle(now, Input::Looked(&seen));
+        lost.into_iter().for_each(|flow| host.engine.handle(now, Input::Lost(flow)));
+    }
+
+    fn announce(&mut self, event: &Event) {
+        let level = match event {
+            Event::Failed { .. } | Event::Doubted { .. } => Level::Warn,
+            _ => Level::Info,
+        };
+        let (name, text) = event_words(event);
+        self.0.console.announce(level, name, &text);
+    }
+}
