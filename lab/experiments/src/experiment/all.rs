@@ -18,6 +18,7 @@ pub const ALL: &[Experiment] = &[
     crate::gara::fig6::EXPERIMENT,
     crate::gara::fig6::GREEDY_EXPERIMENT,
     crate::gara::deadline::EXPERIMENT,
+    crate::guaranteed::EXPERIMENT,
 ];
 
 /// Returns the experiment of that name.
