@@ -271,7 +271,7 @@ fn a_reservation_in_user_space_outlives_its_agent_and_comes_back_after_the_plane
 #[test]
 fn guaranteed_service_is_admitted_and_watched() {
     let Some(mut stand) = Stand::new("service_rate = \"6mbit\"") else { return };
-    stand.plane();
+    let plane = stand.plane();
     stand.agent(0, "host");
     stand.agent(1, "far");
     let row = stand.installed();
@@ -284,7 +284,32 @@ fn guaranteed_service_is_admitted_and_watched() {
     let bound = class["bound_ns"].as_u64().unwrap();
     assert!((25_000_000..28_000_000).contains(&bound), "C/R + D: {class}");
     assert!(class["late_ns"].as_u64().is_some() && class["beyond_bound"].as_u64().is_some(), "{class}");
+    // A machine that stands still for longer than the plane's word: its packets are late, and that is said.
+    plane.signal(SIGSTOP).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    plane.signal(SIGCONT).unwrap();
+    wait_at_most(LIMIT, "the agent says it", || {
+        stand.status("host").notes.iter().any(|note| note.contains("later than its delay bound")).then_some(())
+    });
+    let status = stand.status("host");
+    let row = status.interfaces.iter().find(|row| row.name == "lan0").unwrap();
+    assert_eq!(row.services, ["controlled-load"], "no more of it is taken");
+    assert!(stand.log("host").contains("delay_bound_exceeded"), "{}", stand.log("host"));
+    stand.installed();
+    traffic.loses_none_of(600, "what holds is kept");
+    drop(traffic);
+    // A new plane has kept its word so far.
+    kill(plane);
+    stand.plane();
+    wait_at_most(LIMIT, "guaranteed service again", || {
+        let status = stand.status("host");
+        let row = status.interfaces.iter().find(|row| row.name == "lan0").unwrap();
+        (row.services.len() == 2).then_some(())
+    });
 }
+
+const SIGSTOP: i32 = 19;
+const SIGCONT: i32 = 18;
 
 /// True if a packet passes within a second.
 fn passes(stand: &Stand) -> bool {

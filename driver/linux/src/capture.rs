@@ -28,6 +28,9 @@ const ETHERTYPE: u32 = (-0x1000_i32) as u32;
 pub struct CapturedFrame {
     /// The kernel's time stamp.
     pub at: Time,
+    /// The same on the wall clock, ns, as the kernel wrote it: two of them differ by what passed between the packets, also
+    /// if this process was held up while it read them. 0: none.
+    pub stamp: u64,
     /// True if the packet was leaving.
     pub outgoing: bool,
     /// Total length of the IP packet, bytes.
@@ -115,8 +118,11 @@ impl Capture {
             return Err(SystemError::because(what, error));
         }
         let kept = (n as usize).min(HEAD);
+        // SAFETY: `recvmsg` filled the message in, and its control buffer is `control`.
+        let stamp = unsafe { packet_socket::Beside::of(&message) }.stamp;
         Ok(Some(CapturedFrame {
-            at: self.clock.from_wall(stamp(&message)),
+            at: self.clock.from_wall(stamp),
+            stamp: stamp.unwrap_or(0),
             outgoing: from.sll_pkttype == libc::PACKET_OUTGOING,
             len: u32::from(u16::from_be_bytes([head[2], head[3]])),
             head,
@@ -139,24 +145,6 @@ impl Capture {
         };
         if rc == 0 { Ok(found.tp_drops) } else { Err(SystemError::last("read the capture's statistics")) }
     }
-}
-
-/// The wall-clock stamp that came with a packet, nanoseconds; `None` if the kernel gave none.
-fn stamp(message: &libc::msghdr) -> Option<u64> {
-    // SAFETY: `message` was filled by recvmsg and its control buffer is still alive; CMSG_NXTHDR stays inside it.
-    let mut at = unsafe { libc::CMSG_FIRSTHDR(message) };
-    while !at.is_null() {
-        // SAFETY: `at` is a control message header inside the buffer.
-        let header = unsafe { std::ptr::read_unaligned(at) };
-        if header.cmsg_level == libc::SOL_SOCKET && header.cmsg_type == libc::SCM_TIMESTAMPNS {
-            // SAFETY: such a message holds one timespec; it need not be aligned.
-            let ts: libc::timespec = unsafe { std::ptr::read_unaligned(libc::CMSG_DATA(at).cast()) };
-            return Some(ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64);
-        }
-        // SAFETY: as above.
-        at = unsafe { libc::CMSG_NXTHDR(message, at) };
-    }
-    None
 }
 
 /// Accepts IPv4 UDP packets to `port`, except later fragments; keeps [`HEAD`] bytes. Offsets count from the

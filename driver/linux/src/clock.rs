@@ -101,6 +101,11 @@ pub fn monotonic_coarse() -> u64 {
     read(ClockId::MonotonicCoarse)
 }
 
+/// The wall clock, ns: for ages of what the kernel stamped by it, never for state.
+pub(crate) fn wall() -> u64 {
+    read(ClockId::Realtime)
+}
+
 /// Processor time of the calling thread so far, ns.
 pub fn thread_cpu() -> u64 {
     read(ClockId::ThreadCPUTime)

@@ -65,3 +65,54 @@ pub(crate) fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
         _ => Err(io::Error::last_os_error()),
     }
 }
+
+/// What the kernel says beside a received message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Beside {
+    /// The wall clock when the packet came, ns, if the socket asked for it (`SO_TIMESTAMPNS`).
+    pub(crate) stamp: Option<u64>,
+    /// The VLAN tag that the kernel took out of the frame, if the socket asked for it (`PACKET_AUXDATA`).
+    pub(crate) tag: Option<[u8; 4]>,
+}
+
+impl Beside {
+    /// Reads the control messages of a received message.
+    ///
+    /// # Safety
+    /// `message` is one that `recvmsg` or `recvmmsg` filled in, and its control buffer lives.
+    pub(crate) unsafe fn of(message: &libc::msghdr) -> Beside {
+        let mut beside = Beside::default();
+        // SAFETY: as the caller says; `CMSG_NXTHDR` stays inside the control buffer.
+        let mut at = unsafe { libc::CMSG_FIRSTHDR(message) };
+        while !at.is_null() {
+            // SAFETY: `at` is a control message header inside the buffer.
+            let header = unsafe { std::ptr::read_unaligned(at) };
+            let holds = |size: usize| header.cmsg_len as usize >= size_of::<libc::cmsghdr>() + size;
+            match (header.cmsg_level, header.cmsg_type) {
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if holds(size_of::<libc::timespec>()) => {
+                    // SAFETY: the length was checked; the data need not be aligned.
+                    let ts: libc::timespec = unsafe { std::ptr::read_unaligned(libc::CMSG_DATA(at).cast()) };
+                    beside.stamp = Some(ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64);
+                }
+                (libc::SOL_PACKET, libc::PACKET_AUXDATA) if holds(size_of::<libc::tpacket_auxdata>()) => {
+                    // SAFETY: as above.
+                    let found: libc::tpacket_auxdata = unsafe { std::ptr::read_unaligned(libc::CMSG_DATA(at).cast()) };
+                    beside.tag = vlan_tag(&found);
+                }
+                _ => {}
+            }
+            // SAFETY: as above.
+            at = unsafe { libc::CMSG_NXTHDR(message, at) };
+        }
+        beside
+    }
+}
+
+fn vlan_tag(found: &libc::tpacket_auxdata) -> Option<[u8; 4]> {
+    if found.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let kind = if found.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { found.tp_vlan_tpid } else { 0x8100 };
+    let ([a, b], [c, d]) = (kind.to_be_bytes(), found.tp_vlan_tci.to_be_bytes());
+    Some([a, b, c, d])
+}

@@ -215,6 +215,18 @@ pub fn run_anywhere() -> Result<(), SystemError> {
     sched_setaffinity(None, &all).map_err(doing("run on every processor"))
 }
 
+/// Keeps this thread, and all threads and programs that it starts from now on, on one processor.
+///
+/// # Errors
+/// There is no such processor, or it is not ours to use.
+pub fn run_on(processor: usize) -> Result<(), SystemError> {
+    let mut one = CpuSet::new();
+    if processor < CpuSet::MAX_CPU {
+        one.set(processor);
+    }
+    sched_setaffinity(None, &one).map_err(doing("stay on one processor"))
+}
+
 /// From now on, writing to a pipe without a reader ends this process quietly, as users of `head` expect of a
 /// command. Not for daemons.
 pub fn end_on_broken_pipe() {

@@ -63,11 +63,13 @@ pub(crate) struct DelayWatch {
     classes: Vec<Option<Watched>>,
     /// By buffer: `F` of the packet in it.
     due: Box<[Time]>,
+    /// Packets that went later than promised, in all classes that ever were.
+    beyond: u64,
 }
 
 impl DelayWatch {
     pub(crate) fn new(terms: Option<ErrorTerms>, buffers: usize) -> DelayWatch {
-        DelayWatch { terms, classes: Vec::new(), due: vec![Time::FOREVER; buffers].into_boxed_slice() }
+        DelayWatch { terms, classes: Vec::new(), due: vec![Time::FOREVER; buffers].into_boxed_slice(), beyond: 0 }
     }
 
     /// A class is there, or has changed.
@@ -122,8 +124,15 @@ impl DelayWatch {
         if seen.bound_ns > 0 && due != Time::FOREVER {
             let late = now.since(due).as_nanos();
             seen.late_ns = seen.late_ns.max(late);
-            seen.beyond += u64::from(late > seen.bound_ns);
+            let beyond = u64::from(late > seen.bound_ns);
+            seen.beyond += beyond;
+            self.beyond += beyond;
         }
+    }
+
+    /// Packets that went later than promised, in all classes that ever were.
+    pub(crate) fn beyond(&self) -> u64 {
+        self.beyond
     }
 
     /// Every class with its delays.
@@ -161,5 +170,7 @@ mod tests {
         let (_, seen) = watch.iter().next().unwrap();
         assert_eq!((seen.bound_ns, seen.late_ns, seen.beyond), (6_000_000, 6_001_000, 1));
         assert_eq!((seen.delay.packets, seen.delay.most_ns), (2, 8_001_000));
+        watch.remove(class);
+        assert_eq!((watch.iter().count(), watch.beyond()), (0, 1), "the class is gone, what happened is not");
     }
 }

@@ -1,7 +1,8 @@
 //! One direction: frames from an interface, through a tree or straight on, over the wire, to the other interface.
 //!
-//! The tree runs in the time of its link, not in that of the loop: what was due since the last turn leaves at its own
-//! instants, so a thread that wakes late sends what its link would have sent. A frame that is no whole IP packet takes
+//! The tree runs in the time of its link, not in that of the loop: a frame comes when the kernel got it, where that is known
+//! ([`FrameBuffer::age`]), and what was due since the last turn leaves at its own instants. So a thread that wakes late sends
+//! what its link would have sent, and its lateness counts once. A frame that is no whole IP packet takes
 //! the tree's way as the class without rules does; only ARP passes beside it, at most [`MAX_ARP`] frames a second, because
 //! a full queue would otherwise cut off everyone.
 
@@ -91,6 +92,8 @@ pub struct FrameWay {
     path: Frames,
     incoming: Vec<FrameBuffer>,
     scratch: Box<[u8]>,
+    /// The time up to which the link's time has come.
+    served: Time,
 }
 
 /// Buffers, the wire, and what waits for the interface.
@@ -118,7 +121,7 @@ impl FrameWay {
             Some((spec, seed)) => Shaping::Tree(Box::new(TreeShaping::new(spec, seed, now).map_err(UnfitTree::Tree)?)),
             None => Shaping::Plain,
         };
-        Ok(FrameWay::with(shaping, held, wire, room))
+        Ok(FrameWay::with(shaping, held, wire, room, now))
     }
 
     /// A direction through a port, whose queues and shapers never hold more than `held` packets together.
@@ -132,17 +135,17 @@ impl FrameWay {
     ) -> FrameWay {
         let buffers = held + SPARE + on_wire(&wire);
         let shaping = Shaping::Port(Box::new(PortShaping::new(port, bound, buffers as usize, now)));
-        FrameWay::with(shaping, held, wire, room)
+        FrameWay::with(shaping, held, wire, room, now)
     }
 
-    fn with(shaping: Shaping, held: u64, wire: WireSpec, room: usize) -> FrameWay {
+    fn with(shaping: Shaping, held: u64, wire: WireSpec, room: usize, now: Time) -> FrameWay {
         let pool = Pool::new((held + SPARE + on_wire(&wire)) as u32, room);
         let burst = || (0..BURST).map(|_| FrameBuffer::new(room)).collect::<Vec<FrameBuffer>>();
         let wire = Wire::new(wire, pool.len());
         let counters = WayCounters::default();
         let path = Frames { pool, wire, outgoing: burst(), staged: 0, blocked: false, counters };
         let scratch = vec![0; LONGEST].into_boxed_slice();
-        FrameWay { shaping, path, incoming: burst(), scratch }
+        FrameWay { shaping, path, incoming: burst(), scratch, served: now }
     }
 
     /// Takes what has come in at `from`, and sends what is due by `to`. Returns the number of frames that moved.
@@ -150,13 +153,21 @@ impl FrameWay {
     /// # Errors
     /// An interface is gone.
     pub fn turn(&mut self, now: Time, from: &mut impl FrameIo, to: &mut impl FrameIo) -> Result<usize, SystemError> {
-        // What was due before goes first: it has left its queue when the next packets come.
-        self.shaping.serve(now, now, &mut self.path);
         let got = from.receive(&mut self.incoming)?;
         for nth in 0..got {
-            self.arrive(now, nth, from);
+            let age = self.incoming[nth].age.as_nanos();
+            let came = Time::from_nanos(now.as_nanos().saturating_sub(age)).max(self.served);
+            // What was due before goes first: it has left its queue when this one comes.
+            if came > self.served {
+                self.shaping.serve(now, came, &mut self.path);
+                self.served = came;
+            }
+            self.arrive(came, nth, from);
         }
-        self.shaping.serve(now, now + Span::from_nanos(1), &mut self.path);
+        // After a full burst more may wait that came before now: its time is next.
+        let until = if got == BURST && self.incoming[got - 1].age > Span::ZERO { self.served } else { now };
+        self.shaping.serve(now, until + Span::from_nanos(1), &mut self.path);
+        self.served = self.served.max(until);
         let sent = self.path.flush(now, to)?;
         Ok(got + sent)
     }
@@ -213,9 +224,9 @@ impl FrameWay {
         self.path.counters.missed += frames;
     }
 
-    /// One frame of the burst that came in.
+    /// One frame of the burst, which came in at `now`.
     fn arrive(&mut self, now: Time, nth: usize, from: &impl FrameIo) {
-        let FrameWay { shaping, path, incoming, scratch } = self;
+        let FrameWay { shaping, path, incoming, scratch, .. } = self;
         path.counters.received += 1;
         let frame = &mut incoming[nth];
         let rest = from.rest(nth);

@@ -186,9 +186,22 @@ impl Tc {
             return Err(Refused::Mtu { interface, asked, mtu });
         }
         match request.flowspec {
-            FlowSpec::Guaranteed(..) if link.terms.guaranteed.is_none() => Err(Refused::NoDelayBound { interface }),
+            FlowSpec::Guaranteed(..) if link.terms.guaranteed.is_none() && !self.is_guaranteed(interface, &flows) => {
+                Err(Refused::NoDelayBound { interface })
+            }
             _ => Ok(flows),
         }
+    }
+
+    /// True if all these flows have guaranteed service already: a plane that did not keep its bound takes no more of them, and
+    /// gives up none.
+    fn is_guaranteed(&self, oif: IfIndex, flows: &Flows) -> bool {
+        let Some(shadow) = self.plane.link(oif) else { return false };
+        let held = |flow: &FlowKey| self.held.at(shadow.whose(flow)?).map(|(_, held)| held);
+        flows
+            .as_slice()
+            .iter()
+            .all(|flow| held(flow).is_some_and(|held| matches!(held.flowspec, FlowSpec::Guaranteed(..))))
     }
 
     /// The adopted reservations, other than `but`, with any of these flows. Reservations that were requested

@@ -2,6 +2,7 @@
 //! like wires.
 
 use crate::record::{TestbedRecord, TestbedStep};
+use crate::served;
 use crate::topology::{LinkEnd, PREFIX, PREFIX_V6, StaticRoute, TestbedNodeKind, Topology};
 use crate::wire::{self, LongLinks};
 use linux::error::SystemError;
@@ -23,17 +24,19 @@ use terms::IfIndex;
 /// # Errors
 /// The first failure. A namespace that already existed is neither changed nor recorded.
 pub fn build(topology: &Topology, record: &mut TestbedRecord) -> Result<Vec<Namespace>, SystemError> {
-    build_with(topology, &[], record).map(|(namespaces, _)| namespaces)
+    build_with(topology, &[], &[], record).map(|(namespaces, _)| namespaces)
 }
 
 /// As [`build`]; a link whose place in `long` is true gets a namespace in its middle, which is returned with the link's
-/// position. Nothing passes that link until a wire is put there: [`crate::wire`].
+/// position. Nothing passes that link until a wire is put there: [`crate::wire`]. Nor does anything pass one whose place in
+/// `served` is true until both its nodes run a plane: [`crate::served`].
 ///
 /// # Errors
 /// As [`build`].
 pub fn build_with(
     topology: &Topology,
     long: &[bool],
+    served: &[bool],
     record: &mut TestbedRecord,
 ) -> Result<(Vec<Namespace>, LongLinks), SystemError> {
     topology.check().map_err(|wrong| SystemError::because("build the testbed", io::Error::other(wrong)))?;
@@ -57,7 +60,7 @@ pub fn build_with(
         let is_long = |end: &LinkEnd| wires.iter().find(|(link, _)| *link == end.link);
         let (long, short): (Vec<LinkEnd>, Vec<LinkEnd>) =
             topology.ends(node).into_iter().partition(|end| is_long(end).is_some());
-        namespace.run(|| join(topology, node, &short, &namespaces))??;
+        namespace.run(|| join(topology, node, &short, served, &namespaces))??;
         for end in &long {
             let Some((_, middle)) = is_long(end) else { continue };
             namespace.run(|| wire::join(topology, node, end, middle))??;
@@ -67,6 +70,9 @@ pub fn build_with(
         middle.run(|| wire::configure(topology.links[*link].mtu))??;
     }
     for (node, namespace) in namespaces.iter().enumerate() {
+        let ends = topology.ends(node).into_iter().filter(|end| is_served(served, end));
+        let ends: Vec<LinkEnd> = ends.collect();
+        namespace.run(|| ends.iter().try_for_each(|end| served::furnish(topology, end)))??;
         namespace.run(|| configure(topology, node))??;
     }
     for (node, namespace) in namespaces.iter().enumerate() {
@@ -76,16 +82,28 @@ pub fn build_with(
 }
 
 /// In the namespace of `node`: makes the veth pairs to nodes after it.
-fn join(topology: &Topology, node: usize, ends: &[LinkEnd], namespaces: &[Namespace]) -> Result<(), SystemError> {
+fn join(
+    topology: &Topology,
+    node: usize,
+    ends: &[LinkEnd],
+    served: &[bool],
+    namespaces: &[Namespace],
+) -> Result<(), SystemError> {
     let mut socket = open()?;
     for end in ends.iter().filter(|end| topology.links[end.link].ends[0] == node) {
         let far = topology.ends(end.peer).into_iter().find(|far| far.link == end.link);
         let far = far.expect("both ends of a link are among the ends of their nodes");
         let there = namespaces[end.peer].as_fd();
         let what = format!("join {} and {}", topology.nodes[node].name, topology.nodes[end.peer].name);
-        socket.add_veth(&end.interface, &far.interface, Some(there)).map_err(SystemError::netlink(what))?;
+        let of = |end: &LinkEnd| if is_served(served, end) { served::outside(end.link) } else { end.interface.clone() };
+        socket.add_veth(&of(end), &of(&far), Some(there)).map_err(SystemError::netlink(what))?;
     }
     Ok(())
+}
+
+/// True if the ends of a link are queued in user space.
+fn is_served(served: &[bool], end: &LinkEnd) -> bool {
+    served.get(end.link).is_some_and(|served| *served)
 }
 
 /// In the namespace of `node`: writes settings, then sets links up, with addresses.

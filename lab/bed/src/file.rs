@@ -25,6 +25,7 @@
 //! rate = "10mbit"       # each way, link headers included
 //! mtu = 1500            # the default
 //! delay = "25ms"        # each way, by a process in the middle of the link; default: none
+//! delay_bound = "20ms"  # both ends are queued by a plane in user space, which declares this D; default: by the kernel
 //! role = "peer"         # of both ends, as in the agent's configuration; default: a router's end towards a host is an edge,
 //!                       # one towards another domain is a peer, every other is core
 //! premium = "45mbit"    # what bookings may have of it together; default: all that is reservable
@@ -33,6 +34,7 @@
 
 use crate::agreement::{self, TestbedSla, TestbedSlaFile};
 use crate::domain::{TestbedDomainFile, TestbedDomains};
+use crate::served::MAX_BOUND;
 use crate::topology::{MAX_LINKS, MAX_NODES, TestbedLink, TestbedNode, TestbedNodeKind, Topology};
 use crate::wire::MAX_DELAY;
 use agent_service::config::DEFAULT_KEPT_BACK;
@@ -67,6 +69,8 @@ pub struct TestbedFile {
     pub roles: Vec<Option<InterfaceRole>>,
     /// The delay of each link, each way; `None`: a short one.
     pub delays: Vec<Option<Span>>,
+    /// The delay bound that the planes in user space at both ends of each link declare; `None`: the kernel queues there.
+    pub bounds: Vec<Option<Span>>,
     /// More of the configuration of a node's agent, by its name.
     pub settings: BTreeMap<String, String>,
     /// Its domains, if it has any.
@@ -122,6 +126,7 @@ struct LinkFile {
     rate: Spanned<String>,
     mtu: Option<Spanned<u32>>,
     delay: Option<Spanned<String>>,
+    delay_bound: Option<Spanned<String>>,
     premium: Option<Spanned<String>>,
     core: Option<CoreFile>,
     role: Option<Spanned<String>>,
@@ -183,6 +188,7 @@ impl TestbedFile {
         let roles = found.link.iter().map(|link| settings::role(&document, link.role.as_ref()));
         let roles = roles.collect::<Result<_, _>>()?;
         let delays = found.link.iter().map(|link| delay(&document, link.delay.as_ref())).collect::<Result<_, _>>()?;
+        let bounds = found.link.iter().map(|link| bound(&document, link)).collect::<Result<_, _>>()?;
         let more = found.node.iter().filter_map(|node| Some((node.name.get_ref().clone(), node.settings.clone()?)));
         let settings = more.collect();
         let (rsvp, boomerang) = (rsvp_config(&document, found.rsvp.as_ref())?, found.boomerang.is_some());
@@ -197,6 +203,7 @@ impl TestbedFile {
             cores,
             roles,
             delays,
+            bounds,
             settings,
             domains,
             slas,
@@ -211,6 +218,18 @@ fn delay(document: &Document<'_>, found: Option<&Spanned<String>>) -> Result<Opt
     let span = documents::units::parse_span(text.get_ref()).map_err(|wrong| document.at(text.span(), wrong))?;
     if span > MAX_DELAY {
         return Err(document.at(text.span(), "a link's delay is at most 10s each way"));
+    }
+    Ok(Some(span))
+}
+
+fn bound(document: &Document<'_>, link: &LinkFile) -> Result<Option<Span>, Mistake> {
+    let Some(text) = &link.delay_bound else { return Ok(None) };
+    if link.delay.is_some() {
+        return Err(document.at(text.span(), "a link has a delay or a delay_bound, not both"));
+    }
+    let span = documents::units::parse_span(text.get_ref()).map_err(|wrong| document.at(text.span(), wrong))?;
+    if span == Span::ZERO || span > MAX_BOUND {
+        return Err(document.at(text.span(), "a link's delay_bound is more than 0 and at most 25ms"));
     }
     Ok(Some(span))
 }

@@ -9,6 +9,7 @@ use crate::domain_up::{self, DomainUp};
 use crate::file::TestbedFile;
 use crate::patience::Patience;
 use crate::record::{self, TestbedRecord, TestbedStep};
+use crate::served;
 use crate::topology::{LinkEnd, TestbedNodeKind, Topology};
 use crate::wire;
 use agent_service::role::InterfaceRole;
@@ -24,7 +25,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 /// The limit for an agent's first answer. It takes well under 0.1 s; on a loaded machine more.
-const START_PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const START_PATIENCE: Duration = Duration::from_secs(60);
 /// The interval at which something that starts is looked at.
 const LOOK: Duration = Duration::from_millis(2);
 /// The limit for an agent to give its interfaces back; after that it is killed.
@@ -86,6 +87,13 @@ pub enum UpError {
         /// The end of its log.
         words: String,
     },
+    /// The plane in user space of a node did not start; with the end of its log.
+    Plane {
+        /// The node.
+        node: String,
+        /// The end of its log.
+        words: String,
+    },
     /// A domain's broker did not start, or does not reach its agents; with the end of its log.
     Broker {
         /// The domain.
@@ -114,6 +122,7 @@ impl std::fmt::Display for UpError {
             }
             UpError::Failed(failed) => failed.fmt(f),
             UpError::Agent { node, words } => write!(f, "the agent of {node} did not start: {words}"),
+            UpError::Plane { node, words } => write!(f, "the plane of {node} did not start: {words}"),
             UpError::Broker { domain, words } => write!(f, "the broker of {domain} did not start: {words}"),
             UpError::Interrupted => f.write_str("interrupted; nothing of the testbed is left"),
         }
@@ -177,15 +186,19 @@ fn start_all(file: &TestbedFile, options: &UpOptions, dir: &Path, patience: &Pat
     let on = || patience.check().map_err(|_| UpError::Interrupted);
     let mut record = TestbedRecord::begin(dir)?;
     let long: Vec<bool> = file.delays.iter().map(Option::is_some).collect();
-    let (namespaces, wires) = build_with(&file.topology, &long, &mut record)?;
+    let served: Vec<bool> = file.bounds.iter().map(Option::is_some).collect();
+    let (namespaces, wires) = build_with(&file.topology, &long, &served, &mut record)?;
     wire::start(&file.delays, &wires, &options.program, dir, &mut record)?;
     on()?;
     domain_files::write_all(file, dir, linux::clock::Clock::start().today())?;
     let mut agents = Vec::with_capacity(namespaces.len());
     let keys = if file.keys { Some(link_keys(file.topology.links.len())?) } else { None };
+    for node in 0..namespaces.len() {
+        furnish(file, node, keys.as_deref(), dir)?;
+    }
+    served::start_all(file, &namespaces, options, dir, patience, &mut record)?;
     for (node, namespace) in namespaces.iter().enumerate() {
         on()?;
-        furnish(file, node, keys.as_deref(), dir)?;
         agents.push(start(file, node, namespace, options, dir, &mut record)?);
     }
     let deadline = Instant::now() + START_PATIENCE;
@@ -210,7 +223,7 @@ fn start_all(file: &TestbedFile, options: &UpOptions, dir: &Path, patience: &Pat
 }
 
 /// Looks again and again until there is something, at most until the deadline.
-fn until<T>(
+pub(crate) fn until<T>(
     deadline: Instant,
     patience: &Patience,
     mut look: impl FnMut() -> Result<Option<T>, UpError>,
@@ -314,6 +327,10 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path, dir: &Path) -> Strin
         text += &format!("\n[boomerang]\nfast_path = {}\n", file.fast_path);
     }
     let ends = topology.ends(node);
+    let served = served::ends(file, node);
+    if !served.is_empty() {
+        text.insert_str(0, &format!("plane_socket = {:?}\n", served::socket(home)));
+    }
     if ends.is_empty() {
         text.insert_str(0, "auth = \"none\"\n"); // there is nobody to speak to
     }
@@ -325,6 +342,7 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path, dir: &Path) -> Strin
             file.kept_back.of(rate)
         );
         text += &format!("role = \"{}\"\n", role(file, node, &end).name());
+        text += if served.iter().any(|(served, _)| served.link == end.link) { "plane = \"user\"\n" } else { "" };
         if let Some(premium) = file.premium.get(end.link).copied().flatten() {
             text += &format!("premium = \"{}\"\n", premium.of(rate));
         }

@@ -47,20 +47,22 @@ pub(crate) fn join(topology: &Topology, node: usize, end: &LinkEnd, middle: &Nam
 /// In the middle: sets both interfaces up. They have no address.
 pub(crate) fn configure(mtu: u32) -> Result<(), SystemError> {
     let mut socket = open()?;
-    for end in ENDS {
-        let what = || format!("set the end {end} of a wire up");
-        let ipv6 = format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6");
-        if Path::new(&ipv6).exists() {
-            std::fs::write(&ipv6, "1").map_err(SystemError::doing(format!("write {ipv6}")))?;
-        }
-        let link = socket.link_by_name(end).map_err(SystemError::netlink(what()))?;
-        if link.mtu != mtu {
-            socket.set_link_mtu(link.index, mtu).map_err(SystemError::netlink(what()))?;
-        }
-        offload::segmentation_off(&mut socket, end, link.index)?;
-        socket.set_link_up(link.index, true).map_err(SystemError::netlink(what()))?;
+    ENDS.iter().try_for_each(|end| without_address(&mut socket, end, mtu))
+}
+
+/// Sets an interface up that has no address: a process reads and sends there.
+pub(crate) fn without_address(socket: &mut Socket, name: &str, mtu: u32) -> Result<(), SystemError> {
+    let what = || format!("set {name} up without an address");
+    let ipv6 = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
+    if Path::new(&ipv6).exists() {
+        std::fs::write(&ipv6, "1").map_err(SystemError::doing(format!("write {ipv6}")))?;
     }
-    Ok(())
+    let link = socket.link_by_name(name).map_err(SystemError::netlink(what()))?;
+    if link.mtu != mtu {
+        socket.set_link_mtu(link.index, mtu).map_err(SystemError::netlink(what()))?;
+    }
+    offload::segmentation_off(socket, name, link.index)?;
+    socket.set_link_up(link.index, true).map_err(SystemError::netlink(what()))
 }
 
 /// Starts the process of each long link.

@@ -2,8 +2,8 @@
 //!
 //! [`demo`] runs the video against the flood on a testbed ([`bed`]). It uses [`video`], which sends and judges a real
 //! video, and [`reserve`], the two applications that reserve. [`setup`] measures set-up times, [`trial`] kills agents and lets senders cheat; [`experiment`]s run on the
-//! simulator and compare with published results; [`gara`] books premium flows on real packets; [`web`] fetches from a web
-//! server under a flood; [`pictures`] draws
+//! simulator and compare with published results; [`gara`] books premium flows on real packets, [`guaranteed`] holds
+//! every packet against its bound, [`web`] fetches from a web server under a flood; [`pictures`] draws
 //! the pages of the algorithms; [`plane`] runs a queue tree on a [`capture`].
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ pub mod crash;
 pub mod demo;
 pub mod experiment;
 pub mod gara;
+pub mod guaranteed;
 pub mod load;
 mod looping;
 pub mod pictures;

@@ -5,6 +5,7 @@ use bed::error::Error;
 use documents::agent::{EventDoc, FlowSpecDoc, Request, SenderId, SessionId, StyleDoc, TspecDoc};
 use rpc::client::Client;
 use std::time::{Duration, Instant};
+use terms::GuaranteedTerms;
 
 /// The time limit for a message over a path of three links.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -78,18 +79,44 @@ impl Receiving {
         })
     }
 
+    /// Waits for path state from the sender, and returns the terms of guaranteed service that the path exports.
+    ///
+    /// # Errors
+    /// No Path comes, or a hop does not offer guaranteed service.
+    pub fn wait_for_terms(&mut self) -> Result<GuaranteedTerms, Error> {
+        let flow = self.flow;
+        wait(&mut self.client, "a Path message came", |event| match event {
+            EventDoc::Path { session, sender, c_tot_bytes, d_tot_us, .. }
+                if (*session, *sender) == (flow.session, flow.sender) =>
+            {
+                let terms = c_tot_bytes.zip(*d_tot_us);
+                let terms = terms.map(|(c_tot, d_tot)| GuaranteedTerms { c_tot, d_tot, ..GuaranteedTerms::default() });
+                Some(terms.ok_or_else(|| Error::Void("a hop does not offer guaranteed service".into())))
+            }
+            _ => None,
+        })
+    }
+
     /// Reserves controlled load for `tspec`, style FF, and waits for the confirmation. Returns the time from
     /// the call to the ResvConf.
     ///
     /// # Errors
     /// [`Error::Agent`] with the refusing node's message, or no answer comes.
     pub fn reserve(&mut self, tspec: TspecDoc) -> Result<Duration, Error> {
+        self.reserve_as(FlowSpecDoc::ControlledLoad { tspec })
+    }
+
+    /// As [`Receiving::reserve`], with any flowspec.
+    ///
+    /// # Errors
+    /// As [`Receiving::reserve`].
+    pub fn reserve_as(&mut self, flowspec: FlowSpecDoc) -> Result<Duration, Error> {
         let ReservedFlow { session, sender } = self.flow;
         let request = Request::Reserve {
             session,
             style: StyleDoc::Ff,
             senders: vec![sender],
-            flowspecs: vec![FlowSpecDoc::ControlledLoad { tspec }],
+            flowspecs: vec![flowspec],
             confirm: true,
         };
         let begin = Instant::now();

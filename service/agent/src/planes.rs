@@ -12,6 +12,22 @@ use terms::{Fault, IfIndex, Time};
 use traffic::plan::{LinkPlan, Plan, PlanOp};
 use traffic::plane::{DataPlane, PlaneCounters};
 use user_plane::client::UserPlane;
+use user_plane::protocol::ServedInterface;
+
+/// News of the plane in user space.
+pub(crate) enum PlaneNews {
+    /// It does not answer any more.
+    Silent(Fault),
+    /// It answers again.
+    Answers,
+    /// It exports other terms for guaranteed service on this interface.
+    Terms {
+        /// The interface.
+        oif: IfIndex,
+        /// Packets that went later than those terms promised; 0: none did, as far as this plane knows.
+        beyond: u64,
+    },
+}
 
 /// The planes of this node.
 pub(crate) struct Planes {
@@ -73,11 +89,16 @@ impl Planes {
         self.user.as_ref().is_some_and(|side| side.has(oif))
     }
 
-    /// The terms that an interface exports for guaranteed service: `C` (bytes) and `D` (microseconds).
+    /// The terms that an interface exports for guaranteed service: `C` (bytes) and `D` (microseconds). `None`: no bound was
+    /// declared, or a packet went later than it.
     pub(crate) fn error_terms(&self, oif: IfIndex) -> Option<(u32, u32)> {
-        let side = self.user.as_ref().filter(|side| side.has(oif))?;
-        let terms = side.plane.served().iter().find(|served| served.index == oif)?.terms?;
-        Some((terms.c, terms.d))
+        self.user.as_ref()?.error_terms(oif)
+    }
+
+    /// The packets that went later than an interface's terms promised.
+    pub(crate) fn beyond_bound(&self, oif: IfIndex) -> u64 {
+        let side = self.user.as_ref().filter(|side| side.has(oif));
+        side.and_then(|side| side.served(oif)).map_or(0, |served| served.beyond)
     }
 
     /// Carries out a batch in its order, as a whole or not at all.
@@ -153,16 +174,24 @@ impl Planes {
         self.user.as_ref()?.silence
     }
 
-    /// Asks the plane in user space for a sign of life. Some: it has fallen silent, or answers again.
-    pub(crate) fn hear(&mut self) -> Option<Result<(), Fault>> {
-        let side = self.user.as_mut()?;
-        let before = side.silence.is_some();
+    /// Asks the plane in user space for a sign of life, and what it can keep.
+    pub(crate) fn hear(&mut self) -> Vec<PlaneNews> {
+        let Some(side) = &mut self.user else { return Vec::new() };
+        let mut news = Vec::new();
+        let silent = side.silence.is_some();
+        let before: Vec<_> = side.indices.keys().map(|oif| (*oif, side.error_terms(*oif))).collect();
         side.silence = side.plane.greet().err();
         match side.silence {
-            Some(fault) if !before => Some(Err(fault)),
-            None if before => Some(Ok(())),
-            _ => None,
+            Some(fault) if !silent => news.push(PlaneNews::Silent(fault)),
+            None if silent => news.push(PlaneNews::Answers),
+            _ => {}
         }
+        let other = before.into_iter().filter(|(oif, terms)| side.error_terms(*oif) != *terms);
+        news.extend(other.map(|(oif, _)| {
+            let beyond = side.served(oif).map_or(0, |served| served.beyond);
+            PlaneNews::Terms { oif, beyond }
+        }));
+        news
     }
 
     /// Compares every interface with the plan and repairs the differences: in the kernel what other programs changed, in
@@ -240,6 +269,15 @@ impl UserSide {
         self.indices.contains_key(&oif)
     }
 
+    fn served(&self, oif: IfIndex) -> Option<&ServedInterface> {
+        self.plane.served().iter().find(|served| served.index == oif)
+    }
+
+    fn error_terms(&self, oif: IfIndex) -> Option<(u32, u32)> {
+        let served = self.served(oif).filter(|served| served.beyond == 0 && self.has(oif))?;
+        served.terms.map(|terms| (terms.c, terms.d))
+    }
+
     fn is_for(&self, op: &PlanOp) -> bool {
         let edge =
             matches!(op, PlanOp::Edge { .. } | PlanOp::DropEdge { .. } | PlanOp::Rule { .. } | PlanOp::DropRule { .. });
@@ -302,4 +340,12 @@ fn repair(oif: IfIndex, told: &LinkPlan, there: Option<&LinkPlan>) -> Vec<PlanOp
         ops.extend(classes.map(|class| PlanOp::DropClass { oif, class: *class }));
     }
     ops
+}
+
+/// The words about an interface whose plane did not keep its delay bound.
+pub(crate) fn bound_exceeded(name: &str, beyond: u64) -> String {
+    format!(
+        "{name}: {beyond} packets of guaranteed service went later than its delay bound, so it is offered there no more (the \
+         break bit is set) until the plane starts again, with a delay_bound that this machine keeps"
+    )
 }

@@ -5,6 +5,7 @@ use crate::agent::Agent;
 use crate::boomerang::BoomerangHost;
 use crate::boomerang::turn::BoomerangTurn;
 use crate::news::name_of;
+use crate::planes::bound_exceeded;
 use crate::read_back::{ReadBack, class_name, installed};
 use crate::role::InterfaceRole;
 use control::status::{LinkView, ReservationView};
@@ -84,7 +85,10 @@ fn role(agent: &Agent, name: &str) -> Option<NeighbourRole> {
 
 fn notes(agent: &Agent, read: &ReadBack) -> Vec<String> {
     let mut notes = Vec::new();
-    if agent.drive.node.links().any(|link| link.guaranteed.is_none()) {
+    let beyond = |oif: IfIndex| agent.drive.plane.beyond_bound(oif);
+    let broken = agent.drive.node.links().filter(|link| beyond(link.oif) > 0);
+    notes.extend(broken.map(|link| bound_exceeded(&name_of(link.oif, &agent.drive.names), beyond(link.oif))));
+    if agent.drive.node.links().any(|link| link.guaranteed.is_none() && beyond(link.oif) == 0) {
         notes.push(
             "this plane keeps no delay bound that was ever measured, so guaranteed service is refused; controlled load \
              is offered"

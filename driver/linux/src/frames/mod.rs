@@ -8,6 +8,7 @@ mod packet;
 pub use packet::PacketFrames;
 
 use crate::error::SystemError;
+use terms::Span;
 
 /// The most frames of one call.
 pub const BURST: usize = 64;
@@ -51,13 +52,15 @@ pub struct FrameBuffer {
     len: usize,
     /// The work that is left to a device.
     pub offload: Offload,
+    /// The time for which it had waited when it was asked for; zero where nobody measures it.
+    pub age: Span,
 }
 
 impl FrameBuffer {
     /// An empty buffer for frames of up to `room` bytes.
     pub fn new(room: usize) -> FrameBuffer {
         let bytes = vec![0; HEADROOM + room].into_boxed_slice();
-        FrameBuffer { room: bytes, start: HEADROOM, len: 0, offload: Offload::default() }
+        FrameBuffer { room: bytes, start: HEADROOM, len: 0, offload: Offload::default(), age: Span::ZERO }
     }
 
     /// The frame, from its destination address on.

@@ -4,12 +4,14 @@
 //! and a plane that schedules must see a packet when it comes. The price is one copy a frame each way.
 
 use super::{BURST, BurstSent, FrameBuffer, FrameIo, HEADROOM, Offload};
+use crate::clock;
 use crate::error::SystemError;
-use crate::packet_socket::{self, PACKET_IGNORE_OUTGOING};
+use crate::packet_socket::{self, Beside, PACKET_IGNORE_OUTGOING};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use terms::Span;
 
 /// The longest frame that is not cut into segments yet: what it may have beside its buffer.
 const LONGEST: usize = 14 + 8 + 65_535;
@@ -17,8 +19,8 @@ const LONGEST: usize = 14 + 8 + 65_535;
 const RECEIVE_BUFFER: libc::c_int = 8 << 20;
 /// The kernel's send buffer, bytes.
 const SEND_BUFFER: libc::c_int = 1 << 20;
-/// Words of room for one `struct tpacket_auxdata` and its header.
-const CONTROL: usize = 8;
+/// Words of room for one `struct tpacket_auxdata`, one `struct timespec`, and their headers.
+const CONTROL: usize = 10;
 
 /// A packet socket that is bound to one interface, and sees every frame on it.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct PacketFrames {
     /// The ends of frames that did not fit into the buffers of the last burst.
     rest: Box<[u8]>,
     rests: [usize; BURST],
+    /// True if frames come with their ages.
+    aged: bool,
 }
 
 impl PacketFrames {
@@ -40,9 +44,20 @@ impl PacketFrames {
         let (socket, index) = packet_socket::open(interface, SocketType::RAW, SocketFlags::NONBLOCK)
             .map_err(SystemError::doing(what()))?;
         let rest = vec![0; BURST * LONGEST].into_boxed_slice();
-        let frames = PacketFrames { socket, name: interface.into(), rest, rests: [0; BURST] };
+        let frames = PacketFrames { socket, name: interface.into(), rest, rests: [0; BURST], aged: false };
         frames.prepare(index).map_err(SystemError::doing(what()))?;
         Ok(frames)
+    }
+
+    /// From now on frames come with their ages, which takes the kernel some tens of nanoseconds a frame.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn with_ages(mut self) -> Result<PacketFrames, SystemError> {
+        packet_socket::set(&self.socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)
+            .map_err(SystemError::doing(format!("time the frames of {}", self.name)))?;
+        self.aged = true;
+        Ok(self)
     }
 
     fn prepare(&self, index: u32) -> io::Result<()> {
@@ -99,6 +114,8 @@ impl FrameIo for PacketFrames {
             header.msg_controllen = (CONTROL * 8) as _;
         }
         let (fd, wait) = (self.socket.as_raw_fd(), std::ptr::null_mut());
+        // Before the call, or a thread that is held up in it would take frames for older than they are.
+        let wall = if self.aged { clock::wall() } else { 0 };
         // SAFETY: the first `most` messages point to pieces and controls on this stack, and those to buffers of `into`
         // and of `self`, all of the stated lengths and alive until the call returns; any bytes are a valid `Offload`.
         let got = unsafe { libc::recvmmsg(fd, messages.as_mut_ptr(), most as u32, libc::MSG_DONTWAIT as _, wait) };
@@ -117,9 +134,11 @@ impl FrameIo for PacketFrames {
             (frame.start, frame.len) = (HEADROOM, len.min(room));
             self.rests[nth] = len.saturating_sub(room).min(LONGEST);
             // SAFETY: the header is the kernel's, over a control buffer that lives.
-            if let Some(tag) = unsafe { vlan_tag(&message.msg_hdr) } {
+            let beside = unsafe { Beside::of(&message.msg_hdr) };
+            if let Some(tag) = beside.tag {
                 frame.tag(tag);
             }
+            frame.age = beside.stamp.map_or(Span::ZERO, |stamp| Span::from_nanos(wall.saturating_sub(stamp)));
         }
         Ok(got)
     }
@@ -168,25 +187,4 @@ impl FrameIo for PacketFrames {
         let rc = unsafe { libc::getsockopt(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, place, &mut size) };
         if rc == 0 { u64::from(found.tp_drops) } else { 0 }
     }
-}
-
-/// The VLAN tag that the kernel took out of a frame and handed over beside it.
-///
-/// # Safety
-/// `header` is one that `recvmmsg` filled in, and its control buffer lives.
-unsafe fn vlan_tag(header: &libc::msghdr) -> Option<[u8; 4]> {
-    // SAFETY: as the caller says; `CMSG_FIRSTHDR` looks at the control buffer's length.
-    let control = unsafe { libc::CMSG_FIRSTHDR(header).as_ref() }?;
-    let right = control.cmsg_level == libc::SOL_PACKET && control.cmsg_type == libc::PACKET_AUXDATA;
-    if !right || (control.cmsg_len as usize) < size_of::<libc::tpacket_auxdata>() + size_of::<libc::cmsghdr>() {
-        return None;
-    }
-    // SAFETY: the length was checked; the kernel aligns the data.
-    let found = unsafe { libc::CMSG_DATA(control).cast::<libc::tpacket_auxdata>().read_unaligned() };
-    if found.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
-        return None;
-    }
-    let kind = if found.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { found.tp_vlan_tpid } else { 0x8100 };
-    let ([a, b], [c, d]) = (kind.to_be_bytes(), found.tp_vlan_tci.to_be_bytes());
-    Some([a, b, c, d])
 }

@@ -80,6 +80,8 @@ pub struct ServedInterface {
     pub name: String,
     /// The terms that it exports for guaranteed service; `None`: no delay bound was declared.
     pub terms: Option<ErrorTerms>,
+    /// Packets that went later than those terms promised since the plane's start.
+    pub beyond: u64,
 }
 
 /// A pair, its counters and its classes.
@@ -103,7 +105,7 @@ pub struct PairStatus {
 
 record!(ErrorTerms { c, d });
 record!(PlaneHello { version, netns, interfaces });
-record!(ServedInterface { index, name, terms });
+record!(ServedInterface { index, name, terms, beyond });
 record!(PairStatus { interface, inside, outside, down, ways, inside_now, classes });
 
 impl Coded for PlaneRequest {

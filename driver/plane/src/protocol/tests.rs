@@ -95,7 +95,7 @@ fn answers() -> Vec<PlaneAnswer> {
         ..PlaneCounters::default()
     };
     let terms = Some(ErrorTerms { c: 1500, d: 25_000 });
-    let interfaces = vec![ServedInterface { index: OIF, name: "a0".into(), terms }];
+    let interfaces = vec![ServedInterface { index: OIF, name: "a0".into(), terms, beyond: 3 }];
     let pair = PairStatus {
         interface: "a0".into(),
         inside: "a0p".into(),

@@ -9,6 +9,7 @@ use crate::delays::ErrorTerms;
 use crate::link::WireSpec;
 use crate::live::{LINK_HEADER, NotLive, check};
 use crate::pair::{FramePair, PairTurn};
+use crate::port::PortShaping;
 use crate::protocol::{PairStatus, ServedInterface};
 use crate::way::{FrameWay, WayCounters};
 use linux::bpf::pair_guard::PairGuard;
@@ -35,6 +36,8 @@ pub(crate) struct ServedPair {
     index: IfIndex,
     /// Its MTU and the numbers of the two ends, to see changes.
     seen: [u32; 3],
+    /// Packets that went later than promised before it was opened the last time.
+    beyond: u64,
     state: PairState,
 }
 
@@ -53,7 +56,7 @@ impl ServedPair {
     pub(crate) fn new(spec: PairSpec, key: [u64; 2]) -> ServedPair {
         let port = Box::new(port(IfIndex(0), spec.buffers, key));
         let why = "it was not opened yet".to_owned();
-        ServedPair { spec, key, index: IfIndex(0), seen: [0; 3], state: PairState::Down(port, why) }
+        ServedPair { spec, key, index: IfIndex(0), seen: [0; 3], beyond: 0, state: PairState::Down(port, why) }
     }
 
     /// The description.
@@ -64,7 +67,16 @@ impl ServedPair {
     /// The host's interface; `None`: it is not there.
     pub(crate) fn served(&self) -> Option<ServedInterface> {
         let name = self.spec.interface.clone();
-        (self.index != IfIndex(0)).then(|| ServedInterface { index: self.index, name, terms: self.terms() })
+        let beyond = self.beyond + self.shaping().map_or(0, PortShaping::beyond);
+        (self.index != IfIndex(0)).then(|| ServedInterface { index: self.index, name, terms: self.terms(), beyond })
+    }
+
+    /// The port at work.
+    fn shaping(&self) -> Option<&PortShaping> {
+        match &self.state {
+            PairState::Up { pair, .. } => pair.ways()[0].port(),
+            PairState::Down(..) => None,
+        }
     }
 
     fn terms(&self) -> Option<ErrorTerms> {
@@ -114,8 +126,13 @@ impl ServedPair {
         let indices = [IfIndex(self.seen[1]), IfIndex(self.seen[2])];
         let guard =
             PairGuard::put(indices, self.spec.when_dead).map_err(|fault| NotLive::Interface(fault.to_string()))?;
-        let ends = [PacketFrames::open(&names[0])?, PacketFrames::open(&names[1])?];
+        let mut inside = PacketFrames::open(&names[0])?;
         let terms = self.terms();
+        if terms.is_some() {
+            // A bound is held against the time at which a packet came, not that at which this thread found it.
+            inside = inside.with_ages()?;
+        }
+        let ends = [inside, PacketFrames::open(&names[1])?];
         let index = self.index;
         let held = u64::from(self.spec.buffers) + u64::from(PLAIN.packets);
         let back = FrameWay::new(None, self.wire(1), room, now).map_err(NotLive::UnfitTree)?;
@@ -139,6 +156,7 @@ impl ServedPair {
 
     /// Nothing passes any more; the plan stays.
     pub(crate) fn close(&mut self, now: Time, why: String) {
+        self.beyond += self.shaping().map_or(0, PortShaping::beyond);
         let mut kept = self.fresh(self.index);
         if let Some(plan) = self.port().and_then(Port::plan) {
             let plan = traffic::plan::Plan { links: [(self.index, plan)].into(), ..Default::default() };
@@ -166,7 +184,7 @@ impl ServedPair {
     /// The port.
     pub(crate) fn port(&self) -> Option<&Port> {
         match &self.state {
-            PairState::Up { pair, .. } => pair.ways()[0].port().map(|shaping| shaping.port()),
+            PairState::Up { .. } => self.shaping().map(PortShaping::port),
             PairState::Down(port, _) => Some(port),
         }
     }

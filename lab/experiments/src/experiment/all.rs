@@ -21,6 +21,7 @@ pub const ALL: &[Experiment] = &[
     crate::web::THROUGHPUT,
     crate::web::FLOOD,
     crate::web::PROGRAMS,
+    crate::guaranteed::EXPERIMENT,
 ];
 
 /// Returns the experiment of that name.

@@ -8,6 +8,7 @@ use crate::log::Level;
 use crate::mace::turn::MaceTurn;
 use crate::news::name_of;
 use crate::noticed::Changed;
+use crate::planes::{PlaneNews, bound_exceeded};
 use crate::statics::turn::StaticsTurn;
 use linux::netlink::notice::NetlinkNotice;
 use linux::plane::PlaneDrift;
@@ -85,19 +86,44 @@ impl Agent {
         MaceTurn::of(&mut self.drive).renew();
     }
 
+    /// Takes news of the plane in user space. What it exports for guaranteed service goes into every Path from now on: without
+    /// terms, the break bit (RFC 2212).
+    fn hear_plane(&mut self) {
+        let mut anew = false;
+        for news in self.drive.plane.hear() {
+            let (level, name, text) = match news {
+                PlaneNews::Answers => {
+                    (Level::Warn, "plane_answers", "the plane in user space answers again".to_owned())
+                }
+                PlaneNews::Silent(fault) => (Level::Error, "plane_silent", fault.to_string()),
+                PlaneNews::Terms { oif, beyond: 0 } => {
+                    let name = name_of(oif, &self.drive.names);
+                    let text = format!("{name}: the plane in user space declares another delay bound, or none");
+                    (Level::Info, "delay_bound", text)
+                }
+                PlaneNews::Terms { oif, beyond } => {
+                    let name = name_of(oif, &self.drive.names);
+                    (Level::Error, "delay_bound_exceeded", bound_exceeded(&name, beyond))
+                }
+            };
+            anew |= matches!(news, PlaneNews::Terms { .. });
+            self.drive.console.announce(level, name, &text);
+        }
+        let Drive { netlink, console, config, plane, .. } = &mut self.drive;
+        if anew {
+            match interfaces::read(netlink, config, plane) {
+                Ok(now) => self.compare(now),
+                Err(error) => console.line(Level::Error, "netlink", &[("text", &error)]),
+            }
+        }
+    }
+
     /// Compares the kernel's state with the plan, and repairs what others changed.
     pub(crate) fn look(&mut self) {
         self.noticed.looks(self.drive.clock.now());
         StaticsTurn(&mut self.drive).retry();
         let now = self.drive.clock.now();
-        match self.drive.plane.hear() {
-            Some(Ok(())) => {
-                let text = "the plane in user space answers again".to_owned();
-                self.drive.console.announce(Level::Warn, "plane_answers", &text);
-            }
-            Some(Err(fault)) => self.drive.console.announce(Level::Error, "plane_silent", &fault.to_string()),
-            None => {}
-        }
+        self.hear_plane();
         let drifts = match self.drive.plane.reconcile(now) {
             Ok(drifts) => drifts,
             Err(fault) => {
