@@ -3,13 +3,12 @@
 //!
 //! A conversation speaks for one caller from its first line on, so that no answer can reach another. The
 //! number of conversations is bounded per agent, and per caller at an agent; so is the time of an answer. The
-//! connection of a past conversation is kept for the next ([`crate::kept`]), if it is to another machine and
-//! no answer is pending.
+//! connection of a past conversation is kept for the next ([`crate::kept`]), if no answer is pending.
 
 use crate::config::{AgentAt, At};
 use crate::conversation_limits::{Room, Rooms};
 use crate::hub::{Hub, Live};
-use crate::kept::{ConnectionPool, KeptConnection};
+use crate::kept::{ConnectionPool, Kept, KeptConnection};
 use crate::problem::{Answer, Problem};
 use crate::wire::{AgentConnection, Outward};
 use documents::agent::{Answer as Ok_, Call, EventDoc, MAX_LINE, Problem as Said, ReplyLine, Request};
@@ -99,8 +98,9 @@ impl AgentClient {
     /// A client of a configured agent. `outward` is the identity that the broker shows to agents on other machines.
     pub fn new(at: AgentAt, outward: Option<Outward>) -> AgentClient {
         let here = matches!(at.at, At::Socket(_));
-        let kept =
-            Arc::new(ConnectionPool::new(outward.as_ref().filter(|_| !here).map(|outward| outward.gate.clone())));
+        let gate = outward.as_ref().map(|outward| outward.gate.clone());
+        let kept = if here { Kept::Here } else { gate.map_or(Kept::Never, Kept::Afar) };
+        let kept = Arc::new(ConnectionPool::new(kept));
         let partner = matches!(at.at, At::Tls { domain: Some(_), .. });
         let own = outward.as_ref().filter(|_| !here).and_then(|outward| outward.gate.own().cloned()).map(Arc::new);
         let way = Arc::new(AgentConnection::new(at.at, outward));

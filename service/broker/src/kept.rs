@@ -1,19 +1,22 @@
-//! Idle connections to an agent on another machine, kept for the next conversation to save a handshake.
+//! Idle connections to an agent, kept for the next conversation to save a handshake, or on this machine the work of two
+//! processes for a new one.
 //!
 //! A connection is kept only if the agent has answered all calls on it and will send nothing by itself, and
-//! for a short time. Before it is used again, our own list of revocations is checked for the agent. The next
-//! conversation begins with `speak_for`, which the agent decides anew: there a broker learns that policy or
+//! for a short time. Before one to another machine is used again, our own list of revocations is checked for the agent.
+//! The next conversation begins with `speak_for`, which the agent decides anew: there a broker learns that policy or
 //! revocation has shut it out.
 
 use crate::wire::Wire;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::io::{BufReader, ReadHalf, WriteHalf};
 use tokio::time::Instant;
 use trust::{Identity, TrustGate};
 
-/// The most idle connections of one agent.
+/// The most idle connections of one agent: on another machine, whose places are few, and on this one.
 const MOST: usize = 8;
+const MOST_HERE: usize = 32;
 /// The longest time for which one is kept idle.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -52,26 +55,55 @@ impl KeptConnection {
     }
 }
 
+/// The agents whose connections are kept.
+#[derive(Clone, Debug)]
+pub enum Kept {
+    /// One on this machine: the file system says who may listen there.
+    Here,
+    /// One on another machine, which this gate checks.
+    Afar(Arc<TrustGate>),
+    /// None.
+    Never,
+}
+
 /// The idle connections of one agent.
 #[derive(Debug)]
 pub struct ConnectionPool {
-    gate: Option<Arc<TrustGate>>,
+    of: Kept,
     waiting: Mutex<Vec<(Instant, KeptConnection)>>,
+    /// True while a task ends those that are idle for too long.
+    tended: AtomicBool,
 }
 
 impl ConnectionPool {
-    /// An empty pool; `gate` checks the agents. Without a gate no connection is kept.
-    pub fn new(gate: Option<Arc<TrustGate>>) -> ConnectionPool {
-        ConnectionPool { gate, waiting: Mutex::default() }
+    /// An empty pool.
+    pub fn new(of: Kept) -> ConnectionPool {
+        ConnectionPool { of, waiting: Mutex::default(), tended: AtomicBool::new(false) }
+    }
+
+    fn most(&self) -> usize {
+        match self.of {
+            Kept::Here => MOST_HERE,
+            Kept::Afar(_) => MOST,
+            Kept::Never => 0,
+        }
+    }
+
+    /// True if the agent of a connection may still be spoken to.
+    fn admits(&self, identity: Option<&Identity>) -> bool {
+        match &self.of {
+            Kept::Here => identity.is_none(),
+            Kept::Afar(gate) => identity.is_some_and(|identity| gate.admit(identity).is_ok()),
+            Kept::Never => false,
+        }
     }
 
     /// Takes the connection that was idle for the shortest time.
     pub fn take(&self) -> Option<KeptConnection> {
-        let gate = self.gate.as_ref()?;
         self.expire();
         loop {
             let (_, talk) = self.locked().pop()?;
-            if talk.identity.as_ref().is_some_and(|identity| gate.admit(identity).is_ok()) {
+            if self.admits(talk.identity.as_ref()) {
                 return Some(talk);
             }
         }
@@ -79,22 +111,18 @@ impl ConnectionPool {
 
     /// Keeps a connection, if it can serve again and there is room.
     pub fn put(self: &Arc<Self>, talk: KeptConnection) {
-        if self.gate.is_none() || !talk.is_quiet() {
+        if self.most() == 0 || !talk.is_quiet() {
             return;
         }
         let mut waiting = self.locked();
-        if waiting.len() == MOST {
+        if waiting.len() >= self.most() {
             waiting.remove(0);
         }
         waiting.push((Instant::now(), talk));
         drop(waiting);
-        let kept = Arc::downgrade(self);
-        tokio::spawn(async move {
-            tokio::time::sleep(PATIENCE).await;
-            if let Some(kept) = kept.upgrade() {
-                kept.expire();
-            }
-        });
+        if !self.tended.swap(true, Ordering::AcqRel) {
+            tokio::spawn(tend(Arc::downgrade(self)));
+        }
     }
 
     fn expire(&self) {
@@ -103,5 +131,21 @@ impl ConnectionPool {
 
     fn locked(&self) -> MutexGuard<'_, Vec<(Instant, KeptConnection)>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends connections that are idle for too long, while there are any.
+async fn tend(pool: Weak<ConnectionPool>) {
+    loop {
+        tokio::time::sleep(PATIENCE).await;
+        let Some(pool) = pool.upgrade() else { return };
+        pool.expire();
+        if pool.locked().is_empty() {
+            pool.tended.store(false, Ordering::Release);
+            // One that came at this moment found us at work.
+            if pool.locked().is_empty() || pool.tended.swap(true, Ordering::AcqRel) {
+                return;
+            }
+        }
     }
 }

@@ -211,7 +211,7 @@ fn all_three(site: &WebSite, tried: &Tried, place: &Place<'_>, options: &RunOpti
     let _taken = sink.udp(5_004, SETTLE)?;
     let _server = (tried.server)(place).map(|words| started(&sink, &words)).transpose()?;
     options.patience.wait(SETTLE)?;
-    let mut measured = |flood: u64, reserved: bool| {
+    let measured = |flood: u64, reserved: bool| {
         if options.progress {
             let with = if reserved { " with a reservation" } else { "" };
             eprint!("\r{:<17} under {flood:>3} Mb/s{with}          ", tried.name);
