@@ -3,17 +3,18 @@
 //! [`demo`] runs the video against the flood on a testbed ([`bed`]). It uses [`video`], which sends and judges a real
 //! video, and [`reserve`], the two applications that reserve. [`setup`] measures set-up times, [`trial`] kills agents and lets senders cheat; [`experiment`]s run on the
 //! simulator and compare with published results; [`gara`] books premium flows on real packets, [`guaranteed`] holds every packet against its bound; [`pictures`] draws
-//! the pages of the algorithms; [`plane`] runs a queue tree on a [`capture`].
+//! the pages of the algorithms; [`plane`] runs a queue tree on a [`capture`], [`agree`] one plan on three planes.
 #![forbid(unsafe_code)]
 
+pub mod agree;
 pub mod anomalies;
 pub mod capture;
 pub mod crash;
 pub mod demo;
 pub mod experiment;
 pub mod gara;
-pub mod load;
 pub mod guaranteed;
+pub mod load;
 mod looping;
 pub mod pictures;
 pub mod plane;

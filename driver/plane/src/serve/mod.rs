@@ -61,8 +61,8 @@ pub struct PairSpec {
 /// A request with the way back.
 #[derive(Debug)]
 pub(crate) struct PlaneCall {
-    pub(crate) request: PlaneRequest,
-    pub(crate) answer: SyncSender<PlaneAnswer>,
+    request: PlaneRequest,
+    answer: SyncSender<PlaneAnswer>,
 }
 
 /// The caller's end of the packet thread.

@@ -37,6 +37,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Two hops, each with a plane in user space at its way out.
 const TOPOLOGY: &str = "\
 name = \"guaranteed\"
+[rsvp]
+refresh = \"2s\"
 [[node]]
 name = \"left\"
 kind = \"host\"
@@ -80,7 +82,7 @@ fn tspec() -> Tspec {
     Tspec { r: RATE, b: Bytes::new(u64::from(BURST * PACKET)), p: Rate::INFINITE, m: PACKET, M: PACKET }
 }
 
-/// What the receiver was promised.
+/// The promise to the receiver.
 struct Promise {
     terms: GuaranteedTerms,
     rate: Rate,
@@ -268,7 +270,9 @@ fn judge(finding: &mut Finding, delays: &Delays, wanted: u64) {
     }
     if delays.above > delays.excused {
         let unexcused = delays.above - delays.excused;
-        finding.shortfalls.push(format!("{unexcused} packets came later than their bound, while the machine did not stand still"));
+        finding
+            .shortfalls
+            .push(format!("{unexcused} packets came later than their bound, while the machine did not stand still"));
     }
 }
 
