@@ -207,7 +207,7 @@ impl Port {
     /// scheduler has a choice then, and the work is spared. Otherwise as [`Port::enqueue`].
     ///
     /// Such a packet counts in no curve. That is as if its class had been idle: from the next packet that waits on, every class
-    /// has its curve from that moment, and the link owes nobody more than the rest of one packet.
+    /// has its curve from that moment, and no packet waits longer than the rest of one.
     ///
     /// # Errors
     /// The verdict of a packet that does not go at once.

@@ -163,7 +163,7 @@ fn admitted(player: &mut dyn Player, packets: &[ScriptPacket]) -> Result<BTreeMa
 fn crowded(player: &mut dyn Player, packets: &[ScriptPacket]) -> Result<(BTreeMap<ClassId, f64>, u64), Error> {
     player.left()?;
     player.begin();
-    let full = packets.partition_point(|packet| packet.at < FULL);
+    let full = packets.partition_point(|packet| packet.at() < FULL);
     player.play(&packets[..full])?;
     let before = player.counters()?;
     player.play(&packets[full..])?;

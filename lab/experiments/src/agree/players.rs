@@ -100,12 +100,11 @@ impl Player for EnginePlayer {
 
     fn play(&mut self, packets: &[ScriptPacket]) -> Result<(), Error> {
         for packet in packets {
-            let at = (self.begun + packet.at).max(self.now);
+            let at = (self.begun + packet.at()).max(self.now);
             self.serve(at);
             let id = self.numbers.len() as u64;
-            self.numbers.push(packet.number);
-            let ScriptPacket { flow, dscp, len, .. } = *packet;
-            self.port.enqueue(at, PacketMeta { flow, len, dscp, arrival: at, group: None, id });
+            self.numbers.push(packet.number());
+            self.port.enqueue(at, packet.meta(at, id));
         }
         Ok(())
     }
@@ -258,7 +257,7 @@ impl Player for LivePlayer {
 
     fn play(&mut self, packets: &[ScriptPacket]) -> Result<(), Error> {
         for packet in packets {
-            let due = self.begun + Duration::from_nanos(packet.at.as_nanos());
+            let due = self.begun + Duration::from_nanos(packet.at().as_nanos());
             let left = due.saturating_duration_since(Instant::now());
             if left > Duration::from_micros(100) {
                 self.collect()?;

@@ -1,7 +1,7 @@
 //! The plan and the packets that three planes get.
 
 use std::net::{IpAddr, Ipv4Addr};
-use terms::{Bytes, Dscp, FlowKey, IfIndex, Rate, ServiceCurve, Span, Wild};
+use terms::{Bytes, Dscp, FlowKey, IfIndex, PacketMeta, Rate, ServiceCurve, Span, Time, Wild};
 use traffic::plan::{
     BucketId, BucketSpec, ClassId, ClassSpec, FlowSpecEntry, LinkSpec, OwnerRecord, PlanOp, QueueSpec,
 };
@@ -13,7 +13,7 @@ const SRC: Ipv4Addr = Ipv4Addr::new(10, 90, 0, 1);
 const DST: Ipv4Addr = Ipv4Addr::new(10, 90, 0, 2);
 const UDP: u8 = 17;
 const LINK: Rate = Rate::from_kbps(20_000);
-/// What each class is guaranteed, kbit/s. Together they are the link, so that nothing is left to lend, which HFSC and HTB do
+/// The guarantee of each class, kbit/s. Together they are the link, so that nothing is left to lend, which HFSC and HTB do
 /// by different rules.
 const CLASSES: [(ClassId, u64, u8); 8] = [
     (ClassId::BEST_EFFORT, 3_400, 7),
@@ -32,18 +32,34 @@ const OFFERED: u64 = 16;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScriptPacket {
     /// Its time, from the beginning of its act.
-    pub(super) at: Span,
+    at: Span,
     /// Its five-tuple.
-    pub(super) flow: FlowKey,
+    flow: FlowKey,
     /// Its code point.
-    pub(super) dscp: Dscp,
+    dscp: Dscp,
     /// Bytes of IP.
-    pub(super) len: u32,
+    len: u32,
     /// The stream whose order counts, and its number there.
-    pub(super) number: (u8, u32),
+    number: (u8, u32),
 }
 
 impl ScriptPacket {
+    /// Its time, from the beginning of its act.
+    pub(super) fn at(&self) -> Span {
+        self.at
+    }
+
+    /// The stream whose order counts, and its number there.
+    pub(super) fn number(&self) -> (u8, u32) {
+        self.number
+    }
+
+    /// The packet as the engine sees it.
+    pub(super) fn meta(&self, arrival: Time, id: u64) -> PacketMeta {
+        let ScriptPacket { flow, dscp, len, .. } = *self;
+        PacketMeta { flow, len, dscp, arrival, group: None, id }
+    }
+
     /// The Ethernet frame; its payload begins with the stream and the number.
     pub(super) fn frame(&self) -> Vec<u8> {
         let mut udp = vec![0; self.len.saturating_sub(20).max(8 + 5) as usize];
