@@ -7,7 +7,9 @@ mod serve;
 use crate::complain::Complaint;
 use ::experiments::plane::NodeKind;
 use ::experiments::plane::{self, PlaneReport, TreeFile, charts};
+use bed::testbed::UpOptions;
 use clap::{Args, Subcommand};
+use rpc::table::{Align, TextTable};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -46,6 +48,20 @@ pub enum PlaneCommand {
     /// Show the pairs of a plane that serves, and how long packets stay in each class
     #[command(after_help = "Examples:\n  sluice plane show\n  sluice plane show --json")]
     Show(serve::ShowArgs),
+    /// Play one plan and one script of packets on three planes: the engine, the plane in user space, the kernel's
+    #[command(
+        after_help = "Examples:\n  sluice plane agree\n  sluice plane agree --json    the differences for a script\n\n\
+                      Takes half a minute, in namespaces of its own. Exit status 1: they do not agree. Needs root."
+    )]
+    Agree(AgreeArgs),
+}
+
+/// `sluice plane agree`.
+#[derive(Args, Debug)]
+pub struct AgreeArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `sluice plane run`.
@@ -90,7 +106,33 @@ pub fn run(command: &PlaneCommand) -> Result<ExitCode, Complaint> {
         PlaneCommand::Live(args) => live::run(args),
         PlaneCommand::Serve(args) => serve::serve(args),
         PlaneCommand::Show(args) => serve::show(args),
+        PlaneCommand::Agree(args) => agree(args),
     }
+}
+
+fn agree(args: &AgreeArgs) -> Result<ExitCode, Complaint> {
+    let options = UpOptions::usual().map_err(|failed| Complaint::world(failed.to_string()))?;
+    let found = ::experiments::agree::run(&options)?;
+    if args.json {
+        println!("{}", serde_json::to_string(&found).map_err(|e| Complaint::world(e.to_string()))?);
+    } else {
+        let head = [("class", Align::Right)].into_iter().chain(found.planes.iter().map(|name| (*name, Align::Right)));
+        let mut table = TextTable::new(&head.collect::<Vec<_>>());
+        for (class, shares) in &found.shares {
+            let shares = shares.iter().map(|share| format!("{:.3} %", share * 100.0));
+            table.row(std::iter::once(class.to_string()).chain(shares));
+        }
+        print!("shares of the link while every class has more than its due:\n{table}");
+        println!(
+            "classified differently: {}, admitted differently: {}, reordered: {}, shares differ by at most {:.3} %",
+            found.classified_differently,
+            found.admitted_differently,
+            found.reordered,
+            found.share_worst * 100.0
+        );
+    }
+    found.differences.iter().for_each(|words| eprintln!("sluice: {words}"));
+    Ok(if found.holds() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn load(file: &Path) -> Result<TreeFile, Complaint> {

@@ -380,3 +380,42 @@ fn what_cannot_be_is_refused_in_words() {
     stand.ends[0].enter_at_exec(&mut stranger);
     assert_eq!(stranger.output().unwrap().status.code(), Some(3));
 }
+
+/// The last line of a command's output, as soon as it is right: at the third try at the latest, because other tests take
+/// processors from planes and senders.
+fn shows(arguments: &[&str], right: impl Fn(&Value) -> bool) {
+    if skipped() {
+        return;
+    }
+    let mut said = Vec::new();
+    for _ in 0..3 {
+        let out = Command::new(SLUICE).args(arguments).output().unwrap();
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let line: Value = text.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
+        if out.status.success() && right(&line) {
+            return;
+        }
+        said.push(format!("{text}{}", String::from_utf8_lossy(&out.stderr)));
+    }
+    panic!("{}", said.join("\n"));
+}
+
+#[test]
+fn every_guaranteed_packet_is_there_within_its_bound() {
+    let out = std::env::temp_dir().join(format!("sluice-guaranteed-{}", std::process::id()));
+    shows(&["lab", "run", "guaranteed", "--quick", "--json", "--out", out.to_str().unwrap()], |line| {
+        let value = |name: &str| line[name].as_f64().unwrap_or(f64::MAX);
+        let kept = ["lost", "above_bound_without_stall"].iter().all(|name| value(name) == 0.0);
+        kept && line["packets"].as_f64() == Some(30_000.0) && value("bound_ms") <= 50.0
+    });
+    let _ = std::fs::remove_dir_all(out);
+}
+
+#[test]
+fn three_planes_agree() {
+    shows(&["plane", "agree", "--json"], |line| {
+        let none = |name: &str| line[name].as_u64() == Some(0);
+        let alike = line["share_worst"].as_f64().is_some_and(|worst| worst <= 0.02);
+        none("classified_differently") && none("admitted_differently") && none("reordered") && alike
+    });
+}

@@ -119,7 +119,7 @@ impl Capture {
         }
         let kept = (n as usize).min(HEAD);
         // SAFETY: `recvmsg` filled the message in, and its control buffer is `control`.
-        let stamp = unsafe { packet_socket::Beside::of(&message) }.stamp;
+        let stamp = unsafe { packet_socket::Beside::of(&message) }.stamp();
         Ok(Some(CapturedFrame {
             at: self.clock.from_wall(stamp),
             stamp: stamp.unwrap_or(0),

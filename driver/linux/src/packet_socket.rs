@@ -66,16 +66,26 @@ pub(crate) fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
     }
 }
 
-/// What the kernel says beside a received message.
+/// The control messages that the kernel puts beside a received message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Beside {
     /// The wall clock when the packet came, ns, if the socket asked for it (`SO_TIMESTAMPNS`).
-    pub(crate) stamp: Option<u64>,
+    stamp: Option<u64>,
     /// The VLAN tag that the kernel took out of the frame, if the socket asked for it (`PACKET_AUXDATA`).
-    pub(crate) tag: Option<[u8; 4]>,
+    tag: Option<[u8; 4]>,
 }
 
 impl Beside {
+    /// The wall clock when the packet came, ns.
+    pub(crate) fn stamp(&self) -> Option<u64> {
+        self.stamp
+    }
+
+    /// The VLAN tag.
+    pub(crate) fn tag(&self) -> Option<[u8; 4]> {
+        self.tag
+    }
+
     /// Reads the control messages of a received message.
     ///
     /// # Safety

@@ -62,7 +62,9 @@ pub(crate) fn mark_frame(frame: &mut [u8], dscp: Dscp) {
 /// Writes another code point into an IP header. ECN stays. The IPv4 checksum is updated as in RFC 1624, so a wrong one
 /// stays wrong.
 pub fn mark(ip: &mut [u8], dscp: Dscp) {
-    if ip.len() < 20 {
+    if ip.len() < 20
+        || Dscp((u16::from_be_bytes([ip[0], ip[1]]) >> if ip[0] >> 4 == 4 { 2 } else { 6 }) as u8 & 63) == dscp
+    {
         return;
     }
     let before = u16::from_be_bytes([ip[0], ip[1]]);

@@ -4,7 +4,7 @@ use crate::delays::{ClassDelay, DelayWatch, ErrorTerms};
 use crate::packet;
 use crate::shaping::{PLAIN, plain};
 use crate::way::Frames;
-use terms::{PacketMeta, Time};
+use terms::{Bytes, PacketMeta, Time};
 use traffic::plan::{ClassId, PlanOp};
 use traffic::port::{Port, PortEgress, PortLoss, Verdict};
 
@@ -56,12 +56,16 @@ impl PortShaping {
         self.watch.beyond()
     }
 
-    pub(crate) fn enter(&mut self, path: &mut Frames, now: Time, number: u32) {
+    pub(crate) fn enter(&mut self, path: &mut Frames, (now, loop_now): (Time, Time), number: u32) {
         let bytes = path.pool.at(number).bytes();
         let ip = packet::ip_at(bytes).map(|at| &bytes[at..]);
         let found = ip.and_then(|ip| Some((ip, packet::meta(ip, now, u64::from(number))?)));
         let (meta, verdict) = match found {
             Some((ip, meta)) if packet::is_neighbour_discovery(ip) => (meta, self.port.enqueue_link_frame(now, meta)),
+            Some((_, meta)) if self.free <= now => match self.port.enqueue_free(now, meta) {
+                Ok((class, meta)) => return self.pass(path, (now, loop_now), class, number, meta),
+                Err(verdict) => (meta, verdict),
+            },
             Some((_, meta)) => (meta, self.port.enqueue(now, meta)),
             None if packet::is_arp(bytes) => {
                 path.counters.arp += 1;
@@ -81,6 +85,17 @@ impl PortShaping {
                 self.watch.came(now, class, number, meta.len.saturating_add(overhead));
             }
         }
+    }
+
+    /// A packet that came at `came` goes at once.
+    fn pass(&mut self, path: &mut Frames, (came, now): (Time, Time), class: ClassId, number: u32, packet: PacketMeta) {
+        let PortShaping { port, free, watch } = self;
+        let Some(link) = port.link() else { return };
+        let wire = packet.len.saturating_add(link.overhead);
+        *free = came + link.rate.span_for(Bytes::new(u64::from(wire)));
+        watch.came(came, class, number, wire);
+        watch.left(now, class, number, came);
+        path.put_on_wire(came, number);
     }
 
     pub(crate) fn serve(&mut self, now: Time, until: Time, path: &mut Frames) {
@@ -122,7 +137,7 @@ mod tests {
     use crate::way::FrameWay;
     use linux::error::SystemError;
     use linux::frames::{BurstSent, FrameBuffer, FrameIo, Offload};
-    use terms::{Bytes, FlowKey, IfIndex, Rate, ServiceCurve, Wild};
+    use terms::{FlowKey, IfIndex, Rate, ServiceCurve, Wild};
     use traffic::plan::{BucketSpec, ClassSpec, FlowSpecEntry, LinkSpec, OwnerRecord, QueueSpec};
     use traffic::port::{Limits, SchedulerKind};
 

@@ -26,12 +26,12 @@ pub(crate) enum Shaping {
 }
 
 impl Shaping {
-    /// A frame in its buffer: to its leaf, or straight to the wire.
-    pub(crate) fn enter(&mut self, path: &mut Frames, now: Time, number: u32) {
+    /// A frame in its buffer that came at some time and is looked at now: to its leaf, or straight to the wire.
+    pub(crate) fn enter(&mut self, path: &mut Frames, (came, now): (Time, Time), number: u32) {
         match self {
-            Shaping::Plain => path.put_on_wire(now, number),
-            Shaping::Tree(shaping) => shaping.enter(path, now, number),
-            Shaping::Port(shaping) => shaping.enter(path, now, number),
+            Shaping::Plain => path.put_on_wire(came, number),
+            Shaping::Tree(shaping) => shaping.enter(path, came, number),
+            Shaping::Port(shaping) => shaping.enter(path, (came, now), number),
         }
     }
 

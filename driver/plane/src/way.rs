@@ -162,7 +162,7 @@ impl FrameWay {
                 self.shaping.serve(now, came, &mut self.path);
                 self.served = came;
             }
-            self.arrive(came, nth, from);
+            self.arrive((came, now), nth, from);
         }
         // After a full burst more may wait that came before now: its time is next.
         let until = if got == BURST && self.incoming[got - 1].age > Span::ZERO { self.served } else { now };
@@ -224,8 +224,8 @@ impl FrameWay {
         self.path.counters.missed += frames;
     }
 
-    /// One frame of the burst, which came in at `now`.
-    fn arrive(&mut self, now: Time, nth: usize, from: &impl FrameIo) {
+    /// One frame of the burst, with the time at which it came in, and now.
+    fn arrive(&mut self, times: (Time, Time), nth: usize, from: &impl FrameIo) {
         let FrameWay { shaping, path, incoming, scratch, .. } = self;
         path.counters.received += 1;
         let frame = &mut incoming[nth];
@@ -237,7 +237,7 @@ impl FrameWay {
             }
             let Some(number) = path.buffer() else { return };
             std::mem::swap(frame, path.pool.at(number));
-            shaping.enter(path, now, number);
+            shaping.enter(path, times, number);
             return;
         }
         let (offload, head) = (frame.offload, frame.bytes());
@@ -257,7 +257,7 @@ impl FrameWay {
         for nth in 0..segments.count() {
             let Some(number) = path.buffer() else { continue };
             if segments.write(nth, path.pool.at(number)) {
-                shaping.enter(path, now, number);
+                shaping.enter(path, times, number);
             } else {
                 path.counters.too_long += 1;
                 path.pool.give(number);

@@ -133,6 +133,11 @@ impl Fifo {
         self.packets == 0
     }
 
+    /// True if a packet of `bytes` would not exceed a limit.
+    pub fn has_room(&self, bytes: u32) -> bool {
+        self.packets < self.spec.packets && self.bytes.saturating_add(u64::from(bytes)) <= self.spec.bytes.get()
+    }
+
     /// Puts a packet of `bytes` at the tail.
     ///
     /// # Errors

@@ -2,8 +2,9 @@
 
 use crate::domain_files::{BROKER_PORT, DomainPlaces};
 use crate::file::TestbedFile;
+use crate::program::last_words;
 use crate::record::{TestbedRecord, TestbedStep};
-use crate::testbed::{UpError, UpOptions, last_words};
+use crate::testbed::{UpError, UpOptions};
 use linux::error::SystemError;
 use linux::netns::Namespace;
 use linux::process::{ProcessId, spawn_detached};

@@ -6,6 +6,7 @@ use crate::patience::Patience;
 use linux::process::die_with_us;
 use std::io::{ErrorKind, Read};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -60,6 +61,12 @@ pub fn output(command: &mut Command, patience: &Patience) -> Result<String, Erro
     let errors = text(errors);
     let last = errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it gave no reason");
     Err(Error::Program(format!("{} failed: {last}", running.name)))
+}
+
+/// The last line of a program's log that is not empty.
+pub(crate) fn last_words(log: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(log).ok()?;
+    text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
 }
 
 /// The exit of a program.

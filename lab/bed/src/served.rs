@@ -3,10 +3,8 @@
 //! The node's interface is one end of a pair; the plane stands between its other end and the interface that leads to the
 //! neighbour (docs/traffic/serve.md).
 
-use crate::file::TestbedFile;
-use crate::patience::Patience;
+use crate::program::last_words;
 use crate::record::{TestbedRecord, TestbedStep};
-use crate::testbed::{START_PATIENCE, UpError, UpOptions, last_words, until};
 use crate::topology::{LinkEnd, Topology};
 use crate::wire;
 use linux::error::SystemError;
@@ -16,7 +14,6 @@ use linux::process::{ProcessId, spawn_detached};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::time::Instant;
 use terms::Span;
 
 /// The longest bound that a plane may declare.
@@ -52,35 +49,59 @@ fn log(home: &Path) -> PathBuf {
 }
 
 /// The ends of a node's links that are queued in user space, each with the bound that its plane declares.
-pub(crate) fn ends(file: &TestbedFile, node: usize) -> Vec<(LinkEnd, Span)> {
-    let bound = |link: usize| file.bounds.get(link).copied().flatten();
-    let ends = file.topology.ends(node).into_iter();
+pub(crate) fn ends(topology: &Topology, bounds: &[Option<Span>], node: usize) -> Vec<(LinkEnd, Span)> {
+    let bound = |link: usize| bounds.get(link).copied().flatten();
+    let ends = topology.ends(node).into_iter();
     ends.filter_map(|end| bound(end.link).map(|bound| (end, bound))).collect()
 }
 
-/// Starts the planes of all nodes, and waits until each has opened its pairs: an agent does not start before.
+/// A plane that was started.
+#[derive(Debug)]
+pub(crate) struct PlaneStarted {
+    node: String,
+    child: Child,
+    home: PathBuf,
+}
+
+impl PlaneStarted {
+    /// The name of its node.
+    pub(crate) fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// Looks if it can be driven, which is after it has opened its pairs. `Some(false)`: it has ended.
+    pub(crate) fn look(&mut self) -> Result<Option<bool>, SystemError> {
+        if UnixStream::connect(socket(&self.home)).is_ok() {
+            return Ok(Some(true));
+        }
+        let ended = self.child.try_wait().map_err(SystemError::doing("wait for a plane"))?;
+        Ok(ended.map(|_| false))
+    }
+
+    /// The end of its log.
+    pub(crate) fn words(&self) -> String {
+        last_words(&log(&self.home)).unwrap_or_else(|| "it said nothing in time".to_owned())
+    }
+}
+
+/// Starts the planes of all nodes.
 pub(crate) fn start_all(
-    file: &TestbedFile,
+    (topology, bounds): (&Topology, &[Option<Span>]),
     namespaces: &[Namespace],
-    options: &UpOptions,
+    program: &Path,
     dir: &Path,
-    patience: &Patience,
     record: &mut TestbedRecord,
-) -> Result<(), UpError> {
+) -> Result<Vec<PlaneStarted>, SystemError> {
     let mut started = Vec::new();
     for (node, namespace) in namespaces.iter().enumerate() {
-        let (name, ends) = (file.topology.nodes[node].name.as_str(), ends(file, node));
+        let (name, ends) = (topology.nodes[node].name.clone(), ends(topology, bounds, node));
         if !ends.is_empty() {
-            let home = dir.join(name);
-            started.push((name, start((name, namespace), &ends, &options.program, &home, record)?, home));
+            let home = dir.join(&name);
+            let child = start((&name, namespace), &ends, program, &home, record)?;
+            started.push(PlaneStarted { node: name, child, home });
         }
     }
-    let deadline = Instant::now() + START_PATIENCE;
-    for (name, child, home) in &mut started {
-        let up = until(deadline, patience, || look(name, child, home))?;
-        up.ok_or_else(|| silent(name, home))?;
-    }
-    Ok(())
+    Ok(started)
 }
 
 /// Starts the plane of a node; `ends` are those that it serves, with the bound that each declares.
@@ -115,21 +136,4 @@ fn start(
         record.add(&TestbedStep::Process(id, format!("plane {name}")))?;
     }
     Ok(child)
-}
-
-/// Looks if a node's plane can be driven, which is after it has opened its pairs.
-fn look(name: &str, child: &mut Child, home: &Path) -> Result<Option<()>, UpError> {
-    if UnixStream::connect(socket(home)).is_ok() {
-        return Ok(Some(()));
-    }
-    match child.try_wait().map_err(SystemError::doing("wait for a plane"))? {
-        Some(_) => Err(silent(name, home)),
-        None => Ok(None),
-    }
-}
-
-/// The error of a plane that does not answer.
-fn silent(name: &str, home: &Path) -> UpError {
-    let words = last_words(&log(home));
-    UpError::Plane { node: name.to_owned(), words: words.unwrap_or_else(|| "it said nothing in time".to_owned()) }
 }

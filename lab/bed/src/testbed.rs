@@ -8,6 +8,7 @@ use crate::domain_files;
 use crate::domain_up::{self, DomainUp};
 use crate::file::TestbedFile;
 use crate::patience::Patience;
+use crate::program::last_words;
 use crate::record::{self, TestbedRecord, TestbedStep};
 use crate::served;
 use crate::topology::{LinkEnd, TestbedNodeKind, Topology};
@@ -25,7 +26,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 /// The limit for an agent's first answer. It takes well under 0.1 s; on a loaded machine more.
-pub(crate) const START_PATIENCE: Duration = Duration::from_secs(60);
+const START_PATIENCE: Duration = Duration::from_secs(60);
 /// The interval at which something that starts is looked at.
 const LOOK: Duration = Duration::from_millis(2);
 /// The limit for an agent to give its interfaces back; after that it is killed.
@@ -196,7 +197,14 @@ fn start_all(file: &TestbedFile, options: &UpOptions, dir: &Path, patience: &Pat
     for node in 0..namespaces.len() {
         furnish(file, node, keys.as_deref(), dir)?;
     }
-    served::start_all(file, &namespaces, options, dir, patience, &mut record)?;
+    let planes = (&file.topology, file.bounds.as_slice());
+    let planes = served::start_all(planes, &namespaces, &options.program, dir, &mut record)?;
+    let deadline = Instant::now() + START_PATIENCE;
+    for mut plane in planes {
+        if until(deadline, patience, || Ok(plane.look()?))? != Some(true) {
+            return Err(UpError::Plane { node: plane.node().to_owned(), words: plane.words() });
+        }
+    }
     for (node, namespace) in namespaces.iter().enumerate() {
         on()?;
         agents.push(start(file, node, namespace, options, dir, &mut record)?);
@@ -223,7 +231,7 @@ fn start_all(file: &TestbedFile, options: &UpOptions, dir: &Path, patience: &Pat
 }
 
 /// Looks again and again until there is something, at most until the deadline.
-pub(crate) fn until<T>(
+fn until<T>(
     deadline: Instant,
     patience: &Patience,
     mut look: impl FnMut() -> Result<Option<T>, UpError>,
@@ -327,7 +335,7 @@ fn agent_file(file: &TestbedFile, node: usize, home: &Path, dir: &Path) -> Strin
         text += &format!("\n[boomerang]\nfast_path = {}\n", file.fast_path);
     }
     let ends = topology.ends(node);
-    let served = served::ends(file, node);
+    let served = served::ends(topology, &file.bounds, node);
     if !served.is_empty() {
         text.insert_str(0, &format!("plane_socket = {:?}\n", served::socket(home)));
     }
@@ -414,11 +422,6 @@ fn hello(socket: &Path) -> Option<HelloDoc> {
         Answer::Hello(hello) => Some(hello),
         _ => None,
     }
-}
-
-pub(crate) fn last_words(log: &Path) -> Option<String> {
-    let text = fs::read_to_string(log).ok()?;
-    text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
 }
 
 /// The result of `down`.

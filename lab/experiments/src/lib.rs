@@ -3,10 +3,11 @@
 //! [`demo`] runs the video against the flood on a testbed ([`bed`]). It uses [`video`], which sends and judges a real
 //! video, and [`reserve`], the two applications that reserve. [`setup`] measures set-up times, [`trial`] kills agents and lets senders cheat; [`experiment`]s run on the
 //! simulator and compare with published results; [`gara`] books premium flows on real packets, [`guaranteed`] holds
-//! every packet against its bound, [`web`] fetches from a web server under a flood; [`pictures`] draws
-//! the pages of the algorithms; [`plane`] runs a queue tree on a [`capture`].
+//! every packet against its bound, [`agree`] plays one script to three planes, [`web`] fetches from a web server under a
+//! flood; [`pictures`] draws
 #![forbid(unsafe_code)]
 
+pub mod agree;
 pub mod anomalies;
 pub mod capture;
 pub mod crash;

@@ -52,7 +52,7 @@ pub struct FrameBuffer {
     len: usize,
     /// The work that is left to a device.
     pub offload: Offload,
-    /// The time for which it had waited when it was asked for; zero where nobody measures it.
+    /// The time for which it had waited when it was asked for; zero where it is not measured.
     pub age: Span,
 }
 

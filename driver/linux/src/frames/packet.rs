@@ -135,10 +135,10 @@ impl FrameIo for PacketFrames {
             self.rests[nth] = len.saturating_sub(room).min(LONGEST);
             // SAFETY: the header is the kernel's, over a control buffer that lives.
             let beside = unsafe { Beside::of(&message.msg_hdr) };
-            if let Some(tag) = beside.tag {
+            if let Some(tag) = beside.tag() {
                 frame.tag(tag);
             }
-            frame.age = beside.stamp.map_or(Span::ZERO, |stamp| Span::from_nanos(wall.saturating_sub(stamp)));
+            frame.age = beside.stamp().map_or(Span::ZERO, |stamp| Span::from_nanos(wall.saturating_sub(stamp)));
         }
         Ok(got)
     }

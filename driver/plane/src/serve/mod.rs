@@ -1,7 +1,8 @@
 //! A plane that serves: a process of its own, which keeps the plan while agents come and go.
 //!
 //! One thread moves the frames of all pairs ([`PlaneServer::run`]). Between two bursts it answers at most one request,
-//! which a thread of the door ([`door::Door`]) has read and checked for form. Nothing is locked on the way of a packet.
+//! which a thread of the door ([`door::Door`]) has read and checked for form; another looks at the interfaces. Nothing is
+//! locked on the way of a packet.
 
 mod checks;
 pub mod door;
@@ -14,10 +15,11 @@ use linux::clock::Clock;
 use linux::error::SystemError;
 use linux::notifier::Notifier;
 use linux::poll::{Poll, PollInterest, Token};
-use pair::ServedPair;
+use pair::{PairFound, ServedPair, find};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
 use terms::{Fault, IfIndex, Span, Time};
 use traffic::plan::PlanOp;
 use traffic::port::{Port, PortSet, counters_of, plan_of};
@@ -61,8 +63,8 @@ pub struct PairSpec {
 /// A request with the way back.
 #[derive(Debug)]
 pub(crate) struct PlaneCall {
-    pub(crate) request: PlaneRequest,
-    pub(crate) answer: SyncSender<PlaneAnswer>,
+    request: PlaneRequest,
+    answer: SyncSender<PlaneAnswer>,
 }
 
 /// The caller's end of the packet thread.
@@ -104,7 +106,8 @@ pub struct PlaneServer {
     netns: u64,
     calls: Receiver<PlaneCall>,
     caller: Caller,
-    next_look: Time,
+    /// What the interfaces of the pairs are, again and again.
+    found: Receiver<Vec<PairFound>>,
 }
 
 impl PlaneServer {
@@ -120,10 +123,12 @@ impl PlaneServer {
         poll.add(&*wake, REQUESTS, PollInterest::Read)?;
         let served = |(nth, spec): (usize, PairSpec)| ServedPair::new(spec, [key[0], key[1] ^ nth as u64]);
         let pairs = Pairs(pairs.into_iter().enumerate().map(served).collect());
-        let caller = Caller { calls, wake };
         let netns = netns_number();
-        let mut server = PlaneServer { pairs, poll, clock, spin, netns, calls: taken, caller, next_look: Time::ZERO };
-        server.look(clock.now());
+        let now = pairs.0.iter().map(|pair| find(pair.spec())).collect();
+        let found = look_again(pairs.0.iter().map(|pair| pair.spec().clone()).collect(), wake.clone())?;
+        let caller = Caller { calls, wake };
+        let mut server = PlaneServer { pairs, poll, clock, spin, netns, calls: taken, caller, found };
+        server.look(clock.now(), now);
         Ok(server)
     }
 
@@ -154,15 +159,15 @@ impl PlaneServer {
         let mut look = 0u32;
         loop {
             let now = self.clock.now();
-            let (mut moved, mut wake) = (0, self.next_look);
+            let (mut moved, mut wake) = (0, now + LOOK_EVERY);
             for pair in &mut self.pairs.0 {
                 let turn = pair.turn(now);
                 moved += turn.moved;
                 wake = turn.wake.map_or(wake, |at| wake.min(at));
             }
             self.answer_one(now);
-            if now >= self.next_look {
-                self.look(now);
+            if let Ok(found) = self.found.try_recv() {
+                self.look(now, found);
             }
             if moved > 0 {
                 busy = now;
@@ -195,10 +200,9 @@ impl PlaneServer {
         }
     }
 
-    fn look(&mut self, now: Time) {
-        self.next_look = now + LOOK_EVERY;
-        for (nth, pair) in self.pairs.0.iter_mut().enumerate() {
-            if pair.look(now, &mut self.poll, Token(nth as u64)) {
+    fn look(&mut self, now: Time, found: Vec<PairFound>) {
+        for (nth, (pair, found)) in self.pairs.0.iter_mut().zip(found).enumerate() {
+            if pair.look(now, found, &mut self.poll, Token(nth as u64)) {
                 eprintln!("{}: packets pass", pair.spec().interface);
             }
         }
@@ -242,6 +246,21 @@ impl PlaneServer {
         self.pairs.0.iter_mut().for_each(|pair| pair.changed(now, ops));
         Ok(())
     }
+}
+
+/// Starts the thread that looks at the interfaces, in this thread's network namespace. It ends with the receiver.
+fn look_again(pairs: Vec<PairSpec>, wake: Arc<Notifier>) -> Result<Receiver<Vec<PairFound>>, SystemError> {
+    let (said, heard) = sync_channel(1);
+    let thread = std::thread::Builder::new().name("interfaces".into()).spawn(move || {
+        loop {
+            std::thread::sleep(Duration::from_nanos(LOOK_EVERY.as_nanos()));
+            if said.send(pairs.iter().map(find).collect()).is_err() {
+                return;
+            }
+            wake.notify();
+        }
+    });
+    thread.map(|_| heard).map_err(SystemError::doing("start a thread"))
 }
 
 /// Takes away what [`PlaneServer`] leaves at the ends of a pair when it ends; an interface that is gone is no error.

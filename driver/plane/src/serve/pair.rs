@@ -41,6 +41,21 @@ pub(crate) struct ServedPair {
     state: PairState,
 }
 
+/// The host's interface, the MTU and the numbers of the two ends; or the reason why they are not there.
+pub(crate) type PairFound = Result<(IfIndex, [u32; 3]), String>;
+
+/// Looks for the interfaces of a pair. Not for the thread of the packets: the kernel makes who asks about links wait for whoever
+/// changes any.
+pub(crate) fn find(spec: &PairSpec) -> PairFound {
+    let found = Socket::open().and_then(|mut socket| {
+        let index = socket.link_by_name(&spec.interface)?.index;
+        let inside = socket.link_by_name(&spec.inside)?;
+        let outside = socket.link_by_name(&spec.outside)?;
+        Ok((index, [inside.mtu.max(outside.mtu), inside.index.0, outside.index.0]))
+    });
+    found.map_err(|error| format!("an interface is missing: {error}"))
+}
+
 #[derive(Debug)]
 enum PairState {
     Up {
@@ -85,17 +100,11 @@ impl ServedPair {
     }
 
     /// Opens it if it can be opened, and again if an interface is another one by now. True: it was opened.
-    pub(crate) fn look(&mut self, now: Time, poll: &mut Poll, token: Token) -> bool {
-        let found = Socket::open().and_then(|mut socket| {
-            let index = socket.link_by_name(&self.spec.interface)?.index;
-            let inside = socket.link_by_name(&self.spec.inside)?;
-            let outside = socket.link_by_name(&self.spec.outside)?;
-            Ok((index, [inside.mtu.max(outside.mtu), inside.index.0, outside.index.0]))
-        });
+    pub(crate) fn look(&mut self, now: Time, found: PairFound, poll: &mut Poll, token: Token) -> bool {
         let (index, seen) = match found {
             Ok(found) => found,
-            Err(error) => {
-                self.close(now, format!("an interface is missing: {error}"));
+            Err(words) => {
+                self.close(now, words);
                 return false;
             }
         };

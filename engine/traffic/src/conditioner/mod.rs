@@ -82,6 +82,11 @@ impl Conditioner {
         self.shaper.is_some()
     }
 
+    /// True if it has no parts.
+    pub fn is_none(&self) -> bool {
+        self.shaper.is_none() && self.meter.is_none() && self.marker.is_none()
+    }
+
     /// True if it has a meter.
     pub fn meters(&self) -> bool {
         self.meter.is_some()

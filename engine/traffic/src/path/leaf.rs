@@ -131,6 +131,19 @@ impl Leaf {
         self.conditioner.shapes()
     }
 
+    /// Counts a packet that passes an empty leaf; false: a conditioner or a limit of the queue has a say.
+    pub(super) fn carry(&mut self, len: u32) -> bool {
+        let plain = self.dropper.is_none() && self.conditioner.is_none();
+        let plain = plain && self.queue.has_room(len.saturating_add(self.overhead));
+        if plain {
+            self.counters.arrived.add(len);
+            let tally = &mut self.counters.colors[Color::Green as usize];
+            tally.metered.add(len);
+            tally.sent.add(len);
+        }
+        plain
+    }
+
     /// Takes a packet that was classified to the leaf.
     pub(super) fn arrive(
         &mut self,

@@ -413,3 +413,71 @@ proptest! {
         prop_assert_eq!(plane.read().unwrap(), wanted);
     }
 }
+
+/// The packets that left, with class, number and start.
+#[derive(Default)]
+struct Sent(Vec<(ClassId, u64, Time)>);
+
+impl traffic::port::PortEgress for Sent {
+    fn send(&mut self, at: Time, class: ClassId, packet: &PacketMeta) {
+        self.0.push((class, packet.id, at));
+    }
+
+    fn lost(&mut self, loss: &traffic::port::PortLoss) {
+        panic!("{loss:?}");
+    }
+}
+
+/// Packets that find nothing waiting pass without the scheduler. Every class has what it had: no packet of a guaranteed one goes
+/// later than its rate and one full packet of others allow, however often others have passed; and all is counted.
+#[test]
+fn what_passes_an_idle_link_takes_nothing_from_others() {
+    let own = ClassId::FIRST_OWN;
+    let rate = Rate::from_mbps(2);
+    for seed in 1..40 {
+        for straight in [false, true] {
+            let mut port = port(SchedulerKind::Hfsc);
+            port.apply(Time::ZERO, &PlanOp::Class { oif: OIF, class: own, spec: class(Some(rate), rate, 1) }).unwrap();
+            let op = PlanOp::Flow { oif: OIF, flow: flow(2, 17), entry: entry(own, rate, 100_000) };
+            port.apply(Time::ZERO, &op).unwrap();
+            let mut draw = bench::Draw::new(seed);
+            let (mut now, mut free, mut sent) = (Time::from_nanos(1), Time::ZERO, Sent::default());
+            let (mut finish, mut due, mut passed) = (Time::ZERO, Vec::new(), 0);
+            let wire = |len: u32| Bytes::new(u64::from(len) + 14);
+            for id in 0..400u64 {
+                // Now and then a crowd, else gaps in which the link falls idle.
+                let busy = (id / 40).is_multiple_of(2);
+                now = now + Span::from_micros(u64::from(draw.next_u32() % if busy { 900 } else { 3_000 }));
+                free = port.serve(free, now, &mut sent);
+                let (n, len) = (1 + (draw.next_u32() % 3) as u16, 100 + draw.next_u32() % 1_400);
+                if n == 2 {
+                    finish = finish.max(now) + rate.span_for(wire(len));
+                    due.push((id, finish));
+                }
+                if straight && free <= now {
+                    match port.enqueue_free(now, packet(n, len, id)) {
+                        Ok((class, went)) => {
+                            (passed, free) = (passed + 1, now + link().rate.span_for(wire(len)));
+                            sent.0.push((class, went.id, now));
+                        }
+                        Err(verdict) => assert!(matches!(verdict, Verdict::Queued { .. }), "{verdict:?}"),
+                    }
+                } else {
+                    assert!(matches!(port.enqueue(now, packet(n, len, id)), Verdict::Queued { .. }));
+                }
+            }
+            port.serve(free, now + Span::from_secs(1), &mut sent);
+            assert_eq!((sent.0.len(), port.totals().sent, port.totals().received), (400, 400, 400));
+            assert_eq!(passed > 50, straight, "{passed}");
+            let counted = port.class_counters(own).unwrap().packets as usize;
+            assert_eq!(counted, due.len());
+            let ours: Vec<(u64, Time)> =
+                sent.0.iter().filter(|gone| gone.0 == own).map(|gone| (gone.1, gone.2)).collect();
+            let most = rate.span_for(wire(1_500)).saturating_add(link().rate.span_for(wire(1_500)));
+            for ((id, went), (wanted, finish)) in ours.iter().zip(&due) {
+                assert_eq!(id, wanted, "in order");
+                assert!(went.since(*finish) <= most, "seed {seed}: packet {id} went at {went:?}, due at {finish:?}");
+            }
+        }
+    }
+}

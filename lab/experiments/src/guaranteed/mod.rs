@@ -37,6 +37,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// Two hops, each with a plane in user space at its way out.
 const TOPOLOGY: &str = "\
 name = \"guaranteed\"
+[rsvp]
+refresh = \"2s\"
 [[node]]
 name = \"left\"
 kind = \"host\"
@@ -80,7 +82,7 @@ fn tspec() -> Tspec {
     Tspec { r: RATE, b: Bytes::new(u64::from(BURST * PACKET)), p: Rate::INFINITE, m: PACKET, M: PACKET }
 }
 
-/// What the receiver was promised.
+/// The promise to the receiver.
 struct Promise {
     terms: GuaranteedTerms,
     rate: Rate,

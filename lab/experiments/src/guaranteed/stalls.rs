@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use terms::Span;
 
-/// What counts as standing still.
+/// The shortest time that counts as standing still.
 pub(super) const STALL: Span = Span::from_millis(5);
 /// How long a thread sleeps.
 const NAP: Duration = Duration::from_millis(1);
@@ -42,7 +42,7 @@ impl StallWatch {
         Ok(watch)
     }
 
-    /// What was seen, as if by threads.
+    /// A watch whose threads saw this.
     #[cfg(test)]
     pub(super) fn of(seen: Vec<(u64, u64)>) -> StallWatch {
         StallWatch { seen, ..StallWatch::default() }
