@@ -196,9 +196,18 @@ fn flows_that_never_signalled_are_protected_from_a_flood_and_stay_so_without_an_
     site.start();
     assert_eq!((site.mace().promoted, site.mace().applications.len()), (0, 1));
     // 32 packets of 1,014 bytes on the wire in 20 ms: 13 Mb/s, and 1.7 Mb/s of flows, on 10.
-    let [voice, others] = send(&site, 500, 32);
-    let doc = site.mace();
+    // The agent is asked while they send: what is measured is of the last half second.
+    let ([voice, others], doc) = std::thread::scope(|scope| {
+        let load = scope.spawn(|| send(&site, 500, 32));
+        std::thread::sleep(Duration::from_secs(8));
+        let doc = site.mace();
+        (load.join().unwrap(), doc)
+    });
     println!("voice {voice:?} {:.2} %, others {others:?} {:.2} %", voice.loss_percent(), others.loss_percent());
+    // What each rule said about each: all fit by any rule.
+    assert_eq!(doc.decisions.len(), usize::from(FLOWS));
+    let both = ["simple-sum".to_owned(), "hoeffding".to_owned()];
+    assert!(doc.decisions.iter().all(|one| one.admitted && one.would_admit == both), "{doc:?}");
     assert_eq!((doc.promoted, doc.counts.refused), (usize::from(FLOWS), 0), "{doc:?}");
     assert!(doc.flows.iter().all(|row| row.installed && row.application == "voice"), "{doc:?}");
     assert!(doc.measured_wire_bps.is_some_and(|bps| bps > 400_000), "{doc:?}");
