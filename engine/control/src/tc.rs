@@ -195,7 +195,10 @@ impl Tc {
     fn is_guaranteed(&self, oif: IfIndex, flows: &Flows) -> bool {
         let Some(shadow) = self.plane.link(oif) else { return false };
         let held = |flow: &FlowKey| self.held.at(shadow.whose(flow)?).map(|(_, held)| held);
-        flows.as_slice().iter().all(|flow| held(flow).is_some_and(|held| matches!(held.flowspec, FlowSpec::Guaranteed(..))))
+        flows
+            .as_slice()
+            .iter()
+            .all(|flow| held(flow).is_some_and(|held| matches!(held.flowspec, FlowSpec::Guaranteed(..))))
     }
 
     /// The adopted reservations, other than `but`, with any of these flows. Reservations that were requested
