@@ -57,7 +57,8 @@ impl PortShaping {
     }
 
     pub(crate) fn enter(&mut self, path: &mut Frames, (now, loop_now): (Time, Time), number: u32) {
-        let bytes = path.pool.at(number).bytes();
+        let (frame, counters) = path.counted(number);
+        let bytes = frame.bytes();
         let ip = packet::ip_at(bytes).map(|at| &bytes[at..]);
         let found = ip.and_then(|ip| Some((ip, packet::meta(ip, now, u64::from(number))?)));
         let (meta, verdict) = match found {
@@ -68,18 +69,18 @@ impl PortShaping {
             },
             Some((_, meta)) => (meta, self.port.enqueue(now, meta)),
             None if packet::is_arp(bytes) => {
-                path.counters.arp += 1;
+                counters.arp += 1;
                 let meta = plain(bytes.len(), now, number);
                 (meta, self.port.enqueue_link_frame(now, meta))
             }
             None => {
-                path.counters.not_ip += 1;
+                counters.not_ip += 1;
                 let meta = plain(bytes.len(), now, number);
                 (meta, self.port.enqueue(now, meta))
             }
         };
         match verdict {
-            Verdict::Dropped { .. } | Verdict::Policed => path.pool.give(number),
+            Verdict::Dropped { .. } | Verdict::Policed => path.give(number),
             Verdict::Queued { class, .. } | Verdict::Held { class, .. } => {
                 let overhead = self.port.link().map_or(0, |link| link.overhead);
                 self.watch.came(now, class, number, meta.len.saturating_add(overhead));
@@ -119,14 +120,14 @@ impl PortEgress for Egress<'_> {
     fn send(&mut self, at: Time, class: ClassId, packet: &PacketMeta) {
         let number = packet.id as u32;
         if packet.id & PLAIN == 0 {
-            packet::mark_frame(self.path.pool.at(number).bytes_mut(), packet.dscp);
+            packet::mark_frame(self.path.at(number).bytes_mut(), packet.dscp);
         }
         self.watch.left(self.now, class, number, packet.arrival);
         self.path.put_on_wire(at, number);
     }
 
     fn lost(&mut self, loss: &PortLoss) {
-        self.path.pool.give(loss.packet.id as u32);
+        self.path.give(loss.packet.id as u32);
     }
 }
 

@@ -80,18 +80,19 @@ impl TreeShaping {
     }
 
     fn enter(&mut self, path: &mut Frames, now: Time, number: u32) {
-        let bytes = path.pool.at(number).bytes();
+        let (frame, counters) = path.counted(number);
+        let bytes = frame.bytes();
         let found = packet::ip_at(bytes).and_then(|at| packet::meta(&bytes[at..], now, u64::from(number)));
         if found.is_none() && packet::is_arp(bytes) && allowed(&mut self.arp, now) {
-            path.counters.arp += 1;
+            counters.arp += 1;
             return path.put_on_wire(now, number);
         }
         let meta = found.unwrap_or_else(|| {
-            path.counters.not_ip += 1;
+            counters.not_ip += 1;
             plain(bytes.len(), now, number)
         });
         if let PathVerdict::Dropped(_) = self.tree.enqueue(now, meta) {
-            path.pool.give(number);
+            path.give(number);
         }
     }
 
@@ -119,7 +120,7 @@ impl TreeEgress for Egress<'_> {
         let packet = &departure.packet;
         let number = packet.id as u32;
         if packet.id & PLAIN == 0 && departure.dscp != packet.dscp {
-            packet::mark_frame(self.path.pool.at(number).bytes_mut(), departure.dscp);
+            packet::mark_frame(self.path.at(number).bytes_mut(), departure.dscp);
         }
         if let Some(delay) = self.delays.get_mut(departure.leaf.0 as usize) {
             delay.add(self.now.since(packet.arrival));
@@ -130,7 +131,7 @@ impl TreeEgress for Egress<'_> {
     }
 
     fn lost(&mut self, loss: &Loss) {
-        self.path.pool.give(loss.packet.id as u32);
+        self.path.give(loss.packet.id as u32);
     }
 }
 

@@ -99,12 +99,12 @@ pub struct FrameWay {
 /// Buffers, the wire, and what waits for the interface.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    pub(crate) pool: Pool,
+    pool: Pool,
     wire: Wire,
     outgoing: Vec<FrameBuffer>,
     staged: usize,
     blocked: bool,
-    pub(crate) counters: WayCounters,
+    counters: WayCounters,
 }
 
 impl FrameWay {
@@ -267,6 +267,21 @@ impl FrameWay {
 }
 
 impl Frames {
+    /// A frame by the number of its buffer.
+    pub(crate) fn at(&mut self, number: u32) -> &mut FrameBuffer {
+        self.pool.at(number)
+    }
+
+    /// Gives the buffer of a frame back that goes no further.
+    pub(crate) fn give(&mut self, number: u32) {
+        self.pool.give(number);
+    }
+
+    /// A frame, and the counters of frames that are no packets of IP.
+    pub(crate) fn counted(&mut self, number: u32) -> (&mut FrameBuffer, &mut WayCounters) {
+        (self.pool.at(number), &mut self.counters)
+    }
+
     /// A free buffer; a frame that finds none is counted as dropped.
     fn buffer(&mut self) -> Option<u32> {
         let free = self.pool.take();

@@ -259,7 +259,7 @@ impl<P> Ledger for BookingPorts<'_, P> {
         let by = link.ledger.lasts_booked(ip, by, framing)?;
         self.touched.insert(*oif);
         let slot = link.ledger.book(now, Window::new(now, by).ok()?, ip, framing).ok()?;
-        link.lent = Some(slot);
+        link.lend(slot);
         Some(SlotKey(slot.as_u64()))
     }
 

@@ -6,7 +6,7 @@ use crate::granted::{Granted, GrantedShare};
 use crate::held::{Held, MOST, Place};
 use crate::io::Reservable;
 use crate::plane::Shadow;
-use crate::ranks::Ranks;
+use crate::ranks::{Ranks, Victim};
 use admit::{Denied, Grant, Inside, Limits, LinkTerms, SlotId};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -30,15 +30,15 @@ pub(crate) struct Link {
     /// The grant that flows admitted by measurement share.
     measured: Option<Grant>,
     /// The slot for the background's rate, if that is promised.
-    pub(crate) lent: Option<SlotId>,
+    lent: Option<SlotId>,
     /// The configured guarantees of the code point classes.
-    pub(crate) apart: SetApart,
+    apart: SetApart,
     /// The reservation of each own class.
     pub(crate) own: BTreeMap<ClassId, RHandle>,
     /// The start of the search for a free id; an id rests as long as possible before it is used again.
     next_own: u16,
     /// The reservations in the order of displacement.
-    pub(crate) ranks: Ranks,
+    ranks: Ranks,
     /// The place of each slot's reservation, by the index of the slot.
     by_slot: Vec<Place>,
 }
@@ -54,6 +54,26 @@ impl Link {
             foreground: self.premium.foreground.with(apart.foreground),
             background: self.premium.background.with(apart.background),
         }
+    }
+
+    /// The load of the configured guarantees.
+    pub(crate) fn set_apart_load(&self) -> Premium {
+        self.apart.served
+    }
+
+    /// Notes the slot for the background's rate.
+    pub(crate) fn lend(&mut self, slot: SlotId) {
+        self.lent = Some(slot);
+    }
+
+    /// True if the slot is of a class as a whole: the background's, or that of flows admitted by measurement.
+    pub(crate) fn is_of_class(&self, slot: SlotId) -> bool {
+        self.lent == Some(slot) || self.measured_slot() == Some(slot)
+    }
+
+    /// The reservations to displace for a request of this priority, the fewest and least important; see [`Ranks::choose`].
+    pub(crate) fn to_displace(&self, preempting: u16, need: Rate, but: Option<Place>) -> Option<Vec<Victim>> {
+        self.ranks.choose(preempting, need, but)
     }
 
     /// Counts the configured guarantees even if they do not fit beside other slots. The ledger then reports

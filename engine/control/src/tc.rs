@@ -186,22 +186,11 @@ impl Tc {
             return Err(Refused::Mtu { interface, asked, mtu });
         }
         match request.flowspec {
-            FlowSpec::Guaranteed(..) if link.terms.guaranteed.is_none() && !self.is_guaranteed(interface, &flows) => {
+            FlowSpec::Guaranteed(..) if link.terms.guaranteed.is_none() && !is_guaranteed(self, interface, &flows) => {
                 Err(Refused::NoDelayBound { interface })
             }
             _ => Ok(flows),
         }
-    }
-
-    /// True if all these flows have guaranteed service already: a plane that did not keep its bound takes no more of them, and
-    /// gives up none.
-    fn is_guaranteed(&self, oif: IfIndex, flows: &Flows) -> bool {
-        let Some(shadow) = self.plane.link(oif) else { return false };
-        let held = |flow: &FlowKey| self.held.at(shadow.whose(flow)?).map(|(_, held)| held);
-        flows
-            .as_slice()
-            .iter()
-            .all(|flow| held(flow).is_some_and(|held| matches!(held.flowspec, FlowSpec::Guaranteed(..))))
     }
 
     /// The adopted reservations, other than `but`, with any of these flows. Reservations that were requested
@@ -450,4 +439,13 @@ fn policer(link: &LinkSpec, request: &TcRequest<'_>) -> BucketSpec {
     let charged = classes::charged(&request.session, &request.flowspec);
     let tspec = charged.tspec();
     if request.police.entry { classes::bucket(tspec) } else { classes::inner_bucket(link, tspec) }
+}
+
+/// True if all these flows have guaranteed service already: a plane that did not keep its bound takes no more of them, and
+/// gives up none.
+fn is_guaranteed(tc: &Tc, oif: IfIndex, flows: &Flows) -> bool {
+    let Some(shadow) = tc.plane.link(oif) else { return false };
+    let is = |held: &Held| matches!(held.flowspec, FlowSpec::Guaranteed(..));
+    let of = |flow: &FlowKey| tc.held.at(shadow.whose(flow)?).map(|(_, held)| held);
+    flows.as_slice().iter().all(|flow| of(flow).is_some_and(is))
 }

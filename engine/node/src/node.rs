@@ -56,7 +56,7 @@ pub struct Node<R, P = Off, B = NoPolicy> {
     orders: BTreeMap<PartId, OrderId>,
     /// The control groups of booked parts.
     groups: BTreeMap<PartId, BoundGroup>,
-    /// What has become of them; told after the batch that makes it true.
+    /// Their changes; told after the batch that makes them true.
     group_news: Vec<GroupEvent>,
     /// True until what earlier runs left in the plane has been ordered again or removed.
     earlier: bool,

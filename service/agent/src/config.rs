@@ -139,7 +139,7 @@ pub struct AgentConfig {
     pub listen: Option<ListenConfig>,
     /// Brokers that are asked for their decisions: `[[broker]]`.
     pub brokers: Vec<BrokerAddress>,
-    /// Whose announcements are answered for receivers here that do not signal: `[[receiver_proxy]]`.
+    /// The senders that are answered for receivers here that do not signal: `[[receiver_proxy]]`.
     pub receiver_proxies: Vec<ReceiverProxyRule>,
 }
 

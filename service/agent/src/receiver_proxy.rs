@@ -72,7 +72,7 @@ impl ReceiverProxyRule {
     }
 }
 
-/// What to tell the node.
+/// Calls to tell the node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ProxyCall {
     /// Register for the paths of this session.

@@ -125,7 +125,7 @@ pub struct TreePlace {
 /// Checks what a question says of a tree; `candidates`: the domains to which packets may go on from here.
 ///
 /// # Errors
-/// 422: packets do not come from there, or go on where nobody has accepted, or what is shown is not believed.
+/// 422: packets do not come from there, or go on where no domain has accepted, or what is shown is not believed.
 pub fn place(
     broker: &Broker,
     doc: &LegAskDoc,

@@ -17,7 +17,7 @@ pub struct TimeArgs {
     /// The time for which the reservation lasts; the command goes on without [default: as long as the command runs]
     #[arg(long = "for", value_name = "TIME", value_parser = units::parse_span, conflicts_with = "each")]
     lasting: Option<Span>,
-    /// What is to be moved by --by: the agent chooses rates up to --forward, and the command begins when the first does
+    /// The amount to move by --by: the agent chooses rates up to --forward, and the command begins when the first does
     #[arg(long, value_name = "SIZE", requires_all = ["by", "to"], conflicts_with_all = ["lasting", "cpu", "disk", "reverse"])]
     volume: Option<String>,
     /// The deadline of --volume

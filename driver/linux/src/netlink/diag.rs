@@ -25,15 +25,15 @@ pub type ConnectionEnds = (SocketAddr, SocketAddr);
 
 /// Lists connections.
 #[derive(Debug)]
-pub struct Connections(Socket);
+pub struct TcpConnections(Socket);
 
-impl Connections {
+impl TcpConnections {
     /// Opens a list of the calling thread's network namespace.
     ///
     /// # Errors
     /// The kernel has no such lists.
-    pub fn open() -> Result<Connections> {
-        Socket::diag().map(Connections)
+    pub fn open() -> Result<TcpConnections> {
+        Socket::diag().map(TcpConnections)
     }
 
     /// All connections on which this host may still send: not those of which it has sent the end and had it acknowledged.
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_connection_is_listed_while_it_sends() {
-        let mut list = Connections::open().unwrap();
+        let mut list = TcpConnections::open().unwrap();
         for place in ["127.0.0.1:0", "[::]:0"] {
             let Ok(listener) = TcpListener::bind(place) else { continue };
             let port = listener.local_addr().unwrap().port();

@@ -36,7 +36,7 @@ pub struct Starting(Channel);
 /// CAP_SYS_ADMIN gives up gains by exec for it (PR_SET_NO_NEW_PRIVS): set-user-ID programs keep the user.
 ///
 /// # Errors
-/// No descriptors are left. What fails in the child is the error of `Command::spawn`: EBUSY if somebody supervises this
+/// No descriptors are left. What fails in the child is the error of `Command::spawn`: EBUSY if another process supervises this
 /// process already, ENOSYS on a processor whose calls we do not know.
 pub fn at_exec(command: &mut Command) -> Result<Starting, SystemError> {
     let (ours, theirs) = Channel::pair()?;

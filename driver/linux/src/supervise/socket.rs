@@ -74,7 +74,7 @@ impl TargetSocket {
         bind(&self.0, &SocketAddr::new(source, 0)).map_err(|error| error.raw_os_error())
     }
 
-    /// The next connection of a listening socket; `None`: none is there. It never waits, if nobody but us accepts.
+    /// The next connection of a listening socket; `None`: none is there. It never waits, if only we accept.
     ///
     /// # Errors
     /// The errno of accept(2).
@@ -92,7 +92,7 @@ impl TargetSocket {
         }
     }
 
-    /// Ends a connection that nobody else holds with a reset, so that the peer knows at once.
+    /// Ends a connection that only we hold with a reset, so that the peer knows at once.
     pub fn reset(self) {
         // Without it the peer sees an end instead.
         let _ = sockopt::set_socket_linger(&self.0, Some(std::time::Duration::ZERO));

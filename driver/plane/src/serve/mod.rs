@@ -106,7 +106,7 @@ pub struct PlaneServer {
     netns: u64,
     calls: Receiver<PlaneCall>,
     caller: Caller,
-    /// What the interfaces of the pairs are, again and again.
+    /// Looks at the interfaces of the pairs, again and again.
     found: Receiver<Vec<PairFound>>,
 }
 

@@ -44,8 +44,8 @@ pub(crate) struct ServedPair {
 /// The host's interface, the MTU and the numbers of the two ends; or the reason why they are not there.
 pub(crate) type PairFound = Result<(IfIndex, [u32; 3]), String>;
 
-/// Looks for the interfaces of a pair. Not for the thread of the packets: the kernel makes who asks about links wait for whoever
-/// changes any.
+/// Looks for the interfaces of a pair. Not for the thread of the packets: the kernel lets a question about links wait while
+/// any link is being changed.
 pub(crate) fn find(spec: &PairSpec) -> PairFound {
     let found = Socket::open().and_then(|mut socket| {
         let index = socket.link_by_name(&spec.interface)?.index;

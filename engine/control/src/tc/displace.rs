@@ -60,7 +60,7 @@ impl Tc {
         let (but, slot) = (of.map(|(handle, _)| place(handle)), of.map(|(_, slot)| slot));
         let mut need = rate.saturating_sub(link.ledger.free_without(now, &[], slot));
         loop {
-            let chosen = link.ranks.choose(by.preempting, need, but)?;
+            let chosen = link.to_displace(by.preempting, need, but)?;
             let held = || chosen.iter().filter_map(|victim| self.held.at(victim.place));
             let slots: Vec<SlotId> = held().filter_map(|(_, held)| held.slot).collect();
             let missing = rate.saturating_sub(link.ledger.free_without(now, &slots, slot));
@@ -106,10 +106,7 @@ impl Tc {
             }
             // It opens anew whenever the book counts, which is no news.
             SlotNotice::Opens { id, .. } | SlotNotice::Closes { id, .. }
-                if self
-                    .links
-                    .get(&oif)
-                    .is_some_and(|link| link.lent == Some(id) || link.measured_slot() == Some(id)) => {}
+                if self.links.get(&oif).is_some_and(|link| link.is_of_class(id)) => {}
             SlotNotice::Opens { id, slot } => {
                 self.out.event(Event::Opens { oif, slot: id.as_u64(), rate: slot.amount });
             }

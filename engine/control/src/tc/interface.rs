@@ -79,7 +79,7 @@ impl Tc {
     pub(crate) fn set_apart(&mut self, now: Time, oif: IfIndex, core: Core) {
         let Some(link) = self.links.get_mut(&oif) else { return };
         let served = core.premium_on(&link.terms.spec);
-        if link.apart.served != served {
+        if link.set_apart_load() != served {
             link.set_apart(now, served);
             self.sync(oif, &[], None);
             self.read_ledger(now, oif);

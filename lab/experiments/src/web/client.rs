@@ -56,7 +56,7 @@ fn rate(bytes: u64, time: Duration) -> f64 {
 
 /// The requests of a batch.
 #[derive(Clone, Copy, Debug)]
-pub struct Batch {
+pub struct FetchBatch {
     /// The server.
     pub server: SocketAddr,
     /// The length of its file, with its header at least this.
@@ -69,7 +69,7 @@ pub struct Batch {
     pub pace: Rate,
 }
 
-impl Batch {
+impl FetchBatch {
     /// Fetches from a host.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ const SHARE: f64 = 0.95;
 /// The files that are moved are made of this many bytes, repeated with their number: no program can shrink them.
 const BLOCK: usize = 1 << 16;
 
-/// What a run of a program needs to know.
+/// The place of a run.
 struct Place<'a> {
     /// The address of the receiving host.
     to: String,
@@ -271,7 +271,7 @@ fn nginx(site: &WebSite, place: &Place<'_>, options: &RunOptions) -> Result<Row,
     })
 }
 
-/// What earlier runs left behind would shorten a later one.
+/// Removes the files of earlier runs, which would shorten a later one.
 fn clear(folder: &Path) {
     for entry in fs::read_dir(folder.join("in")).into_iter().flatten().flatten() {
         // One that stays is sent over again.

@@ -1,6 +1,6 @@
 //! The two experiments, and what is expected of them.
 
-use super::client::{Batch, Fetched};
+use super::client::{FetchBatch, Fetched};
 use super::site::{FILE, WebSite};
 use crate::experiment::{Experiment, Finding, RunOptions};
 use bed::cbr::Cbr;
@@ -90,7 +90,7 @@ impl Point {
 /// A run over all rates of the cross traffic.
 struct Series {
     points: Vec<Point>,
-    /// What `sluice run` counted.
+    /// The counts of `sluice run`.
     counted: Option<Value>,
 }
 
@@ -130,7 +130,7 @@ fn point(site: &WebSite, flood: &Cbr, rate: u64, plan: &Plan, options: &RunOptio
     flood.set_rate(Rate::from_mbps(rate));
     options.patience.wait(SETTLE)?;
     let (before, begin) = (flood.count(), std::time::Instant::now());
-    let batch = Batch { server: site.address()?, file: FILE, count: plan.requests, limit: plan.limit, pace: HOST };
+    let batch = FetchBatch { server: site.address()?, file: FILE, count: plan.requests, limit: plan.limit, pace: HOST };
     let fetched: Vec<Fetched> =
         (0..plan.batches).map(|_| batch.fetch(&client, &options.patience)).collect::<Result<_, _>>()?;
     let passed = flood.count().since(&before).received_mbps(begin.elapsed());

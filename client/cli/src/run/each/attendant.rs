@@ -5,7 +5,7 @@ use super::tally::Tally;
 use super::{Ends, RunArgs};
 use crate::complain::Complaint;
 use linux::clock::Clock;
-use linux::netlink::diag::{Connections, EndedConnections};
+use linux::netlink::diag::{EndedConnections, TcpConnections};
 use linux::poll::{Poll, PollInterest, Token};
 use linux::supervise::{Caught, CaughtCall, Supervisor, TargetSocket, source_towards};
 use serde_json::Value;
@@ -57,9 +57,9 @@ pub(super) struct Attendant {
     listening: BTreeMap<u64, Listening>,
     next: u64,
     waiting: BTreeMap<Ends, Then>,
-    /// Connections, with the number of the socket that they came by.
+    /// TcpConnections, with the number of the socket that they came by.
     ready: Vec<(u64, TargetSocket)>,
-    list: Connections,
+    list: TcpConnections,
     /// `None`: this kernel does not tell of ends, and the list must do.
     ended: Option<EndedConnections>,
     looked: Instant,
@@ -91,7 +91,7 @@ impl Attendant {
             next: FIRST,
             waiting: BTreeMap::new(),
             ready: Vec::new(),
-            list: Connections::open().map_err(|failed| world(&failed))?,
+            list: TcpConnections::open().map_err(|failed| world(&failed))?,
             looked: Instant::now(),
             tally: Tally::default(),
             best_effort: args.or_best_effort,

@@ -2,7 +2,7 @@
 //!
 //! *RSVP.* The agent here sends Path for what we send on the connection; at the far end the application or its agent
 //! (`[[receiver_proxy]]`) sends Resv. *A booking* of the interface by which the packets leave, bound to the connection's
-//! five-tuple, needs nobody else.
+//! five-tuple, needs this agent alone.
 
 use super::{Ends, RunArgs};
 use crate::complain::Complaint;
@@ -61,7 +61,7 @@ struct Share {
 pub(super) struct Shares {
     agent: AgentArgs,
     client: Option<Client>,
-    /// A second descriptor of the agent's connection, and whether somebody watches it.
+    /// A second descriptor of the agent's connection, and whether it is watched.
     wire: Option<UnixStream>,
     is_new: bool,
     tried: Instant,

@@ -1,4 +1,4 @@
-//! What became of a command's connections, for its report.
+//! Counts of a command's connections, for its report.
 
 use serde_json::{Value, json};
 use std::time::Duration;
