@@ -349,6 +349,8 @@ class PathWish(_PathWishRequired, total=False):
     reverse_at_least: Optional[int]
     #: The longest round-trip time, milliseconds; None: 100.
     rtt_ms: Optional[float]
+    #: Over several domains: this broker asks each domain's broker itself, instead of the next domain only.
+    tree: bool
 
 
 class Volume(TypedDict):
