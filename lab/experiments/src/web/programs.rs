@@ -209,8 +209,6 @@ fn all_three(site: &WebSite, tried: &Tried, place: &Place<'_>, options: &RunOpti
     let sink = site.host("client")?;
     // Somebody must take what ffmpeg sends, or it is told that nobody does.
     let _taken = sink.udp(5_004, SETTLE)?;
-    let _server = (tried.server)(place).map(|words| started(&sink, &words)).transpose()?;
-    options.patience.wait(SETTLE)?;
     let measured = |flood: u64, reserved: bool| {
         if options.progress {
             let with = if reserved { " with a reservation" } else { "" };
@@ -224,6 +222,9 @@ fn all_three(site: &WebSite, tried: &Tried, place: &Place<'_>, options: &RunOpti
         };
         command.extend((tried.command)(place));
         clear(place.folder);
+        // Anew for each run: one whose client was ended in the middle may still be busy with it.
+        let _server = (tried.server)(place).map(|words| started(&sink, &words)).transpose()?;
+        options.patience.wait(SETTLE)?;
         under(site, flood, options, |sender| {
             let mut running = started(sender, &command)?;
             until_over(&mut running, place.seconds, options)
