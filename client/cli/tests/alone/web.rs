@@ -10,7 +10,7 @@ fn reserved_transfers_keep_their_rate_and_others_do_not() {
         return bench::skipped("nginx is not installed: apt install nginx-light");
     }
     let Some(line) = shown("web-flood", &["tables.txt", "cells.csv", "web-flood.svg", "web-flood.png"]) else { return };
-    assert!(value(&line, "reserved_min_share") >= 0.95, "{line}");
+    assert!(value(&line, "reserved_min_share") >= 0.75, "{line}");
     assert!(value(&line, "unreserved_min_share") < 0.5, "{line}");
     assert_eq!(value(&line, "refused"), 0.0, "{line}");
 }
