@@ -82,15 +82,16 @@ enum Said {
     Yes(Value),
     /// Refused: nothing has changed.
     No,
-    /// No answer, or one that says that the outcome is not known.
-    Nothing,
+    /// No answer, or one that says that the outcome is not known: which.
+    Nothing(String),
 }
 
 fn said(socket: &Path, method: &str, path: &str, key: &str, body: &Value) -> Said {
     match http::ask(socket, method, path, key, body) {
         Ok((200..=299, doc)) => Said::Yes(doc),
         Ok((400..=499, _)) => Said::No,
-        _ => Said::Nothing,
+        Ok((status, doc)) => Said::Nothing(format!("{status} {doc}")),
+        Err(error) => Said::Nothing(error.to_string()),
     }
 }
 
@@ -230,7 +231,7 @@ impl Application {
                 self.open.remove(&key);
                 self.refused += 1;
             }
-            Said::Nothing => {
+            Said::Nothing(_) => {
                 self.open.insert(key, (wish, port));
                 self.in_doubt += 1;
                 return false;
@@ -253,7 +254,7 @@ impl Application {
                 self.acknowledged += 1;
             }
             Said::No => self.refused += 1,
-            Said::Nothing => {
+            Said::Nothing(_) => {
                 known.counts.insert(wanted);
                 self.in_doubt += 1;
             }
@@ -269,7 +270,7 @@ impl Application {
                 self.acknowledged += 1;
             }
             Said::No => self.refused += 1,
-            Said::Nothing => {
+            Said::Nothing(_) => {
                 known.bound.insert(true);
                 self.in_doubt += 1;
             }
@@ -284,7 +285,7 @@ impl Application {
                 self.acknowledged += 1;
             }
             Said::No => self.refused += 1,
-            Said::Nothing => {
+            Said::Nothing(_) => {
                 known.cancelled.insert(true);
                 self.in_doubt += 1;
             }
@@ -293,13 +294,14 @@ impl Application {
 }
 
 impl Known {
-    /// Sends the request again: the same key must give the reservation of this name. Returns what is wrong.
-    pub fn again(&self, socket: &Path, id: &str) -> Option<String> {
+    /// Sends the request again: the same key must give the reservation of this name. Returns what is wrong, and if
+    /// there was no answer.
+    pub fn again(&self, socket: &Path, id: &str) -> Option<(String, bool)> {
         match said(socket, "POST", "/v1/reservations", &self.key, &self.wish) {
             Said::Yes(doc) if text(&doc, "id") == id => None,
-            Said::Yes(doc) => Some(format!("the key of {id} made {} too", text(&doc, "id"))),
-            Said::No => Some(format!("the key of {id} is refused")),
-            Said::Nothing => Some(format!("the key of {id} has no answer")),
+            Said::Yes(doc) => Some((format!("the key of {id} made {} too", text(&doc, "id")), false)),
+            Said::No => Some((format!("the key of {id} is refused"), false)),
+            Said::Nothing(why) => Some((format!("the key of {id} has no answer: {why}"), true)),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! the broker and each other, and each kernel against its agent.
 
 use super::SeveralReport;
-use super::callers::{Applications, UNIT, amount, at, counts, rows, text};
+use super::callers::{Applications, Known, UNIT, amount, at, counts, rows, text};
 use super::site::{AGENTS, LICENCE, Site};
 use crate::anomalies::http;
 use crate::crash::{CrashReport, Look};
@@ -13,6 +13,7 @@ use documents::book::{BookAnswer, BookFilter, ReservationDoc};
 use rpc::client::Client;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The time limit until nothing is promised or under way any more: longer than the broker's longest pause.
@@ -71,7 +72,7 @@ impl<'a> Checks<'a> {
         let begun = Instant::now();
         self.ask_again(applications, begun)?;
         let list = self.settled(begun)?;
-        self.at_promises(applications);
+        self.at_promises(applications)?;
         self.at_list(&list, applications);
         let agents = (0..self.site.len()).map(|agent| self.rows(agent)).collect::<Result<Vec<_>, Error>>()?;
         self.at_groups(&agents);
@@ -133,8 +134,8 @@ impl<'a> Checks<'a> {
     }
 
     /// Checks that the broker shows every acknowledged reservation as it was acknowledged.
-    fn at_promises(&mut self, applications: &mut Applications) {
-        let socket = self.site.socket();
+    fn at_promises(&mut self, applications: &mut Applications) -> Result<(), Error> {
+        let (socket, begun) = (self.site.socket(), Instant::now());
         for application in applications.all() {
             let mut over = Vec::new();
             for (id, known) in &mut application.known {
@@ -165,7 +166,9 @@ impl<'a> Checks<'a> {
                 }
                 if is || !whole {
                     over.push(id.clone());
-                } else if let Some(wrong) = (known.cancelled.len() > 1).then(|| known.again(&socket, id)).flatten() {
+                } else if known.cancelled.len() > 1
+                    && let Some(wrong) = self.same_by_key(known, &socket, id, begun)?
+                {
                     self.finding(|report| &mut report.lost, wrong);
                 }
                 (known.counts, known.cancelled) = (counts, BTreeSet::from([is]));
@@ -174,6 +177,19 @@ impl<'a> Checks<'a> {
                 }
             }
             over.iter().for_each(|id| drop(application.known.remove(id)));
+        }
+        Ok(())
+    }
+
+    /// Sends a request again until it has an answer. Returns what is wrong with the answer, or that there was none.
+    fn same_by_key(&self, known: &Known, socket: &Path, id: &str, begun: Instant) -> Result<Option<String>, Error> {
+        loop {
+            match known.again(socket, id) {
+                Some((why, true)) if begun.elapsed() < self.settled => {
+                    self.patience.wait(Duration::from_millis(50))?;
+                }
+                said => return Ok(said.map(|(why, _)| why)),
+            }
         }
     }
 

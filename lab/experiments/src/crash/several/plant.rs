@@ -54,7 +54,11 @@ impl PlantedFinding {
                 let sure = known.find(|(_, known)| known.cancelled.len() == 1 && !known.cancelled.contains(&true));
                 let (id, _) = sure.ok_or_else(|| nothing("no reservation is known"))?;
                 let done = http::ask(&site.socket(), "DELETE", &at(id), "", &Value::Null);
-                done.map(drop).map_err(|error| nothing(&error.to_string()))
+                match done {
+                    Ok((200..=299, _)) => Ok(()),
+                    Ok((status, doc)) => Err(nothing(&format!("the broker answers {status} {doc}"))),
+                    Err(error) => Err(nothing(&error.to_string())),
+                }
             }
             PlantedFinding::Overbooked => {
                 for agent in 0..site.len() {
