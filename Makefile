@@ -63,6 +63,7 @@ nightly: test fuzz
 	SLUICE_SEEDS=1500 $(CARGO) test --release --locked -p sluice-sim
 	@# About 10^7 operations, each answer as the brute-force oracle's.
 	SLUICE_SEEDS=26000 $(CARGO) test --release --locked -p sluice-booking --test booking every_answer -- --nocapture
+	$(CARGO) run --release --locked -p sluice-commit --example model -- --nightly
 	SLUICE_MESSAGES=1000000 $(CARGO) test --release --locked -p sluice-linux --test linux kernel::boomerang
 	SLUICE_AUDIT_ROWS=10000000 $(CARGO) test --release --locked -p sluice-store --test journal long_trail -- --nocapture
 	@# Blocks of the documents that take long, as well.

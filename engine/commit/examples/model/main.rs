@@ -12,23 +12,25 @@ mod world;
 use nested::{NESTED_MUTANTS, NestedMutant, SEEDS, plays};
 use std::process::ExitCode;
 use world::counts::ALL;
-use world::scopes::{SCOPES, check, mutants};
+use world::scopes::{LARGE, NIGHTLY, SCOPES, check, mutants};
 
 const HELP: &str = "\
 Searches every order of events of the commit engine within a scope, and then with defects on purpose.
 
-usage: model [--json] [--help]
+usage: model [--nightly] [--json] [--help]
 
-  --json   one line: {\"states\":..,\"violations\":0,\"mutants\":..,\"caught\":..}
-  --help   this text
+  --nightly  larger scopes too, which take minutes and 2 GB
+  --json     one line: {\"states\":..,\"violations\":0,\"mutants\":..,\"caught\":..}
+  --help     this text
 
 Exit status: 0, or 1 if a property does not hold or a defect is not found, or 2 for wrong arguments.";
 
 fn main() -> ExitCode {
-    let mut json = false;
+    let (mut json, mut nightly) = (false, false);
     for argument in std::env::args().skip(1) {
         match argument.as_str() {
             "--json" => json = true,
+            "--nightly" => nightly = true,
             "--help" | "-h" => {
                 println!("{HELP}");
                 return ExitCode::SUCCESS;
@@ -41,7 +43,8 @@ fn main() -> ExitCode {
     }
     let say = |line: String| if json { eprintln!("{line}") } else { println!("{line}") };
     let (mut states, mut violations, mut tried, mut caught) = (0, 0, 0, 0);
-    for scope in SCOPES {
+    let large = NIGHTLY.into_iter().filter(|_| nightly);
+    for scope in SCOPES.into_iter().chain(LARGE).chain(large) {
         let report = check(scope);
         say(format!("{} states, {} steps: {}", report.states, report.steps, scope.name));
         for (seen, name) in ALL.iter().filter(|(seen, _)| report.count(*seen) > 0) {

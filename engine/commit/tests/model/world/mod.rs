@@ -50,8 +50,8 @@ pub struct Scope {
     pub capacity: u8,
     /// The tick at which the window of every promise has passed; `None`: it does not end.
     pub until: Option<u8>,
-    /// True: callers may give up, at any time before the decision.
-    pub gives_up: bool,
+    /// The number of transactions, from the first, whose callers may give up: at any time before the decision.
+    pub gives_up: u8,
     /// True: other events happen while a write is under way. False: they wait for it, or for a crash.
     pub overlaps: bool,
     /// The most messages, or bursts of messages to one process, that are lost, come late or come again; `None`: any

@@ -99,9 +99,7 @@ impl Model for Checked {
             };
             steps.extend(all.filter(asks).map(|(place, transaction)| Step::Ask(place, transaction)));
         }
-        if scope.gives_up {
-            steps.extend((0..scope.transactions).filter(|t| world.is_preparing(*t)).map(Step::GiveUp));
-        }
+        steps.extend((0..scope.gives_up).filter(|t| world.is_preparing(*t)).map(Step::GiveUp));
     }
 
     fn next_state(&self, before: &World, step: Step) -> Option<World> {
