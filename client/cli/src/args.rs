@@ -3,6 +3,8 @@
 use crate::book::args::{
     AuditArgs, BindArgs, CalendarArgs, EnquireArgs, HandleArgs, ListArgs, MayArgs, ModifyArgs, ReserveArgs, ResolveArgs,
 };
+use crate::book::cancel::CancelArgs;
+use crate::book::wait::WaitArgs;
 use crate::boomerang::args::BoomerangCommand;
 use crate::broker::BrokerArgs;
 use crate::ca::CaArgs;
@@ -98,8 +100,10 @@ pub enum Command {
     Bind(BindArgs),
     /// Book a reservation that is held
     Commit(HandleArgs),
-    /// Cancel reservations
-    Cancel(HandleArgs),
+    /// Cancel reservations, or single windows of a recurrence
+    Cancel(CancelArgs),
+    /// Wait until a reservation has begun, is in force, or is over
+    Wait(WaitArgs),
     /// Decide a promise of an agent whose broker is gone for ever; for operators
     Resolve(ResolveArgs),
     /// List reservations, or show one with its history
@@ -405,9 +409,13 @@ pub struct StatusArgs {
     /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// The measuring time before the answer
-    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span, default_value = "1s")]
-    pub over: Span,
+    /// Measure for this time before the answer [default: the agent's own last reading, which is a second old at
+    /// most unless there are many flows]
+    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span)]
+    pub over: Option<Span>,
+    /// Show it again every second, until Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

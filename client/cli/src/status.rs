@@ -10,26 +10,46 @@ use documents::agent::{Answer, InterfaceRow, Request, ReservationRow, Status};
 use documents::book::{BookFilter, ReservationDoc};
 use rpc::table::{Align, TextTable};
 use serde::Serialize;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Asks twice, so that the measurement covers a known time, and prints.
+/// The interval of `--watch`.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Clears a terminal, and begins at its upper left corner.
+const CLEAR: &str = "\x1b[2J\x1b[H";
+
+/// Asks and prints, with `--watch` again and again.
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Complaint> {
     let mut client = args.agent.connect()?;
-    let mut status = fetch(&mut client)?;
+    loop {
+        let whole = ask(args, &mut client)?;
+        if args.json {
+            let line = if args.watch { serde_json::to_string(&whole) } else { serde_json::to_string_pretty(&whole) };
+            println!("{}", line.map_err(|e| Complaint::world(e.to_string()))?);
+        } else {
+            if args.watch && std::io::stdout().is_terminal() {
+                print!("{CLEAR}");
+            }
+            print(&whole.status, &whole.booked);
+        }
+        if !args.watch {
+            return Ok(ExitCode::SUCCESS);
+        }
+        std::thread::sleep(INTERVAL);
+    }
+}
+
+/// Asks once; with `--over` twice, so that the measurement covers a known time.
+fn ask(args: &StatusArgs, client: &mut rpc::client::Client) -> Result<WithBookings, Complaint> {
+    let mut status = fetch(client)?;
     let states = ["active", "suspended"].map(str::to_owned).to_vec();
-    let booked = matching(&mut client, BookFilter { states, ..BookFilter::default() })?;
-    if !status.reservations.is_empty() && args.over.as_nanos() > 0 {
-        std::thread::sleep(Duration::from_nanos(args.over.as_nanos()));
-        status = fetch(&mut client)?;
+    let booked = matching(client, BookFilter { states, ..BookFilter::default() })?;
+    if let Some(over) = args.over.filter(|over| !status.reservations.is_empty() && over.as_nanos() > 0) {
+        std::thread::sleep(Duration::from_nanos(over.as_nanos()));
+        status = fetch(client)?;
     }
-    if args.json {
-        let whole = WithBookings { status, booked };
-        println!("{}", serde_json::to_string_pretty(&whole).map_err(|e| Complaint::world(e.to_string()))?);
-    } else {
-        print(&status, &booked);
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(WithBookings { status, booked })
 }
 
 /// The JSON output: the agent's status, and the bookings whose window is open.

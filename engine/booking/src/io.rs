@@ -251,6 +251,8 @@ pub struct BookingChange {
     pub end: Option<Time>,
     /// A new label.
     pub label: Option<String>,
+    /// Steps to give back: those that overlap one of these windows. One that runs ends now.
+    pub without: Vec<Window>,
 }
 
 /// A filter for a list of reservations.

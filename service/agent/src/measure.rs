@@ -1,6 +1,7 @@
 //! *Measured*, the last of the four words: rates from two readings of a flow's counters.
 
 use documents::agent::FlowMeasured;
+use linux::plane::KernelPlane;
 use std::collections::BTreeMap;
 use terms::{FlowKey, IfIndex, Span, Time};
 use traffic::plan::Counters;
@@ -8,10 +9,18 @@ use traffic::plan::Counters;
 /// The least time between readings; within it the last rate is returned again.
 const LEAST: Span = Span::from_millis(200);
 
+/// The interval between reads of the kernel's flows, and the most flows in one read. With more flows, each is read
+/// less often.
+const LOOK_EVERY: Span = Span::from_secs(1);
+const AT_ONCE: usize = 256;
+
 /// The last reading of each flow, and the rate that it gave.
 #[derive(Debug, Default)]
 pub struct FlowMeter {
     flows: BTreeMap<(IfIndex, FlowKey), Reading>,
+    /// The flow that was read last.
+    looked: Option<(IfIndex, FlowKey)>,
+    next: Time,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +34,25 @@ struct Reading {
 }
 
 impl FlowMeter {
+    /// The time of the next look, if there is anything to see.
+    pub fn wake_at(&self, plane: &KernelPlane) -> Option<Time> {
+        plane.has_flows().then_some(self.next)
+    }
+
+    /// Reads the counters of those whose turn it is, if it is time: so that a question is answered at once.
+    pub fn look(&mut self, now: Time, plane: &KernelPlane) {
+        if now < self.next {
+            return;
+        }
+        self.next = now + LOOK_EVERY;
+        let turn = plane.flows_after(self.looked, AT_ONCE);
+        // Fewer: the last has been read, and the first is next.
+        self.looked = turn.last().map(|(key, _)| *key).filter(|_| turn.len() == AT_ONCE);
+        for ((oif, flow), counters) in turn {
+            counters.map(|counters| self.read(now, oif, &flow, counters));
+        }
+    }
+
     /// Takes a reading, and returns the rate since the one before.
     pub fn read(&mut self, now: Time, oif: IfIndex, flow: &FlowKey, counters: Counters) -> FlowMeasured {
         let last = self.flows.get(&(oif, *flow)).copied();

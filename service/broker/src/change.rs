@@ -25,7 +25,9 @@ pub async fn modify(broker: &Broker, caller: &CallerDoc, id: &ReservationId, cha
     let mut found = complete(broker, caller, id).await?;
     let changes = changes(&found.members, change)?;
     if changes.is_empty() {
-        return Err(Problem::misuse("nothing is to be changed: name forward, reverse, amounts, start, end or label"));
+        return Err(Problem::misuse(
+            "nothing is to be changed: name forward, reverse, amounts, start, end, label or without",
+        ));
     }
     let update = LegUpdate::of(broker, id, LegChange::Modify, |leg| cross::modified(leg, change))?;
     match (update, id) {

@@ -348,6 +348,7 @@ pub fn modified(leg: &mut LegDoc, change: &Change) {
     if let Some(label) = &change.rest.label {
         leg.label.clone_from(label);
     }
+    leg.windows.retain(|window| !change.rest.without.iter().any(|without| without.overlaps(window)));
     if let [window] = &mut leg.windows[..] {
         (window.start, window.end) = (change.rest.start.unwrap_or(window.start), change.rest.end.unwrap_or(window.end));
     }

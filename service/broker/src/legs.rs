@@ -376,6 +376,8 @@ fn difference(known: &LegDoc, new: &LegDoc) -> Change {
     if let ([new], [known]) = (&new.windows[..], &known.windows[..]) {
         change.rest.start = Some(new.start).filter(|start| *start != known.start);
         change.rest.end = Some(new.end).filter(|end| *end != known.end);
+    } else {
+        change.rest.without = known.windows.iter().filter(|window| !new.windows.contains(window)).copied().collect();
     }
     change
 }

@@ -177,6 +177,13 @@ pub struct WindowDoc {
     pub end: Instant,
 }
 
+impl WindowDoc {
+    /// True if there is an instant in both.
+    pub fn overlaps(&self, other: &WindowDoc) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+}
+
 /// The flow, process or control group that a part serves.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -233,6 +240,9 @@ pub struct ChangeDoc {
     /// Another label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// Windows to give back: of every part those that overlap one of these. One that runs ends now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<WindowDoc>,
 }
 
 /// A new amount of a part, in one of the units of [`PartDoc`], which must be the part's.

@@ -1,6 +1,7 @@
 //! The arguments of the commands about bookings.
 
 use super::times::Repeat;
+use super::which::WhichArgs;
 use crate::places::{AgentArgs, BookArgs};
 use clap::Args;
 use documents::may::Signal;
@@ -88,7 +89,8 @@ pub struct WantArgs {
                         sluice reserve --from 10.0.0.1 --to 10.0.2.2 --forward 6mbit --reverse 500kbit --for 1h\n  \
                         sluice reserve --from 10.0.0.1:4000 --to 10.0.2.2:5004 --protocol udp --forward 6mbit:2mbit -w 14:00..15:00\n  \
                         sluice reserve --from 10.0.0.1 --to 10.0.2.2 --volume 200gb --by \"friday 08:00\"\n  \
-                        sluice reserve --from 10.0.0.1 --to 10.0.10.2 --forward 6mbit --for 1h --tree    the broker asks each domain itself")]
+                        sluice reserve --from 10.0.0.1 --to 10.0.10.2 --forward 6mbit --for 1h --tree    the broker asks each domain itself\n\n\
+                        Until there is room:\n  sluice reserve net/eth1=40mbit --for 10m --wait 2h")]
 pub struct ReserveArgs {
     /// The request.
     #[command(flatten)]
@@ -96,6 +98,9 @@ pub struct ReserveArgs {
     /// Over several domains: the broker asks each domain's broker itself, instead of the next domain only
     #[arg(long, requires = "to")]
     pub tree: bool,
+    /// Ask again for so long while there is no room
+    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span)]
+    pub wait: Option<Span>,
     /// Only hold the reservation for this time: book it with `sluice commit`
     #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span)]
     pub hold: Option<Span>,
@@ -237,8 +242,9 @@ pub struct ModifyArgs {
     /// The agent or the broker.
     #[command(flatten)]
     pub book: BookArgs,
-    /// The reservation's handle
-    pub handle: String,
+    /// The reservation.
+    #[command(flatten)]
+    pub which: WhichArgs,
     /// The new amount of part --part, in its unit
     #[arg(long)]
     pub amount: Option<String>,
@@ -278,8 +284,9 @@ pub struct BindArgs {
     /// The agent or the broker.
     #[command(flatten)]
     pub book: BookArgs,
-    /// The reservation's handle
-    pub handle: String,
+    /// The reservation.
+    #[command(flatten)]
+    pub which: WhichArgs,
     /// The number of the part, from 0 [default: 0, or all parts between two hosts]
     #[arg(long)]
     pub part: Option<usize>,
@@ -294,15 +301,18 @@ pub struct BindArgs {
     pub json: bool,
 }
 
-/// `sluice cancel` and `sluice commit`.
+/// `sluice commit`.
 #[derive(Args, Debug)]
 pub struct HandleArgs {
     /// The agent or the broker.
     #[command(flatten)]
     pub book: BookArgs,
-    /// The handles of reservations
-    #[arg(required = true)]
+    /// The handles of reservations, or the first letters of them
+    #[arg(required_unless_present = "last", value_name = "HANDLE")]
     pub handles: Vec<String>,
+    /// The newest reservation that we may see
+    #[arg(long, conflicts_with = "handles")]
+    pub last: bool,
     /// Print JSON, one object a line
     #[arg(long)]
     pub json: bool,
@@ -321,8 +331,9 @@ pub struct ResolveArgs {
     /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// The reservation's handle
-    pub handle: String,
+    /// The reservation.
+    #[command(flatten)]
+    pub which: WhichArgs,
     /// The promised change comes true
     #[arg(long)]
     pub commit: bool,
@@ -344,8 +355,11 @@ pub struct ListArgs {
     /// The agent or the broker.
     #[command(flatten)]
     pub book: BookArgs,
-    /// The handle of one reservation, to show its history too
+    /// The handle of one reservation, or the first letters of it, to show its history too
     pub handle: Option<String>,
+    /// Show the newest reservation
+    #[arg(long, conflicts_with = "handle")]
+    pub last: bool,
     /// Only reservations of this owner
     #[arg(long)]
     pub owner: Option<String>,
@@ -368,6 +382,9 @@ pub struct ListArgs {
     /// Also reservations that are over
     #[arg(long, conflicts_with = "states")]
     pub all: bool,
+    /// The time zone [default: the system's]
+    #[arg(long, value_name = "ZONE")]
+    pub zone: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

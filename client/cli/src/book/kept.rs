@@ -79,9 +79,18 @@ impl ListedReservation {
         }
     }
 
-    /// The reservation as text for people.
+    /// The reservation as text for people, with the first windows.
     pub fn text(&self, calendar: &Calendar) -> String {
-        let text = show::reservation(&self.doc(), calendar);
+        self.written(calendar, false)
+    }
+
+    /// The same with all windows, and their numbers where there are several.
+    pub fn whole(&self, calendar: &Calendar) -> String {
+        self.written(calendar, true)
+    }
+
+    fn written(&self, calendar: &Calendar, whole: bool) -> String {
+        let text = show::reservation(&self.doc(), calendar, whole);
         let ListedReservation::Broker(doc) = self else { return text };
         let Some(ends) = doc.path else { return text };
         let rate = |rate: Option<u64>| rate.map_or("nothing".to_owned(), crate::rates::rate);

@@ -1,30 +1,41 @@
-//! The commands about bookings: reserve, enquire, modify, bind, commit, cancel, resolve, list, calendar, audit.
+//! The commands about bookings: reserve, enquire, modify, bind, commit, cancel, wait, resolve, list, calendar, audit.
 
 pub mod args;
 mod ask;
 pub mod audit;
 pub mod booking_client;
 pub mod calendar;
+pub mod cancel;
 pub mod kept;
 pub mod may;
+mod recurrence;
 pub mod show;
 mod take;
 pub mod times;
+pub mod wait;
+pub mod which;
 
 use crate::complain::Complaint;
 use args::{
     BindArgs, EnquireArgs, HandleArgs, ListArgs, ModifyArgs, PacketArgs, ReserveArgs, ResolveArgs, WantArgs, WhoseArgs,
 };
-use booking_client::{BookingClient, BookingError, Changed, EnquiryReply, Told};
+use booking_client::{BookingClient, BookingError, BookingOrder, Changed, EnquiryReply, Told};
 use documents::agent::{Answer, BookAnswer, Request};
-use documents::book::{AlternativeDoc, AmountDoc, BindingDoc, BookFilter, Instant, ReservationDoc, WindowDoc};
+use documents::book::{
+    AlternativeDoc, AmountDoc, BindingDoc, BookFilter, Instant as At, RefusalDoc, ReservationDoc, WindowDoc,
+};
 use documents::units;
 use kept::ListedReservation;
 use rpc::client::Client;
 use std::process::ExitCode;
-use terms::Time;
+use std::time::{Duration, Instant};
 use terms::book::ResourceKind;
+use terms::{Span, Time};
 use times::Calendar;
+use which::WhichArgs;
+
+/// The interval between attempts of `--wait`.
+const BETWEEN: Duration = Duration::from_secs(1);
 
 const STATES: [&str; 8] = ["held", "promised", "booked", "active", "suspended", "ended", "cancelled", "expired"];
 
@@ -92,11 +103,47 @@ pub fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
         true => take::command(&typed, offered, path, &calendar),
         false => None,
     };
-    match desk.create(asked) {
+    match patient(&mut desk, asked, args.wait, &resources, &calendar) {
         Err(BookingError::Said(problem)) => {
             Err(show::complaint_with(problem, &resources, &calendar, want.json, &command))
         }
         told => print(told, &resources, &calendar, want.json),
+    }
+}
+
+/// Asks until there is room, or for so long.
+fn patient(
+    desk: &mut BookingClient,
+    asked: BookingOrder,
+    wait: Option<Span>,
+    resources: &[String],
+    calendar: &Calendar,
+) -> Told<ListedReservation> {
+    let until = wait.map(|span| Instant::now() + Duration::from_nanos(span.as_nanos()));
+    let mut is_told = false;
+    loop {
+        let problem = match desk.create(asked.clone()) {
+            Err(BookingError::Said(problem)) => problem,
+            told => return told,
+        };
+        let Some(refusal) = problem.refusal.as_ref().filter(|refusal| refusal.reason == "no_room") else {
+            return Err(BookingError::Said(problem));
+        };
+        match until {
+            Some(until) if Instant::now() < until => {
+                if !is_told {
+                    let said = show::refused(
+                        &RefusalDoc { alternatives: Vec::new(), ..(**refusal).clone() },
+                        resources,
+                        calendar,
+                    );
+                    eprintln!("sluice: waiting: {}", said.trim_end());
+                    is_told = true;
+                }
+                std::thread::sleep(BETWEEN.min(until.saturating_duration_since(Instant::now())));
+            }
+            _ => return Err(BookingError::Said(problem)),
+        }
     }
 }
 
@@ -124,7 +171,9 @@ pub fn enquire(args: &EnquireArgs) -> Result<ExitCode, Complaint> {
 pub fn modify(args: &ModifyArgs) -> Result<ExitCode, Complaint> {
     let calendar = here(args.zone.as_deref())?;
     let mut desk = BookingClient::open(&args.book, args.forward.is_some() || args.reverse.is_some())?;
-    let found = desk.show(&args.handle).map_err(|failed| failed.complaint(&[], &calendar, args.json))?;
+    let complain = |failed: BookingError| failed.complaint(&[], &calendar, args.json);
+    let handle = args.which.handle(&mut desk).map_err(complain)?;
+    let found = desk.show(&handle).map_err(complain)?;
     let mut changed = Changed::default();
     changed.doc.label.clone_from(&args.label);
     let resources: Vec<String> = found.doc().parts.into_iter().map(|part| part.resource).collect();
@@ -143,10 +192,10 @@ pub fn modify(args: &ModifyArgs) -> Result<ExitCode, Complaint> {
             .map_err(Complaint::usage)
     };
     changed.rates = (rate(&args.forward)?, rate(&args.reverse)?);
-    let time = |text: &Option<String>| -> Result<Option<Instant>, Complaint> {
+    let time = |text: &Option<String>| -> Result<Option<At>, Complaint> {
         match text.as_deref() {
             None => Ok(None),
-            Some("forever") => Ok(Some(Instant(Time::FOREVER))),
+            Some("forever") => Ok(Some(At(Time::FOREVER))),
             Some(text) => calendar.time(text).map(Some).map_err(Complaint::usage),
         }
     };
@@ -156,7 +205,7 @@ pub fn modify(args: &ModifyArgs) -> Result<ExitCode, Complaint> {
         (Some(_), None) => return Err(Complaint::usage("it has no end that could be later")),
         (Some(span), Some(ends)) => {
             let span = units::parse_span(span).map_err(Complaint::usage)?;
-            ends.into_iter().max().map(|end| Instant(end.0.saturating_add(span)))
+            ends.into_iter().max().map(|end| At(end.0.saturating_add(span)))
         }
         (None, _) => None,
     };
@@ -167,7 +216,7 @@ pub fn modify(args: &ModifyArgs) -> Result<ExitCode, Complaint> {
             "what is to change? give --amount, --forward, --reverse, --start, --end or --label",
         ));
     }
-    print(desk.modify(&args.handle, changed), &resources, &calendar, args.json)
+    print(desk.modify(&handle, changed), &resources, &calendar, args.json)
 }
 
 /// A new amount of a part.
@@ -195,12 +244,8 @@ pub fn bind(args: &BindArgs) -> Result<ExitCode, Complaint> {
         return Err(Complaint::usage("for whom? give --to and --source, --pid, --tid, --cgroup, or --nobody"));
     }
     let mut desk = BookingClient::open(&args.book, false)?;
-    print(desk.bind(&args.handle, args.part, binding), &[], &calendar, args.json)
-}
-
-/// `sluice cancel`.
-pub fn cancel(args: &HandleArgs) -> Result<ExitCode, Complaint> {
-    each(args, BookingClient::cancel)
+    let told = args.which.handle(&mut desk).and_then(|handle| desk.bind(&handle, args.part, binding));
+    print(told, &[], &calendar, args.json)
 }
 
 /// `sluice commit`.
@@ -214,8 +259,11 @@ fn each(
 ) -> Result<ExitCode, Complaint> {
     let calendar = here(None)?;
     let mut desk = BookingClient::open(&args.book, false)?;
-    for handle in &args.handles {
-        let kept = order(&mut desk, handle).map_err(|failed| failed.complaint(&[], &calendar, args.json))?;
+    let newest = WhichArgs { handle: None, last: true };
+    let named = args.handles.iter().map(|handle| WhichArgs { handle: Some(handle.clone()), last: false });
+    for which in named.chain(Some(newest).filter(|_| args.last)) {
+        let told = which.handle(&mut desk).and_then(|handle| order(&mut desk, &handle));
+        let kept = told.map_err(|failed| failed.complaint(&[], &calendar, args.json))?;
         if args.json {
             print_json(&kept)?;
         } else {
@@ -229,7 +277,8 @@ fn each(
 pub fn resolve(args: &ResolveArgs) -> Result<ExitCode, Complaint> {
     let calendar = here(None)?;
     let mut desk = BookingClient::Agent(args.agent.connect()?);
-    let kept = desk.resolve(&args.handle, args.commit).map_err(|failed| failed.complaint(&[], &calendar, args.json))?;
+    let told = args.which.handle(&mut desk).and_then(|handle| desk.resolve(&handle, args.commit));
+    let kept = told.map_err(|failed| failed.complaint(&[], &calendar, args.json))?;
     if args.json {
         print_json(&kept)?;
     } else {
@@ -240,11 +289,13 @@ pub fn resolve(args: &ResolveArgs) -> Result<ExitCode, Complaint> {
 
 /// `sluice list`.
 pub fn list(args: &ListArgs) -> Result<ExitCode, Complaint> {
-    let calendar = here(None)?;
+    let calendar = here(args.zone.as_deref())?;
     let mut desk = BookingClient::open(&args.book, false)?;
     let complain = |failed: BookingError| failed.complaint(&[], &calendar, args.json);
-    if let Some(handle) = &args.handle {
-        return one(&mut desk, handle, &calendar, args.json).map_err(complain);
+    if args.handle.is_some() || args.last {
+        let which = WhichArgs { handle: args.handle.clone(), last: args.last };
+        let handle = which.handle(&mut desk).map_err(complain)?;
+        return one(&mut desk, &handle, &calendar, args.json).map_err(complain);
     }
     let mut filter = BookFilter {
         owner: args.owner.clone(),
@@ -259,8 +310,7 @@ pub fn list(args: &ListArgs) -> Result<ExitCode, Complaint> {
     }
     if let Some(text) = &args.window {
         let window = calendar.window(text).map_err(Complaint::usage)?;
-        let (start, end) =
-            (window.start.unwrap_or_else(|| calendar.now()), window.end.unwrap_or(Instant(Time::FOREVER)));
+        let (start, end) = (window.start.unwrap_or_else(|| calendar.now()), window.end.unwrap_or(At(Time::FOREVER)));
         filter.window = Some(WindowDoc { start, end });
     }
     let rows = desk.list(filter).map_err(complain)?;
@@ -299,7 +349,7 @@ fn one(desk: &mut BookingClient, handle: &str, calendar: &Calendar, json: bool) 
         let printed = print_json(&serde_json::json!({ "reservation": kept, "history": events }));
         return printed.map(|()| ExitCode::SUCCESS).map_err(BookingError::World);
     }
-    print!("{}", kept.text(calendar));
+    print!("{}", kept.whole(calendar));
     for event in &events {
         println!("  {}  {}", calendar.show(event.at()), event.text());
     }

@@ -1,5 +1,6 @@
 //! Bookings as text for people: reservations, answers to enquiries, refusals with their alternatives, events.
 
+use super::recurrence::Recurrence;
 use super::times::Calendar;
 use crate::complain::Complaint;
 use crate::rates::rate;
@@ -85,8 +86,23 @@ fn measured(part: &PartRow) -> String {
     text
 }
 
-/// One reservation.
-pub fn reservation(doc: &ReservationDoc, calendar: &Calendar) -> String {
+/// The windows of a part: the first of them, or all with their numbers.
+fn windows(part: &PartRow, calendar: &Calendar, whole: bool) -> Vec<String> {
+    let recurrence = Recurrence::of(&part.steps, calendar);
+    let heading = recurrence.as_ref().map(|found| format!("{} ({})", found.text(), calendar.zone()));
+    let lines = match (whole, recurrence) {
+        (true, Some(_)) => {
+            let numbered = (1..).zip(&part.steps);
+            numbered.map(|(number, one)| format!("#{number:<3} {}", step(&part.unit, one, calendar))).collect()
+        }
+        (true, None) => part.steps.iter().map(|one| step(&part.unit, one, calendar)).collect(),
+        (false, _) => steps(&part.unit, &part.steps, calendar),
+    };
+    heading.into_iter().chain(lines).collect()
+}
+
+/// One reservation; `whole`: all of its windows.
+pub fn reservation(doc: &ReservationDoc, calendar: &Calendar, whole: bool) -> String {
     let mut text = format!("{}  {}", doc.handle, doc.state);
     if let Some(until) = doc.hold_until {
         let _ = write!(text, " until {} (book it with: sluice commit {})", calendar.show(until), doc.handle);
@@ -107,7 +123,7 @@ pub fn reservation(doc: &ReservationDoc, calendar: &Calendar) -> String {
         if let Some(means) = &part.means {
             let _ = writeln!(text, "       by {means}");
         }
-        for line in steps(&part.unit, &part.steps, calendar) {
+        for line in windows(part, calendar, whole) {
             let _ = writeln!(text, "       {line}");
         }
     }
@@ -170,21 +186,31 @@ pub fn in_force(rows: &[ReservationDoc]) -> TextTable {
 
 /// Reservations as a table.
 pub fn table(rows: &[ReservationDoc], calendar: &Calendar) -> TextTable {
-    let mut table = TextTable::new(&[
+    let repeats = |part: &PartRow| Recurrence::of(&part.steps, calendar);
+    let is_repeated = rows.iter().flat_map(|doc| &doc.parts).any(|part| repeats(part).is_some());
+    let from = format!("from ({})", calendar.zone());
+    let mut headings = vec![
         ("handle", Align::Left),
         ("owner", Align::Left),
         ("state", Align::Left),
         ("resource", Align::Left),
         ("amount", Align::Right),
-        ("from", Align::Left),
+        (&*from, Align::Left),
         ("until", Align::Left),
         ("label", Align::Left),
-    ]);
+    ];
+    if is_repeated {
+        headings.insert(7, ("repeats", Align::Left));
+    }
+    let mut table = TextTable::new(&headings);
     for doc in rows {
         for (n, part) in doc.parts.iter().enumerate() {
             let of_first = |text: &str| if n == 0 { text.to_owned() } else { String::new() };
-            let (first, last) = (part.steps.first(), part.steps.last());
-            table.row([
+            // Of a recurrence the next window; of a use in steps all of it.
+            let recurrence = repeats(part);
+            let next = recurrence.as_ref().and_then(|found| part.steps.get(found.next));
+            let (first, last) = (next.or(part.steps.first()), next.or(part.steps.last()));
+            let mut cells = vec![
                 of_first(&doc.handle),
                 of_first(&doc.owner),
                 of_first(&doc.state),
@@ -193,7 +219,11 @@ pub fn table(rows: &[ReservationDoc], calendar: &Calendar) -> TextTable {
                 first.map_or(String::new(), |step| calendar.show(step.start)),
                 last.map_or(String::new(), |step| step.end.map_or("for ever".to_owned(), |end| calendar.show(end))),
                 of_first(&doc.label),
-            ]);
+            ];
+            if is_repeated {
+                cells.insert(7, recurrence.map_or("-".to_owned(), |found| found.text()));
+            }
+            table.row(cells);
         }
     }
     table

@@ -240,7 +240,14 @@ impl Calendar {
         Ok(WindowDoc { start, end: self.civil(ends)? })
     }
 
-    fn zoned(&self, at: Instant) -> Zoned {
+    /// The name of the zone, or how far it is from UTC.
+    pub fn zone(&self) -> String {
+        let zone = self.now.time_zone();
+        zone.iana_name().map_or_else(|| format!("UTC{}", self.now.offset()), str::to_owned)
+    }
+
+    /// An instant in this zone.
+    pub fn zoned(&self, at: Instant) -> Zoned {
         let found = Timestamp::from_nanosecond(at.0.as_nanos().into()).unwrap_or(Timestamp::MAX);
         found.to_zoned(self.now.time_zone().clone())
     }

@@ -25,6 +25,7 @@ mod echoes;
 mod expiry;
 mod forms;
 mod groups;
+mod handles;
 pub mod inside;
 mod interop;
 mod life;

@@ -44,6 +44,7 @@ use crate::bpf::{FlowTable, Hook, MAX_FLOWS};
 use crate::netlink::Socket;
 use slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::path::Path;
 use terms::{Fault, FlowKey, IfIndex, Span, Time};
 use traffic::edge::{EdgeAt, MultiField};
@@ -57,6 +58,9 @@ pub struct KernelPlane {
     /// The plan as applied; the target of [`KernelPlane::reconcile`].
     told: Plan,
 }
+
+/// A flow and the interface by which it leaves.
+pub type InstalledFlow = (IfIndex, FlowKey);
 
 impl KernelPlane {
     /// Opens the plane of the calling thread's network namespace and adopts the state of an earlier one.
@@ -188,6 +192,24 @@ impl KernelPlane {
     pub fn flow_counters(&self, oif: IfIndex, flow: &FlowKey) -> Result<Option<Counters>, Fault> {
         let found = self.kernel.ports.get(&oif).and_then(|port| port.flows.get(flow));
         found.map(|flow| self.kernel.table.counters(flow.slot)).transpose()
+    }
+
+    /// At most so many flows, the first after this one, with their counters; `None`: they cannot be read.
+    pub fn flows_after(&self, after: Option<InstalledFlow>, most: usize) -> Vec<(InstalledFlow, Option<Counters>)> {
+        let first = after.map_or(IfIndex(0), |(oif, _)| oif);
+        let all = self.kernel.ports.range(first..).flat_map(|(oif, port)| {
+            let from = match after {
+                Some((of, flow)) if of == *oif => Bound::Excluded(flow),
+                _ => Bound::Unbounded,
+            };
+            port.flows.range((from, Bound::Unbounded)).map(move |(key, flow)| ((*oif, *key), flow.slot))
+        });
+        all.take(most).map(|(key, slot)| (key, self.kernel.table.counters(slot).ok())).collect()
+    }
+
+    /// True if a flow is installed.
+    pub fn has_flows(&self) -> bool {
+        self.kernel.ports.values().any(|port| !port.flows.is_empty())
     }
 
     /// When each flow of an interface that conforms to a class last had a packet: the time since, as the kernel's

@@ -385,6 +385,6 @@ impl Wish {
     pub(super) fn change(part: &WishPart, amount: u64, label: &str) -> BookingChange {
         let kind = ResourceKind::of(RESOURCES[part.resource].0);
         let amounts = vec![(0, kind, amount)];
-        BookingChange { amounts, start: None, end: None, label: Some(label.to_owned()) }
+        BookingChange { amounts, start: None, end: None, label: Some(label.to_owned()), ..BookingChange::default() }
     }
 }

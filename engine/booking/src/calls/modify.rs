@@ -150,6 +150,10 @@ fn changed(
         }
         part.steps.iter_mut().for_each(|step| step.amount = amount);
     }
+    if change.without.len() > config.steps {
+        return Err(Refusal::meaningless(None, "more windows than a reservation may have"));
+    }
+    give_back_windows(&mut next, &change.without, today)?;
     for (n, part) in next.parts.iter_mut().enumerate() {
         new_window(n, part, change, today, today.saturating_add(config.horizon))?;
     }
@@ -158,6 +162,38 @@ fn changed(
         next.label = label.as_str().into();
     }
     Ok(next)
+}
+
+/// Takes the windows out that the change gives back.
+fn give_back_windows(next: &mut Reservation, windows: &[Window], today: Time) -> Result<(), Refusal> {
+    let is_given_back = |step: &RateStep| windows.iter().any(|window| window.overlaps(&step.window));
+    let is_over = |step: &RateStep| step.window.end() <= today;
+    let steps = || next.parts.iter().flat_map(|part| part.steps.iter());
+    let no = |text: &str| Err(Refusal::meaningless(None, text));
+    for window in windows {
+        let given_back = || steps().filter(|step| window.overlaps(&step.window));
+        match given_back().count() {
+            0 => return no("none of its windows is at that time"),
+            _ if given_back().all(is_over) => return no("that window is over already"),
+            _ => {}
+        }
+    }
+    if !windows.is_empty() && steps().all(|step| is_over(step) || is_given_back(step)) {
+        return no("no window would be left: cancel it instead");
+    }
+    for part in &mut next.parts {
+        part.steps.retain_mut(|step| {
+            if is_over(step) || !is_given_back(step) {
+                return true;
+            }
+            let left = Window::new(step.window.start(), today);
+            left.map(|left| step.window = left).is_ok()
+        });
+        if part.steps.is_empty() {
+            return no("one of its parts would have no window left: cancel it instead");
+        }
+    }
+    Ok(())
 }
 
 fn cannot_grow(resources: &Resources, n: usize, part: &Part, step: &RateStep, why: NoRoom) -> Refusal {

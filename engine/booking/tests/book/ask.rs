@@ -2,7 +2,7 @@
 
 use crate::world::{Driver, at, window};
 use crate::{ask, create, granted, part};
-use booking::io::{CallResult, Enquired};
+use booking::io::{BookingChange, CallResult, Enquired};
 use booking::refusal::AlternativeKind;
 use booking::{BookingRequest, Call, Input, Refusal, RefusalReason, When};
 use terms::book::RateStep;
@@ -134,6 +134,41 @@ fn a_series_all_or_the_named_subset() {
     d.until(215);
     let whats: Vec<_> = d.events.iter().filter(|e| e.handle == v.handle).map(|e| e.what.name()).collect();
     assert_eq!(whats, ["created", "opened", "paused", "opened"]);
+    d.check();
+}
+
+/// Single windows of a series are given back: one that is to come, and one that runs, which ends at once.
+#[test]
+fn a_window_of_a_series_is_given_back() {
+    let mut d = Driver::new(NET);
+    let windows = vec![window(10, 20), window(110, 120), window(210, 220)];
+    let v = granted(d.call("ann", create(with(When::Series { windows, may_fail: Vec::new() }))));
+    let without = |all: &[(u64, u64)]| {
+        let without = all.iter().map(|(start, end)| window(*start, *end)).collect();
+        Call::Modify { handle: v.handle, change: BookingChange { without, ..BookingChange::default() } }
+    };
+    for (all, words) in [
+        (&[(30, 40)][..], "none of its windows"),
+        (&[(10, 20), (30, 40)], "none of its windows"),
+        (&[(0, 300)], "no window would be left"),
+    ] {
+        let refusal = d.call("ann", without(all)).unwrap_err();
+        assert!(format!("{refusal:?}").contains(words), "{refusal:?}");
+    }
+    granted(d.call("bob", create(ask("net/eth1", 400, window(110, 120)))));
+    refused(&mut d, ask("net/eth1", 600, window(110, 120)));
+    let left = granted(d.call("ann", without(&[(115, 116)])));
+    assert_eq!(left.parts[0].steps, [step(10, 20, 600), step(210, 220, 600)]);
+    granted(d.call("bob", create(ask("net/eth1", 600, window(110, 120)))));
+    d.until(15);
+    let left = granted(d.call("ann", without(&[(10, 20)])));
+    assert_eq!(left.parts[0].steps, [step(10, 15, 600), step(210, 220, 600)]);
+    granted(d.call("bob", create(ask("net/eth1", 1_000, window(15, 20)))));
+    let refusal = d.call("ann", without(&[(10, 20)])).unwrap_err();
+    assert!(format!("{refusal:?}").contains("over already"), "{refusal:?}");
+    d.until(215);
+    let whats: Vec<_> = d.events.iter().filter(|e| e.handle == v.handle).map(|e| e.what.name()).collect();
+    assert_eq!(whats, ["created", "modified", "opened", "modified", "paused", "opened"]);
     d.check();
 }
 

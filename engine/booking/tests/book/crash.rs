@@ -65,7 +65,13 @@ impl Run {
                         let view = self.acknowledged.get(&handle);
                         let kind = view.map_or(ResourceKind::Network, |view| view.parts[0].kind);
                         let amounts = amount.map(|amount| (0, kind, amount)).into_iter().collect();
-                        let change = BookingChange { amounts, start: start.map(at), end: end.map(at), label: None };
+                        let change = BookingChange {
+                            amounts,
+                            start: start.map(at),
+                            end: end.map(at),
+                            label: None,
+                            without: Vec::new(),
+                        };
                         Call::Modify { handle, change }
                     }
                     _ => return,

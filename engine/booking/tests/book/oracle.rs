@@ -206,6 +206,7 @@ impl Pair {
             start: start.map(at),
             end: end.map(at),
             label: None,
+            without: Vec::new(),
         };
         let reply = self.driver.call(known.owner, Call::Modify { handle: self.handles[k], change });
         let mut rows = known.rows.clone();
@@ -248,6 +249,7 @@ impl Pair {
                 start: Some(window.start()),
                 end: Some(window.end()),
                 label: None,
+                without: Vec::new(),
             };
             let mut other = self.driver.clone();
             let reply = other.call(owner, Call::Modify { handle: self.handles[k], change });

@@ -94,6 +94,7 @@ impl Agent {
             self.drive.node.wake_at(),
             self.drive.book.wake_at(),
             premium,
+            self.drive.meter.wake_at(self.drive.plane.kernel()),
             sweep,
             self.drive.mace.as_ref().and_then(MaceHost::wake_at),
             held,

@@ -224,6 +224,7 @@ fn changed(doc: &ChangeDoc) -> Result<booking::io::BookingChange, Problem> {
         start: doc.start.map(|i| i.0),
         end: doc.end.map(|i| i.0),
         label: doc.label.clone(),
+        without: doc.without.iter().copied().map(window).collect::<Result<_, _>>()?,
     })
 }
 

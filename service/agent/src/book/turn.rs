@@ -113,6 +113,7 @@ impl Drive {
                 self.console.announce(found.level, found.name, &found.text);
             }
         }
+        self.meter.look(now, self.plane.kernel());
         if self.premium.look(now, self.node.tc(), self.plane.kernel()) && self.node.has_groups() {
             self.tell(node::io::Input::Groups);
         }

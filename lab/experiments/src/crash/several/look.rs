@@ -185,7 +185,7 @@ impl<'a> Checks<'a> {
     fn same_by_key(&self, known: &Known, socket: &Path, id: &str, begun: Instant) -> Result<Option<String>, Error> {
         loop {
             match known.again(socket, id) {
-                Some((why, true)) if begun.elapsed() < self.settled => {
+                Some((_, true)) if begun.elapsed() < self.settled => {
                     self.patience.wait(Duration::from_millis(50))?;
                 }
                 said => return Ok(said.map(|(why, _)| why)),
