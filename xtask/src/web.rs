@@ -1,10 +1,10 @@
-//! The pages for browsers: their lockfile names no host, so that whoever builds them fetches from where they choose.
+//! The pages for browsers: their lockfile names no host, so that each machine fetches from where it is told to.
 
 use crate::source;
 use std::path::Path;
 
 const PLACE: &str = "client/web";
-/// What keeps hosts out of the lockfile, and the one field that may name one: where a package takes donations.
+/// The option that keeps hosts out of the lockfile, and the one field that may name one: a package's page for donations.
 const OPTION: &str = "omit-lockfile-registry-resolved=true";
 const DONATIONS: &str = "\"url\": ";
 

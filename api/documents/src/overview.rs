@@ -1,5 +1,5 @@
-//! What a broker says of itself and of its agents as a whole: who asks, the map, interfaces, audits; and how a browser
-//! signs in.
+//! A broker and its agents as a whole: the caller, the map, interfaces, audits; and the ticket by which a browser signs
+//! in.
 
 use crate::book::{AuditRow, Instant};
 use crate::may::CallerRights;
@@ -38,7 +38,7 @@ pub struct MeDoc {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TicketDoc {
-    /// The address to open: the ticket is behind its `#`, so that a browser sends it to nobody.
+    /// The address to open. The ticket is behind its `#`, a part that browsers keep to themselves.
     pub address: String,
     /// The time after which the ticket is worth nothing.
     pub expires: Instant,

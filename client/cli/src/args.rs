@@ -141,7 +141,7 @@ pub enum Command {
     Status(StatusArgs),
     /// Show events as they happen
     Watch(WatchArgs),
-    /// Print a link that signs a browser in at a broker, as whoever asks
+    /// Print a link that signs a browser in at a broker, with the rights of the caller
     Web(WebArgs),
     /// Print shell completion
     Completions {
@@ -172,7 +172,7 @@ pub struct UpArgs {
     /// The broker listens for browsers, and a link is printed that signs one in
     #[arg(long, requires = "broker")]
     pub web: bool,
-    /// Where the broker listens for browsers; port 0: one that is free
+    /// The broker's address for browsers; port 0: one that is free
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", requires = "web")]
     pub web_at: SocketAddr,
     /// Print JSON

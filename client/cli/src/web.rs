@@ -1,4 +1,4 @@
-//! `sluice web`: a link that signs a browser in, as whoever asks.
+//! `sluice web`: a link that signs a browser in, with the rights of the caller.
 
 use crate::complain::Complaint;
 use crate::places::PapersArgs;

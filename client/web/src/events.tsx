@@ -1,6 +1,6 @@
 // Events as they happen: the newest first, of one stream for all tabs.
 import { useState } from "preact/hooks";
-import { At, Head, State, Table } from "./bits";
+import { At, Head, Table } from "./bits";
 import { useLive, useShared } from "./hooks";
 import { hourMinute } from "./units";
 
@@ -28,8 +28,7 @@ export function Events() {
         {live.lost.size > 0 && <div class="note"><p>Older events of {[...live.lost].join(", ")} are no longer kept.</p></div>}
         <Table caption="Events" rows={rows} none="Nothing has happened yet that you may see." columns={[
           { head: "Time", cell: (event) => <At at={event.at} /> },
-          { head: "Event", cell: (event) => <State state={BAD.has(event.event) ? "failed" : event.event}/> },
-          { head: "What", cell: (event) => event.event.replace("_", " ") },
+          { head: "Event", cell: (event) => <span class={`pill ${BAD.has(event.event) ? "failed" : event.event}`}>{event.event.replace("_", " ")}</span> },
           { head: "Reservation", cell: (event) => <a href={`#/reservations/${event.reservation}`} class="mono">{event.reservation.slice(0, 14)}</a> },
           { head: "Owner", cell: (event) => event.owner },
           { head: "Agent", cell: (event) => event.agent },

@@ -66,8 +66,16 @@ function useRates(doc: Interfaces | undefined): Map<string, { name: string; rate
   return rates;
 }
 
-const CLASSES = ["guaranteed", "controlled-load", "control", "best-effort"];
-const COLOURS = ["var(--c1)", "var(--c3)", "var(--c4)", "var(--c5)"];
+/** The classes of the agents' documents, from the best: their names here, and their colours. */
+const CLASSES: [name: string, words: string, colour: string][] = [
+  ["guaranteed", "guaranteed", "var(--c0)"],
+  ["controlled-load", "controlled load", "var(--c1)"],
+  ["premium", "premium", "var(--c3)"],
+  ["control", "signalling", "var(--c4)"],
+  ["measured", "recognised", "var(--c2)"],
+  ["background", "background", "var(--held)"],
+  ["best-effort", "best effort", "var(--c5)"],
+];
 
 function Bar({ row, classes }: { row: ResourceRow; classes: { name: string; rate: number }[] | undefined }) {
   const whole = row.capacity || 1;
@@ -81,11 +89,11 @@ function Bar({ row, classes }: { row: ResourceRow; classes: { name: string; rate
       <rect width={at(reserved)} height="14" rx="4" fill="var(--c0)" />
       <rect x={at(reserved)} width={at(background)} height="14" fill="var(--c2)" />
       {classes &&
-        CLASSES.map((name, n) => {
+        CLASSES.map(([name, , colour]) => {
           const rate = classes.find((one) => one.name === name)?.rate ?? 0;
           const left = x;
           x += rate;
-          return <rect x={at(left)} y="17" width={at(rate)} height="7" fill={COLOURS[n]} />;
+          return <rect x={at(left)} y="17" width={at(rate)} height="7" fill={colour} />;
         })}
     </svg>
   );
@@ -101,6 +109,7 @@ export function Now() {
   const sees = me.role !== "owner";
   const interfaces = usePoll<Interfaces>(sees ? "/v1/interfaces" : null, 2000);
   const rates = useRates(interfaces.data);
+  const known = new Set([...rates.values()].flatMap((all) => all.map((one) => one.name)));
   useOnEvents(() => {
     resources.again();
     all.again();
@@ -156,7 +165,8 @@ export function Now() {
         <Trouble polled={resources} what="Resources" />
         <p class="key">
           <span><i style={{ background: "var(--c0)" }} />reserved</span><span><i style={{ background: "var(--c2)" }} />background</span>
-          {sees && CLASSES.map((name, n) => <span><i style={{ background: COLOURS[n] ?? "" }} />{name}, measured</span>)}
+          {sees && <span>below, as measured:</span>}
+          {sees && CLASSES.filter(([name]) => known.has(name)).map(([, words, colour]) => <span><i style={{ background: colour }} />{words}</span>)}
         </p>
         <Table caption="Resources" rows={rows} columns={[
           { head: "Resource", cell: (row) => <b>{row.resource}</b> },

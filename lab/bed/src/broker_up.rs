@@ -1,5 +1,5 @@
-//! A broker over all nodes of a testbed without domains, in the namespace of whoever brings it up, so that browsers and
-//! commands of this machine reach it.
+//! A broker over all nodes of a testbed without domains, in the namespace of the command that brings it up, so that
+//! browsers and commands of this machine reach it.
 
 use crate::patience::Patience;
 use crate::program::last_words;

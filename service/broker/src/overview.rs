@@ -1,4 +1,4 @@
-//! What the broker says of itself and of its agents as a whole: who asks, the agents, the map, interfaces, audits.
+//! The broker and its agents as a whole: the caller, the agents, the map, interfaces, audits.
 
 use crate::broker::Broker;
 use crate::caller::ConnectionPeer;

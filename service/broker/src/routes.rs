@@ -64,13 +64,10 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         Call::PostCommit => post(commit),
         Call::GetHistory => get(history),
         Call::GetEvents => get(events),
-        Call::GetTransaction | Call::PutTransaction | Call::PostLeg | Call::GetLeg | Call::DeleteLeg => {
-            return over_domains(call);
-        }
-        Call::GetTopology | Call::GetAcceptances => return over_domains(call),
-        Call::GetMe | Call::PostTicket | Call::GetAgents | Call::GetMap | Call::GetInterfaces | Call::GetAudit => {
-            return crate::overview::handler(call);
-        }
+        Call::GetTransaction | Call::PutTransaction | Call::PostLeg => return over_domains(call),
+        Call::GetLeg | Call::DeleteLeg | Call::GetTopology | Call::GetAcceptances => return over_domains(call),
+        Call::GetMe | Call::PostTicket | Call::GetAgents => return crate::overview::handler(call),
+        Call::GetMap | Call::GetInterfaces | Call::GetAudit => return crate::overview::handler(call),
         Call::GetWebhooks => get(webhooks),
         Call::PostWebhook => post(add_webhook),
         Call::DeleteWebhook => delete(remove_webhook),

@@ -326,7 +326,6 @@ impl Call {
             Call::GetAcceptances => READ,
             Call::GetReservations | Call::GetReservation | Call::GetHistory | Call::GetEvents => READ,
             Call::BookAudit => const { &any("yyr ryy--") },
-            // Whom a broker speaks for is never on the agent's machine, so no list names users of the broker's.
             Call::GetInterfaces => const { &any("yy- -yy--") },
             Call::GetAudit => const { &any("yyr ryy--") },
             Call::SpeakFor => const { &any("y-- ----r") },

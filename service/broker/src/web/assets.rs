@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, Response, header};
 /// A file.
 #[derive(Debug)]
 pub(crate) struct WebAsset {
-    pub(crate) path: &'static str,
+    path: &'static str,
     kind: &'static str,
     content: &'static [u8],
 }
@@ -30,6 +30,11 @@ pub(crate) const ALL: [WebAsset; 4] = [
 ];
 
 impl WebAsset {
+    /// Its place on this server.
+    pub(crate) fn path(&self) -> &'static str {
+        self.path
+    }
+
     pub(crate) fn response(&self) -> Response<Body> {
         let mut response = Response::new(Body::from(self.content));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(self.kind));

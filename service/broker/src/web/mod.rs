@@ -1,6 +1,6 @@
 //! The listener for browsers: the pages, signing in, and the same calls as every other listener has.
 //!
-//! A browser has no certificate. Whoever is known by the Unix socket or by mutual TLS takes a ticket there
+//! A browser has no certificate. A caller that is known by the Unix socket or by mutual TLS takes a ticket there
 //! (`sluice web`), and a browser exchanges it once for a cookie. The cookie stands for that caller: rights are asked at
 //! each request of the same table, and what ends the caller's own right, as a revoked certificate does, ends the
 //! session. Sessions are in memory, so that they end with the broker.
@@ -38,7 +38,7 @@ use tickets::Tickets;
 const MAX_BODY: usize = 1024;
 /// The longest time that it may take.
 const BODY_TIME: Duration = Duration::from_secs(10);
-/// What a page may load and do: what comes from here, and no more.
+/// The policy of all pages: they load what comes from here, and no more.
 const CONTENT_POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
@@ -82,7 +82,7 @@ impl WebDoor {
     /// A ticket for a caller who is known.
     ///
     /// # Errors
-    /// 403: nobody knows who that is, or it is a browser; 429: too many tickets wait.
+    /// 403: the caller is not known, or is a browser; 429: too many tickets wait.
     pub fn ticket(&self, peer: ConnectionPeer, now: Time) -> Answer<TicketDoc> {
         let (ticket, until) = self.tickets.issue(peer, now)?;
         Ok(TicketDoc { address: format!("{}/#ticket={ticket}", self.origin()), expires: Instant(until) })
@@ -106,7 +106,7 @@ impl WebDoor {
     pub fn router(self: &Arc<Self>, api: Router) -> Router {
         let calls = Router::new().fallback_service(api).layer(middleware::map_response(no_store));
         let pages = assets::ALL.iter().fold(Router::new(), |router, asset| {
-            router.route(asset.path, get(move || async move { asset.response() }))
+            router.route(asset.path(), get(move || async move { asset.response() }))
         });
         pages
             .route("/session", post(sign_in).delete(sign_out))
@@ -118,11 +118,11 @@ impl WebDoor {
     /// Checks that a request was meant for this listener, and finds out whose it is.
     ///
     /// # Errors
-    /// 421, 403: it was sent to another name, or by a page from elsewhere; 401: nobody is signed in.
+    /// 421, 403: it was sent to another name, or by a page from elsewhere; 401: the browser is not signed in.
     pub fn admit<B>(&self, request: &mut Request<B>, local: SocketAddr) -> Answer<()> {
         guard::check(request, &self.settings, local)?;
         let path = request.uri().path();
-        if assets::ALL.iter().any(|asset| asset.path == path) || path == "/session" {
+        if assets::ALL.iter().any(|asset| asset.path() == path) || path == "/session" {
             return Ok(());
         }
         let session = guard::cookie(request.headers(), self.settings.cookie())
@@ -172,7 +172,7 @@ async fn no_store(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// What every answer says to a browser.
+/// Adds the fields by which every answer limits what a browser does with it.
 async fn harden(mut response: Response<Body>) -> Response<Body> {
     let fields = [
         (header::CONTENT_SECURITY_POLICY, CONTENT_POLICY),

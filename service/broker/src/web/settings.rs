@@ -5,7 +5,7 @@ use serde::Deserialize;
 use std::net::SocketAddr;
 use toml::Spanned;
 
-/// Where and how browsers are listened to.
+/// The address and the manner of the listener for browsers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WebSettings {
     /// The address.

@@ -71,7 +71,7 @@ impl Tickets {
     /// A new ticket for a caller, and the end of its life.
     ///
     /// # Errors
-    /// 403: nobody knows who that is, or it is a browser; 429: too many tickets wait; 503: no random numbers.
+    /// 403: the caller is not known, or is a browser; 429: too many tickets wait; 503: no random numbers.
     pub(crate) fn issue(&self, peer: ConnectionPeer, now: Time) -> Answer<(String, Time)> {
         match &peer {
             ConnectionPeer::Certificate { .. } | ConnectionPeer::Local { .. } => {}
