@@ -57,7 +57,7 @@ export function layout(agents: string[], all: Edge[]): { places: Place[]; column
       };
       const sorted = layer.map((agent) => ({ agent, pull: pull(agent) })).sort((a, b) => a.pull - b.pull);
       sorted.forEach(({ agent }, n) => {
-        const y = top + (rows - layer.length) / 2 + n;
+        const y = top + ((n + 0.5) * rows) / layer.length - 0.5;
         height.set(agent, y);
         places.push({ agent, x, y });
       });
