@@ -22,7 +22,7 @@ use terms::Span;
 use trust::{Authority, CertificateRequest, CertificateRole, Files, Speaks};
 
 /// How long an event stream is heard for what is not to come.
-const HEARD: Duration = Duration::from_millis(400);
+const HEARD: Duration = Duration::from_secs(2);
 
 /// A broker beside the agent.
 pub struct House<'a> {
