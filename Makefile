@@ -6,7 +6,7 @@ BENCH ?=
 SLUICE = target/release/sluice
 TRIAL = target/trial/sluice
 
-.PHONY: help build demo demo-quick gara test nightly fuzz bench install install-c uninstall clean wheel
+.PHONY: help build demo demo-quick gara test nightly fuzz bench install install-c uninstall clean wheel web
 
 help:
 	@echo "make demo        a real video against a flood, without and with a reservation (root, about 5 minutes)"
@@ -16,6 +16,7 @@ help:
 	@echo "make nightly     longer forms of the tests: more cases and seeds, the default refresh period, fuzzing (about an hour)"
 	@echo "make fuzz        each decoder for FUZZ_SECONDS ($(FUZZ_SECONDS)), with a nightly compiler and cargo-fuzz"
 	@echo "make bench       every benchmark, one JSON line per figure; BENCH=pattern for those that match"
+	@echo "make web         the pages for browsers, client/web/dist, from their sources (Node and npm)"
 	@echo "make wheel       the Python package, under target/wheel"
 	@echo "make install     the program, the C libraries, man pages, completions and systemd units, under PREFIX=$(PREFIX)"
 
@@ -103,6 +104,10 @@ bench:
 	@$(CARGO) bench --quiet --locked --workspace --bench '*' --no-run
 	@GLIBC_TUNABLES=glibc.malloc.hugetlb=1 taskset -c $$(($$(nproc) - 1)) \
 		$(CARGO) bench --quiet --locked --workspace --bench '*' -- $(BENCH)
+
+# What is built is part of the repository, so that building the program takes no Node.
+web:
+	cd client/web && npm ci --ignore-scripts --no-audit --no-fund && npm run build
 
 # The standard library writes it: nothing is fetched.
 wheel:

@@ -8,7 +8,11 @@ packages="build-essential"
 case "$want" in
 build | fuzz) ;;
 demo) packages="$packages ffmpeg iproute2 fonts-dejavu-core" ;;
-test) packages="$packages ffmpeg iproute2 iputils-ping fonts-dejavu-core iperf3 tshark clang-14 llvm-14 libbpf-dev git python3 openssl nginx-light" ;;
+test)
+    packages="$packages ffmpeg iproute2 iputils-ping fonts-dejavu-core iperf3 tshark clang-14 llvm-14 libbpf-dev git python3 openssl nginx-light chromium"
+    # Node from elsewhere will do.
+    command -v npm >/dev/null 2>&1 || packages="$packages nodejs npm"
+    ;;
 *)
     echo "setup: $want is not build, demo, test or fuzz" >&2
     exit 2
@@ -48,6 +52,14 @@ if ! newest_enough; then
         echo "setup: Rust 1.$oldest or newer is needed: install it with rustup (stable), then run this again" >&2
         exit 1
     }
+fi
+
+# What builds the pages for browsers, and drives a browser in their tests; without it these say that they were skipped.
+web=$(dirname "$0")/../client/web
+if [ "$want" = test ] && [ "$web/package-lock.json" -nt "$web/node_modules/.package-lock.json" ]; then
+    echo "setup: installing what client/web/package-lock.json names" >&2
+    (cd "$web" && npm ci --ignore-scripts --no-audit --no-fund >/dev/null 2>&1) ||
+        echo "setup: npm could not install it (no network?): tests of the pages will be skipped" >&2
 fi
 
 # What cargo-fuzz drives needs a compiler that can tell it which branches were taken: a nightly one, beside the stable one.

@@ -18,6 +18,7 @@ mod prose;
 mod source;
 mod suite;
 mod tidy;
+mod web;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 type Check = fn(&Path) -> Vec<String>;
 
 /// The checks that read sources alone; each runs under `cargo test` too.
-const ALL: [(&str, Check); 10] = [
+const ALL: [(&str, Check); 11] = [
     ("arrows", arrows::check),
     ("tidy", tidy::check),
     ("clauses", clauses::check),
@@ -36,6 +37,7 @@ const ALL: [(&str, Check); 10] = [
     ("programs", programs::check),
     ("links", links::check),
     ("prose", prose::check),
+    ("web", web::check),
 ];
 
 fn main() -> ExitCode {
@@ -74,8 +76,9 @@ fn main() -> ExitCode {
             println!("cargo xtask checkpoints  that they cost nothing where nobody looks (after cargo test)");
             println!("cargo xtask suite    format, clippy and every test, to the end, and one line that counts");
             println!("cargo xtask prose    doc comments that begin with a clause, long lines of Markdown");
+            println!("cargo xtask web      the lockfile of the pages for browsers, which names no host");
             println!("cargo xtask links    links of Markdown that lead to no file or heading");
-            println!("cargo xtask          all that read sources alone: arrows to programs, links and prose");
+            println!("cargo xtask          all that read sources alone: arrows to programs, links, prose and web");
             return ExitCode::SUCCESS;
         }
         other => {
@@ -130,6 +133,11 @@ mod tests {
     #[test]
     fn comments_are_plain_english_and_pages_wrap() {
         holds("prose");
+    }
+
+    #[test]
+    fn the_lockfile_of_the_pages_names_no_host() {
+        holds("web");
     }
 
     #[test]

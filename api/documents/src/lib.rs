@@ -13,6 +13,7 @@ pub mod legs;
 pub mod links;
 pub mod mace;
 pub mod may;
+pub mod overview;
 pub mod rest;
 pub mod rows;
 pub mod session;

@@ -8,12 +8,14 @@ use std::net::IpAddr;
 
 /// An interface.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InterfaceRow {
     /// Name.
     pub name: String,
     /// Kernel index.
     pub index: u32,
     /// Addresses.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub addresses: Vec<IpAddr>,
     /// MTU, bytes.
     pub mtu: u32,
@@ -52,6 +54,7 @@ words! {
 
 /// A class, read from the plane.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ClassRow {
     /// The class as tc writes it.
     pub class: String,

@@ -17,8 +17,10 @@ use crate::rsvp::args::RsvpCommand;
 use crate::run::RunArgs;
 use crate::topology::TopologyArgs;
 use crate::torture::TortureCommand;
+use crate::web::WebArgs;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use terms::Span;
 
@@ -143,6 +145,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Show events as they happen
     Watch(WatchArgs),
+    /// Print a link that signs a browser in at a broker, with the rights of the caller
+    Web(WebArgs),
     /// Print shell completion
     Completions {
         /// The shell.
@@ -159,12 +163,22 @@ pub enum Command {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  sluice up examples/seed.toml             two hosts, two routers, a bottleneck\n  \
+                  sluice up examples/seed.toml --broker --web     the same, with a broker and a link for a browser\n  \
                   sluice up examples/three-domains.toml    ANL, ESnet, LBNL: each with its own authority and broker\n\
 Ctrl-C while it is coming up removes what was made until then."
 )]
 pub struct UpArgs {
     /// The topology: nodes, links, rates
     pub file: PathBuf,
+    /// Also a broker over all nodes, on this machine; a testbed of domains has one in each
+    #[arg(long)]
+    pub broker: bool,
+    /// The broker listens for browsers, and a link is printed that signs one in
+    #[arg(long, requires = "broker")]
+    pub web: bool,
+    /// The broker's address for browsers; port 0: one that is free
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", requires = "web")]
+    pub web_at: SocketAddr,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -3,6 +3,7 @@
 use crate::complain::Complaint;
 use crate::places::PapersArgs;
 use agent_service::AgentConfig;
+use broker_service::web::WebSettings;
 use broker_service::{AgentAt, At, BrokerConfig, Opened, Pulse};
 use clap::Args;
 use documents::agent::Request;
@@ -31,6 +32,7 @@ const AGENT_PATIENCE: Duration = Duration::from_secs(20);
     after_help = "Examples:\n  sluice broker                                 all of one machine: an agent inside if none runs, a Unix socket\n  \
                   sluice broker --plain 127.0.0.1:8080 --plain-as demo     the same for programs that speak TCP\n  \
                   sluice broker --agent maui=/run/sluice/testbeds/seed/maui/agent.sock --agent glenwood=...\n  \
+                  sluice broker --web 127.0.0.1:8470                       the same for browsers: `sluice web` signs one in\n  \
                   sluice broker --agent b=tls://10.0.0.2:4711 --agent c=tls://10.0.2.2:4711 --listen 0.0.0.0:8443 \\\n      \
                     --ca ca.pem --certificate broker-main.pem --certificate-key broker-main.key    agents on other machines\n  \
                   sluice broker --config /etc/sluice/broker.toml           mutual TLS, webhooks, limits: see docs/broker.md\n  \
@@ -64,6 +66,9 @@ pub struct BrokerArgs {
     /// The caller's name for all connections there
     #[arg(long, value_name = "NAME", requires = "plain")]
     pub plain_as: Option<String>,
+    /// Listen for browsers here, instead of at the file's address: on the loopback without TLS, elsewhere with TLS
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub web: Option<SocketAddr>,
     /// Use a journal of transactions that was restored from an older copy: no other broker uses this one's name,
     /// and what it may have lost is decided at agents by `sluice resolve`
     #[arg(long)]
@@ -129,6 +134,16 @@ fn config(args: &BrokerArgs) -> Result<BrokerConfig, Complaint> {
         config.plain = vec![plain];
         config.plain_as = args.plain_as.clone().unwrap_or_default();
     }
+    if let Some(address) = args.web {
+        let usual = WebSettings::at(address);
+        let name = config.web.as_ref().and_then(|web| web.name.clone());
+        config.web = Some(WebSettings { name, ..usual });
+    }
+    if config.tls.is_none() && config.web.as_ref().is_some_and(|web| web.tls) {
+        let what =
+            "browsers of other machines need TLS: --ca, --certificate and --certificate-key, or [tls] in the file";
+        return Err(Complaint::usage(what));
+    }
     config.socket = args.socket.clone().unwrap_or(config.socket);
     config.state = args.state.clone().unwrap_or(config.state);
     config.accept_older_journal = args.accept_older_journal;
@@ -176,6 +191,10 @@ async fn serve(
     for (number, address) in running.listens.iter().enumerate() {
         let how = if number < config.listen.len() { "mutual TLS" } else { "no TLS" };
         eprintln!("sluice: and on {address} ({how})");
+    }
+    if let Some((address, tls)) = running.web() {
+        let how = if tls { "TLS" } else { "no TLS" };
+        eprintln!("sluice: and for browsers on {address} ({how}): `sluice web` prints a link");
     }
     if running.finished > 0 {
         eprintln!(

@@ -25,6 +25,7 @@ mod testbed;
 mod topology;
 mod torture;
 mod watch;
+mod web;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
@@ -104,6 +105,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Mace(command) => mace::run(command),
         Command::Status(args) => status::run(args),
         Command::Watch(args) => watch::run(args),
+        Command::Web(args) => web::run(args),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "sluice", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)

@@ -2,10 +2,12 @@
 
 use crate::args::{DownArgs, UpArgs};
 use crate::complain::Complaint;
+use bed::broker_up::{self, BrokerUp};
 use bed::domain_up::DomainUp;
 use bed::file::TestbedFile;
 use bed::patience::Patience;
 use bed::testbed::{self, NodeUp, UpError, UpOptions};
+use broker_service::client::{BrokerClient, BrokerEndpoint};
 use linux::clock::Clock;
 use linux::delay_line::DelayLine;
 use rpc::places::TESTBEDS;
@@ -17,6 +19,10 @@ use terms::Span;
 /// Brings a testbed up and prints its nodes and domains. Ctrl-C removes what was made until then.
 pub fn up(args: &UpArgs) -> Result<ExitCode, Complaint> {
     let file = TestbedFile::load(&args.file).map_err(|mistake| Complaint::usage(mistake.to_string()))?;
+    if args.broker && !file.domains.all.is_empty() {
+        let what = "each of these domains has a broker of its own: --broker is for testbeds without domains";
+        return Err(Complaint::usage(what));
+    }
     let options = UpOptions::usual().map_err(|e| Complaint::world(e.to_string()))?;
     let patience = Patience::until_signalled()?;
     let testbed::TestbedUp { nodes, domains } =
@@ -25,10 +31,14 @@ pub fn up(args: &UpArgs) -> Result<ExitCode, Complaint> {
             UpError::Interrupted => Complaint::interrupted(error.to_string()),
             other => Complaint::world(other.to_string()),
         })?;
+    let broker = args.broker.then(|| over_all(args, &file, &nodes, &options, &patience)).transpose()?;
     if args.json {
         let rows: Vec<_> = nodes.iter().map(as_json).collect();
         let domains: Vec<_> = domains.iter().map(domain_as_json).collect();
-        println!("{}", serde_json::json!({ "testbed": file.topology.name, "nodes": rows, "domains": domains }));
+        println!(
+            "{}",
+            serde_json::json!({ "testbed": file.topology.name, "nodes": rows, "domains": domains, "broker": broker })
+        );
         return Ok(ExitCode::SUCCESS);
     }
     let head =
@@ -45,9 +55,39 @@ pub fn up(args: &UpArgs) -> Result<ExitCode, Complaint> {
     print_domains(&domains);
     if let Some(first) = nodes.first() {
         println!("\nsegmentation offloads are off on these links, as on a wire: a packet is a packet");
+        if let Some(broker) = &broker {
+            println!("a broker over all nodes: --broker unix:{}", broker.socket);
+        }
+        if let Some(link) = broker.as_ref().and_then(|broker| broker.web.as_ref()) {
+            println!("in a browser, within a minute: {link}");
+        }
         println!("up: try `sluice status --node {}`; `sluice down {}` removes it", first.name, file.topology.name);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The broker over all nodes, as it is printed.
+#[derive(serde::Serialize)]
+struct BrokerOverAll {
+    socket: String,
+    pid: u32,
+    web: Option<String>,
+}
+
+/// Starts a broker over all nodes, and takes a ticket if browsers are listened for.
+fn over_all(
+    args: &UpArgs,
+    file: &TestbedFile,
+    nodes: &[NodeUp],
+    options: &UpOptions,
+    patience: &Patience,
+) -> Result<BrokerOverAll, Complaint> {
+    let web = args.web.then_some(args.web_at);
+    let up = broker_up::start(&file.topology.name, nodes, options, web, patience);
+    let BrokerUp { socket, pid } = up.map_err(|error| Complaint::world(error.to_string()))?;
+    let ticket = || BrokerClient::new(BrokerEndpoint::Socket(socket.clone())).ticket();
+    let ticket = args.web.then(ticket).transpose().map_err(|error| Complaint::world(error.to_string()))?;
+    Ok(BrokerOverAll { socket: socket.display().to_string(), pid, web: ticket.map(|ticket| ticket.address) })
 }
 
 /// Prints each domain with its broker, as a command takes it.

@@ -26,7 +26,7 @@ pub use gate::{Domain, HOME, MAX_CHAIN, TrustGate};
 pub use identity::{CertificateRole, Identity};
 pub use source::{CertificateSource, DiskSource, Handed, MAX_FILE, Stamp, take};
 pub use statement::{MAX_STATEMENT, SignedStatement, StatementSigner};
-pub use tls::{Files, Speaks, client, client_from, server, server_from};
+pub use tls::{Files, Speaks, client, client_from, server, server_for_all, server_from};
 
 use std::sync::Arc;
 use terms::Time;

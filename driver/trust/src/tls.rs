@@ -93,6 +93,21 @@ pub fn server_from(
     Ok((Arc::new(config), gate))
 }
 
+/// The configuration of an HTTP server whose callers show no certificate, such as browsers.
+///
+/// # Errors
+/// A file is missing or has the wrong content.
+pub fn server_for_all(files: &Files, now: Now) -> Result<Arc<ServerConfig>, Error> {
+    let mut config = ServerConfig::builder_with_details(provider(), Arc::new(Clock(now)))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| Error::Misuse(error.to_string()))?
+        .with_no_client_auth()
+        .with_single_cert(pem::certificates(&DiskSource, &files.certificate)?, pem::key(&DiskSource, &files.key)?)
+        .map_err(|error| Error::content(&files.certificate, error))?;
+    config.alpn_protocols = Speaks::Http.names();
+    Ok(Arc::new(config))
+}
+
 /// The configuration of a caller: the peer must be a broker or an agent of a trusted authority, under the
 /// name that was called.
 ///

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agreement;
+pub mod broker_up;
 pub mod build;
 pub mod cbr;
 pub mod domain;

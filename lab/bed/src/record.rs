@@ -41,6 +41,16 @@ impl TestbedRecord {
         Ok(TestbedRecord { file: file.map_err(SystemError::doing(format!("write {}", path.display())))?, path })
     }
 
+    /// Goes on with the record of a testbed that is up.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be written.
+    pub fn again(dir: &Path) -> Result<TestbedRecord, SystemError> {
+        let path = dir.join(FILE);
+        let file = OpenOptions::new().append(true).open(&path);
+        Ok(TestbedRecord { file: file.map_err(SystemError::doing(format!("write {}", path.display())))?, path })
+    }
+
     /// Adds a line, before the step if possible.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use crate::problem::{Answer, Problem};
 use crate::routed::RouteBook;
 use crate::routing::{RouteSource, RoutingSettings};
 use crate::transactions::Transactions;
+use crate::web::WebDoor;
 use crate::webhook::WebhookRegistry;
 use booking::path::Path;
 use documents::agent::{Answer as Said, Request};
@@ -49,6 +50,8 @@ pub struct Broker {
     pub transactions: Arc<Transactions>,
     /// The known domains.
     pub domains: Arc<KnownDomains>,
+    /// The listener for browsers, if there is one.
+    pub web: Option<Arc<WebDoor>>,
     locks: Mutex<BTreeMap<ReservationId, Weak<Turns<()>>>>,
     routing: RoutingSettings,
     routes: RouteBook,
@@ -71,6 +74,7 @@ impl Broker {
         hooks: WebhookRegistry,
         transactions: Arc<Transactions>,
         domains: Arc<KnownDomains>,
+        web: Option<Arc<WebDoor>>,
         routing: RoutingSettings,
     ) -> Broker {
         Broker {
@@ -81,6 +85,7 @@ impl Broker {
             hooks,
             transactions,
             domains,
+            web,
             locks: Mutex::default(),
             routing,
             routes: RouteBook::default(),

@@ -1,10 +1,13 @@
 //! The caller and its rights: from a certificate, from the kernel, or from the configuration.
 
 use crate::problem::{Answer, Problem};
+use crate::web::WebSession;
 use axum::http::StatusCode;
 use booking::policy::rights::{Call, Right, Seat, Whose};
 use documents::links::CallerDoc;
+use linux::clock::Clock;
 use std::sync::Arc;
+use terms::Time;
 use terms::book::{Caller, CallerRole as Seen};
 use trust::{CertificateRole, Identity, TrustGate};
 
@@ -24,6 +27,13 @@ pub enum ConnectionPeer {
         peer: Arc<linux::process::PeerProcess>,
         /// True if it is a member of the operators' group.
         operator: bool,
+    },
+    /// A browser, which stands for the caller that took its ticket.
+    Browser {
+        /// The session, which is asked again at every request.
+        session: Arc<WebSession>,
+        /// The clock that ends it.
+        clock: Clock,
     },
     /// A peer on the loopback, without proof of identity.
     Plain {
@@ -54,6 +64,7 @@ impl ConnectionPeer {
             ConnectionPeer::Local { peer, .. } if peer.uid == 0 || peer.uid == own_uid() => Seat::Root,
             ConnectionPeer::Local { operator: true, .. } => Seat::Operator,
             ConnectionPeer::Local { .. } => Seat::Member,
+            ConnectionPeer::Browser { session, .. } => session.peer().seat(),
             ConnectionPeer::Plain { .. } => Seat::Requester,
         }
     }
@@ -87,12 +98,32 @@ impl ConnectionPeer {
         Ok(CallerDoc { name, groups, role: role.to_owned() })
     }
 
-    /// Checks the certificate at every request: it may be revoked or expired.
+    /// The end of a browser's session; `None`: it is no browser.
+    pub fn until(&self) -> Option<Time> {
+        match self {
+            ConnectionPeer::Browser { session, .. } => Some(session.until()),
+            _ => None,
+        }
+    }
+
+    /// True if this is the caller's name; whether the caller is still good is not asked.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.named().name == name
+    }
+
+    /// Checks the certificate or session at every request: it may be revoked, expired or ended.
     fn is_good(&self) -> Answer<()> {
-        let ConnectionPeer::Certificate { identity, gate } = self else { return Ok(()) };
-        gate.admit(identity).map_err(|error| {
-            Problem::new(StatusCode::UNAUTHORIZED, "certificate", "Certificate not good", error.to_string())
-        })
+        match self {
+            ConnectionPeer::Certificate { identity, gate } => gate.admit(identity).map_err(|error| {
+                Problem::new(StatusCode::UNAUTHORIZED, "certificate", "Certificate not good", error.to_string())
+            }),
+            ConnectionPeer::Browser { session, clock } if session.is_over(clock.now()) => {
+                let what = "this browser is not signed in any more: `sluice web` prints a link that signs it in";
+                Err(Problem::new(StatusCode::UNAUTHORIZED, "session", "Not signed in", what))
+            }
+            ConnectionPeer::Browser { session, .. } => session.peer().is_good(),
+            ConnectionPeer::Local { .. } | ConnectionPeer::Plain { .. } => Ok(()),
+        }
     }
 
     fn named(&self) -> Caller {
@@ -110,6 +141,7 @@ impl ConnectionPeer {
                 let groups = std::iter::once(&peer.gid).chain(others).map(|group| format!("gid:{group}")).collect();
                 Caller { name: format!("uid:{}", peer.uid), groups, role }
             }
+            ConnectionPeer::Browser { session, .. } => session.peer().named(),
             ConnectionPeer::Plain { name, .. } => Caller { name: name.to_string(), groups: Vec::new(), role },
         }
     }

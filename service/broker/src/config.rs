@@ -27,6 +27,10 @@
 //! address = "10.0.2.1:4711"            # on another machine: mutual TLS, with what `tls` says
 //! domain = "anl"                       # whose agent it is; default: our own domain's
 //!
+//! [web]                                # for browsers (docs/web.md); default: none listens for them
+//! listen = "127.0.0.1:8470"            # with TLS unless on the loopback
+//! name = "broker.example.org"          # by which they call it, beside its address
+//!
 //! [webhooks]                           # default: none are allowed
 //! allow = ["https://hooks.example.org/sluice/"]
 //! ca = "/etc/ssl/certs/ca-certificates.crt"   # the default: who signs for the targets
@@ -49,6 +53,7 @@ use crate::domains::settings::{self, TopologyFile, TopologySettings};
 use crate::limits::{self, LimitsFile};
 use crate::neighbours::{self, DistantFile, NeighbourDomains, NeighbourFile};
 use crate::routing::{self, RoutingSettings};
+use crate::web::{self, WebFile, WebSettings};
 use documents::units;
 use rpc::document::{Document, Mistake, read};
 use rpc::domains::{self, DomainFile};
@@ -96,6 +101,8 @@ pub struct BrokerConfig {
     pub plain: Vec<SocketAddr>,
     /// The name of every caller without TLS.
     pub plain_as: String,
+    /// The listener for browsers, if there is to be one.
+    pub web: Option<WebSettings>,
     /// The agents over which it reserves.
     pub agents: Vec<AgentAt>,
     /// Our domain and its neighbours.
@@ -152,6 +159,7 @@ impl Default for BrokerConfig {
             tls: None,
             plain: Vec::new(),
             plain_as: String::new(),
+            web: None,
             agents: vec![AgentAt { name: "here".to_owned(), at: At::Socket(rpc::places::AGENT_SOCKET.into()) }],
             neighbours: NeighbourDomains::default(),
             own_agent: true,
@@ -178,6 +186,7 @@ struct File {
     #[serde(default)]
     plain: Vec<Spanned<SocketAddr>>,
     plain_as: Option<Spanned<String>>,
+    web: Option<WebFile>,
     #[serde(default)]
     agent: Vec<AgentFile>,
     domain: Option<Spanned<String>>,
@@ -258,6 +267,7 @@ impl BrokerConfig {
         }
         let most_skew = found.most_skew.map(|said| skew(&document, &said)).transpose()?;
         let tls = found.tls.map(|tls| files(&document, &tls)).transpose()?;
+        let web = found.web.map(|web| web::read(&document, web, tls.is_some())).transpose()?;
         let own_agent = found.agent.is_empty();
         let agents = if own_agent { usual.agents } else { agents(&document, found.agent, tls.as_ref())? };
         let partners = tls.as_ref().map_or(&[][..], |files| &files.partners);
@@ -281,6 +291,7 @@ impl BrokerConfig {
             tls,
             plain: found.plain.into_iter().map(Spanned::into_inner).collect(),
             plain_as: found.plain_as.map(Spanned::into_inner).unwrap_or_default(),
+            web,
             agents,
             neighbours,
             own_agent,
@@ -428,6 +439,9 @@ mod tests {
             ("[[agent]]\nname = \"a\"", 2, "either a socket or an address"),
             ("[webhooks]\nallow = [\"http://example.org/\"]", 2, "https"),
             ("[webhooks]\nallow = [\"https://example.org/a\"]", 2, "ends with /"),
+            ("[web]\nlisten = \"0.0.0.0:1\"", 2, "need [tls]"),
+            ("[web]\nlisten = \"0.0.0.0:1\"\ntls = false", 2, "loopback"),
+            ("[web]\nlisten = \"127.0.0.1:1\"\nname = \"a/b\"", 3, "host name"),
             ("[limits]\nbody = \"1gb\"", 2, "1kb to 1mb"),
             ("[limits]\nconnections = 0", 2, "1 to 65536"),
             ("name = \"a b\"", 1, "a broker's name"),

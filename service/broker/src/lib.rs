@@ -37,6 +37,7 @@ pub mod neighbours;
 pub mod openapi;
 mod origin;
 mod outcome;
+mod overview;
 pub mod paths;
 pub mod plan;
 pub mod problem;
@@ -55,6 +56,7 @@ pub mod strict;
 pub mod transactions;
 mod tree;
 mod unread;
+pub mod web;
 pub mod webhook;
 mod wire;
 

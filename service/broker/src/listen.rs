@@ -8,9 +8,10 @@
 use crate::caller::ConnectionPeer;
 use crate::config::Limits;
 use crate::origin;
-use crate::problem::BoxedProblem;
+use crate::problem::{Answer, BoxedProblem};
 use crate::seats::{ConnectionSeat, SeatSource, Seats};
 use crate::unread::Unread;
+use crate::web::WebDoor;
 use axum::Router;
 use axum::response::IntoResponse;
 use hyper::Request;
@@ -19,6 +20,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -39,6 +41,30 @@ pub struct House {
     router: Router,
     limits: Limits,
     stop: watch::Receiver<bool>,
+}
+
+/// How a connection came in.
+enum Entrance {
+    /// From a peer that is known, or named by the configuration.
+    Known(ConnectionPeer),
+    /// From a browser, to this address.
+    Browser(Arc<WebDoor>, SocketAddr),
+}
+
+impl Entrance {
+    /// Checks a request before anything else, and notes whose it is.
+    fn admit(&self, request: &mut Request<Incoming>) -> Answer<()> {
+        match self {
+            Entrance::Browser(door, local) => door.admit(request, *local),
+            Entrance::Known(peer) => {
+                if let ConnectionPeer::Plain { port, .. } = peer {
+                    origin::check(request, *port)?;
+                }
+                request.extensions_mut().insert(peer.clone());
+                Ok(())
+            }
+        }
+    }
 }
 
 impl House {
@@ -69,7 +95,7 @@ impl House {
             let Some(seat) = seats.take(SeatSource::User(peer.uid)) else { continue };
             let operator = operators.is_some_and(|group| peer.gid == group || peer.groups.contains(&group));
             let peer = ConnectionPeer::Local { peer: Arc::new(peer), operator };
-            tokio::spawn(self.clone().serve(stream, peer, seat));
+            tokio::spawn(self.clone().serve(stream, Entrance::Known(peer), seat));
         }
     }
 
@@ -79,7 +105,8 @@ impl House {
         let Ok(port) = listener.local_addr().map(|address| address.port()) else { return };
         while let Some((stream, from)) = self.accept(&listener).await {
             let Some(seat) = seats.take(from) else { continue };
-            tokio::spawn(self.clone().serve(stream, ConnectionPeer::Plain { name: name.clone(), port }, seat));
+            let peer = ConnectionPeer::Plain { name: name.clone(), port };
+            tokio::spawn(self.clone().serve(stream, Entrance::Known(peer), seat));
         }
     }
 
@@ -97,7 +124,34 @@ impl House {
                 let Ok(Ok(stream)) = accepted else { return };
                 let Ok(identity) = gate.client(stream.get_ref().1.peer_certificates()) else { return };
                 if seat.is_of(identity.to_string()) {
-                    house.serve(stream, ConnectionPeer::Certificate { identity, gate }, seat).await;
+                    house.serve(stream, Entrance::Known(ConnectionPeer::Certificate { identity, gate }), seat).await;
+                }
+            });
+        }
+    }
+
+    /// Serves browsers, which are known by their sessions: on the loopback without TLS, or with TLS.
+    pub async fn browsers(mut self, listener: TcpListener, acceptor: Option<TlsAcceptor>, door: Arc<WebDoor>) {
+        self.router = door.router(self.router);
+        let seats = self.seats();
+        while let Some((stream, from)) = self.accept(&listener).await {
+            let Some((seat, away)) = seats.wait(from) else { continue };
+            let Ok(local) = stream.local_addr() else { continue };
+            let (house, acceptor) = (self.clone(), acceptor.clone());
+            let entrance = Entrance::Browser(door.clone(), local);
+            tokio::spawn(async move {
+                let Some(acceptor) = acceptor else {
+                    seat.is_in();
+                    return house.serve(stream, entrance, seat).await;
+                };
+                let accepted = tokio::select! {
+                    accepted = timeout(house.limits.head_time, acceptor.accept(stream)) => accepted,
+                    Ok(()) = away => return, // it made way
+                };
+                if let Ok(Ok(stream)) = accepted
+                    && seat.is_in()
+                {
+                    house.serve(stream, entrance, seat).await;
                 }
             });
         }
@@ -124,16 +178,12 @@ impl House {
     async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         self,
         stream: S,
-        peer: ConnectionPeer,
+        entrance: Entrance,
         seat: ConnectionSeat,
     ) {
         let router = TowerToHyperService::new(self.router);
         let service = service_fn(move |mut request: Request<Incoming>| {
-            let wrong = match &peer {
-                ConnectionPeer::Plain { port, .. } => origin::check(&request, *port).err(),
-                _ => None,
-            };
-            request.extensions_mut().insert(peer.clone());
+            let wrong = entrance.admit(&mut request).err();
             let answer = wrong.is_none().then(|| router.call(request));
             async move {
                 match (answer, wrong) {

@@ -40,7 +40,7 @@ pub fn check<B>(request: &Request<B>, port: u16) -> Answer<()> {
 }
 
 /// The value of a header field, if it occurs once.
-fn one(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+pub(crate) fn one(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut all = headers.get_all(name).iter();
     let (first, None) = (all.next()?, all.next()) else { return None };
     first.to_str().ok()
@@ -50,14 +50,20 @@ fn one(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
 /// so only if it is 80.
 fn is_ours(authority: &Authority, port: u16) -> bool {
     let host = authority.host();
-    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let loopback = host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    let loopback = is_loopback(authority);
     let bare = !authority.as_str().contains('@');
     let same = match authority.as_str().strip_prefix(host) {
         Some("") => true,
         _ => authority.port_u16() == Some(port),
     };
     bare && loopback && same
+}
+
+/// True for a name or address that always means this machine.
+pub(crate) fn is_loopback(authority: &Authority) -> bool {
+    let host = authority.host();
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]

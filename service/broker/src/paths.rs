@@ -5,6 +5,7 @@
 
 use booking::path::{Graph, Path, PublishedLink};
 use documents::links::LinkRow;
+use documents::overview::{NetworkEnd, NetworkRow};
 use documents::rest::{Hop, PathRow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -125,6 +126,23 @@ impl LinkMap {
     /// Agents whose links are missing, so that some paths may not be known now.
     pub fn away(&self) -> &[String] {
         &self.away
+    }
+
+    /// The networks, each with the interfaces on it.
+    pub fn networks(&self) -> Vec<NetworkRow> {
+        let mut networks: BTreeMap<Network, Vec<NetworkEnd>> = BTreeMap::new();
+        for (of, port) in self.graph.interfaces().iter().zip(&self.ports) {
+            let resource = port.resource.as_ref().map(|resource| format!("{}/{resource}", of.agent));
+            networks.entry(Network::of(of.address, of.prefix)).or_default().push(NetworkEnd {
+                agent: of.agent.clone(),
+                interface: port.interface.clone(),
+                address: of.address,
+                resource,
+                rate_wire_bps: port.rate,
+            });
+        }
+        let row = |(network, ends): (Network, Vec<NetworkEnd>)| NetworkRow { network: network.to_string(), ends };
+        networks.into_iter().map(row).collect()
     }
 
     /// At most `most` paths from one host to another, the shortest first. Empty: none is known, or there is

@@ -54,7 +54,6 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         Call::GetResources => get(resources),
         Call::GetPaths => get(paths),
         Call::GetMay => get(crate::may::may),
-        Call::GetTopology => get(crate::domains::answer::topology),
         Call::PostEnquiry => post(enquire),
         Call::PostReservation => post(create),
         Call::GetReservations => get(list),
@@ -65,9 +64,10 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         Call::PostCommit => post(commit),
         Call::GetHistory => get(history),
         Call::GetEvents => get(events),
-        Call::GetTransaction => get(crate::outcome::outcome),
-        Call::PutTransaction | Call::PostLeg | Call::GetLeg | Call::DeleteLeg => return between_brokers(call),
-        Call::GetAcceptances => get(crate::kept_acceptances::list),
+        Call::GetTransaction | Call::PutTransaction | Call::PostLeg => return over_domains(call),
+        Call::GetLeg | Call::DeleteLeg | Call::GetTopology | Call::GetAcceptances => return over_domains(call),
+        Call::GetMe | Call::PostTicket | Call::GetAgents => return crate::overview::handler(call),
+        Call::GetMap | Call::GetInterfaces | Call::GetAudit => return crate::overview::handler(call),
         Call::GetWebhooks => get(webhooks),
         Call::PostWebhook => post(add_webhook),
         Call::DeleteWebhook => delete(remove_webhook),
@@ -117,9 +117,12 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
     })
 }
 
-/// The handlers of calls between brokers.
-fn between_brokers(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
+/// The handlers of calls between brokers, and of what they have said to each other.
+fn over_domains(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
     match call {
+        Call::GetTopology => Some(get(crate::domains::answer::topology)),
+        Call::GetAcceptances => Some(get(crate::kept_acceptances::list)),
+        Call::GetTransaction => Some(get(crate::outcome::outcome)),
         Call::PutTransaction => Some(put(crate::legs::decide)),
         Call::PostLeg => Some(post(crate::legs::promise)),
         Call::GetLeg => Some(get(crate::legs::state)),

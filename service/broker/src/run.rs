@@ -10,6 +10,7 @@ use crate::listen::House;
 use crate::neighbours::NeighbourDomain;
 use crate::routes;
 use crate::transactions::{CoordinatorSettings, Learn, Transactions, Visits, take_over};
+use crate::web::WebDoor;
 use crate::webhook::WebhookRegistry;
 use crate::wire::Outward;
 use linux::clock::Clock;
@@ -68,10 +69,14 @@ pub struct Opened {
     unix: std::os::unix::net::UnixListener,
     with_tls: Vec<(std::net::TcpListener, Arc<ServerConfig>, Arc<TrustGate>)>,
     without: Vec<std::net::TcpListener>,
+    web: Option<WebListener>,
     listens: Vec<SocketAddr>,
     operators: Option<u32>,
     to_brokers: Option<Outward>,
 }
+
+/// The listener for browsers, and TLS without certificates of callers, if it has TLS.
+type WebListener = (std::net::TcpListener, Option<Arc<ServerConfig>>);
 
 /// Starts a broker; its agents may come later.
 ///
@@ -114,8 +119,10 @@ pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
     };
     let clients = neighbour_clients(config, to_brokers.as_ref())?;
     let transactions = Transactions::open(&config.state, settings, agents.clone(), clients)?;
-    let broker = Arc::new(Broker::new(config.limits, agents, hooks, transactions, domains, config.routing.clone()));
     let (mut listens, mut with_tls, mut without) = (Vec::new(), Vec::new(), Vec::new());
+    let (web, door) = web_listener(config, now, clock)?.unzip();
+    let routing = config.routing.clone();
+    let broker = Arc::new(Broker::new(config.limits, agents, hooks, transactions, domains, door, routing));
     let unix =
         unix_socket(&config.socket).map_err(|error| format!("listen on {}: {error}", config.socket.display()))?;
     for address in &config.listen {
@@ -126,7 +133,28 @@ pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
         without.push(tcp(address, &mut listens)?);
     }
     let operators = linux::process::group_id(&config.operators);
-    Ok(Opened { config: config.clone(), broker, unix, with_tls, without, listens, operators, to_brokers })
+    Ok(Opened { config: config.clone(), broker, unix, with_tls, without, web, listens, operators, to_brokers })
+}
+
+/// Binds the listener for browsers, if there is to be one.
+///
+/// # Errors
+/// Its address is not available, or a file is not.
+fn web_listener(
+    config: &BrokerConfig,
+    now: trust::Now,
+    clock: Clock,
+) -> Result<Option<(WebListener, Arc<WebDoor>)>, Broken> {
+    let Some(settings) = &config.web else { return Ok(None) };
+    let tls = match (settings.tls, &config.tls) {
+        (false, _) => None,
+        (true, Some(files)) => Some(trust::server_for_all(files, now).map_err(|error| error.to_string())?),
+        (true, None) => return Err("browsers with TLS need [tls]".to_owned()),
+    };
+    let mut address = Vec::new();
+    let listener = tcp(&settings.listen, &mut address)?;
+    let door = WebDoor::new(settings.clone(), address[0], clock);
+    Ok(Some(((listener, tls), Arc::new(door))))
 }
 
 /// The clients of neighbours' brokers, and what we sign for them.
@@ -152,7 +180,7 @@ impl Opened {
     /// # Errors
     /// A socket cannot be registered for waiting.
     pub async fn serve(self) -> Result<RunningBroker, Broken> {
-        let Opened { config, broker, unix, with_tls, without, listens, operators, to_brokers } = self;
+        let Opened { config, broker, unix, with_tls, without, web, listens, operators, to_brokers } = self;
         let (stop, stopped) = watch::channel(false);
         let house = House::new(routes::router(broker.clone()), config.limits, stopped.clone());
         let mut tasks = JoinSet::new();
@@ -169,6 +197,10 @@ impl Opened {
         for listener in without {
             let listener = TcpListener::from_std(listener).map_err(wrong)?;
             tasks.spawn(ends(house.clone().plain(listener, config.plain_as.as_str().into())));
+        }
+        if let Some(((listener, tls), door)) = web.zip(broker.web.clone()) {
+            let listener = TcpListener::from_std(listener).map_err(wrong)?;
+            tasks.spawn(ends(house.clone().browsers(listener, tls.map(TlsAcceptor::from), door)));
         }
         tasks.spawn(ends(domains::keep(broker.clone(), to_brokers, stopped)));
         tasks.spawn(ends(house.unix(unix, operators)));
@@ -227,6 +259,11 @@ impl RunningBroker {
             Some(Ok(Some(broken))) => broken,
             _ => "a part of the broker has ended".to_owned(),
         }
+    }
+
+    /// The address for browsers, and true if it speaks TLS; `None`: there is no such listener.
+    pub fn web(&self) -> Option<(SocketAddr, bool)> {
+        self.broker.web.as_ref().map(|door| (door.address(), door.has_tls()))
     }
 
     /// The pulse of the broker.

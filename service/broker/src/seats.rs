@@ -108,6 +108,13 @@ impl Seats {
 }
 
 impl ConnectionSeat {
+    /// Records that the handshake of a peer without a name is done. `false`: it had to make way.
+    pub fn is_in(&self) -> bool {
+        let mut table = self.seats.locked();
+        let taken = table.taken.get_mut(&self.number).map(|one| one.waits = None);
+        taken.is_some()
+    }
+
     /// Records the name after the handshake. `false`: the peer had to make way, or has too many seats
     /// already.
     pub fn is_of(&self, name: String) -> bool {

@@ -35,6 +35,7 @@ pub struct AuditPage {
 
 /// A decision.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditRow {
     /// The number of the decision. The first is 1, and none is left out.
     pub number: u64,

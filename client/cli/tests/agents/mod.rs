@@ -11,6 +11,7 @@ mod bind;
 mod booking;
 pub mod boomerang;
 mod broker;
+mod browser;
 mod command;
 mod copy;
 mod crash;

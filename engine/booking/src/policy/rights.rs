@@ -221,6 +221,12 @@ calls! {
     GetLeg "GET /v1/legs/{id}"
     DeleteLeg "DELETE /v1/legs/{id}"
     GetAcceptances "GET /v1/acceptances"
+    GetMe "GET /v1/me"
+    PostTicket "POST /v1/tickets"
+    GetAgents "GET /v1/agents"
+    GetMap "GET /v1/map"
+    GetInterfaces "GET /v1/interfaces"
+    GetAudit "GET /v1/audit"
     GetWebhooks "GET /v1/webhooks"
     PostWebhook "POST /v1/webhooks"
     DeleteWebhook "DELETE /v1/webhooks/{id}"
@@ -284,6 +290,7 @@ impl Call {
         match self {
             Call::Hello | Call::GetOpenapi => OPEN,
             Call::Resources | Call::GetResources | Call::GetPaths => OFFER,
+            Call::GetMe | Call::GetAgents | Call::GetMap | Call::PostTicket => OFFER,
             // What domains publish of themselves is for all brokers that the gate lets in.
             Call::GetTopology => const { &any("yyy yyy-y") },
             // A broker asks this as itself, so that it finds ways over partners' agents too.
@@ -319,6 +326,8 @@ impl Call {
             Call::GetAcceptances => READ,
             Call::GetReservations | Call::GetReservation | Call::GetHistory | Call::GetEvents => READ,
             Call::BookAudit => const { &any("yyr ryy--") },
+            Call::GetInterfaces => const { &any("yy- -yy--") },
+            Call::GetAudit => const { &any("yyr ryy--") },
             Call::SpeakFor => const { &any("y-- ----r") },
             Call::AddStatic
             | Call::RemoveStatic

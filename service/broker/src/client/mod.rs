@@ -11,6 +11,7 @@ use crate::problem::Problem;
 use documents::book::{AskDoc, BookFilter, Instant, WindowDoc};
 use documents::legs::Acceptances;
 use documents::may::{MayDoc, Signal, SignalDoc};
+use documents::overview::TicketDoc;
 use documents::rest::{BindWish, Change, Enquiry, Events, Reservation, Reservations, Resources, Wish};
 use documents::topology::DomainsDoc;
 use http::{Reply, Request};
@@ -105,6 +106,14 @@ impl BrokerClient {
     /// Any [`Error`].
     pub fn create(&self, wish: &Wish, key: &str) -> Answer<Reservation> {
         self.send("POST", "/v1/reservations", Some(wish), key)
+    }
+
+    /// Asks for a ticket, by which a browser may sign in once as we.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn ticket(&self) -> Answer<TicketDoc> {
+        self.send("POST", "/v1/tickets", None::<&()>, "")
     }
 
     /// Shows one reservation.

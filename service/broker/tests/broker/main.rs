@@ -13,3 +13,4 @@ mod promised;
 mod python;
 mod stub;
 mod tls;
+mod web;

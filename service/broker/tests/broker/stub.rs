@@ -4,7 +4,7 @@
 //! a test can say what must not have happened.
 
 use crate::promised::{Branch, Promise};
-use documents::agent::{Answer, Call, EventDoc, Problem, ReplyLine, Request};
+use documents::agent::{Answer, Call, EventDoc, HelloDoc, Problem, ReplyLine, Request};
 use documents::book::*;
 use documents::links::{CallerDoc, LinkRow, RouteRow};
 use std::collections::BTreeMap;
@@ -390,6 +390,10 @@ impl Book {
 
     fn answer(&mut self, caller: &CallerDoc, request: Request) -> Result<Answer, Problem> {
         let book = match request {
+            Request::Hello => {
+                let (node, version) = (self.node.clone(), "0".to_owned());
+                return Ok(Answer::Hello(HelloDoc { node, version, pid: 1, uptime_ms: 1 }));
+            }
             Request::Links => return Ok(Answer::Links(self.links.clone())),
             Request::Routes { to } => {
                 let known = |to| self.ways_out.iter().find(|row| row.to == to).cloned();

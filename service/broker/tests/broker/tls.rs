@@ -2,6 +2,7 @@
 
 use crate::bed::{Bed, Said, request, said};
 use crate::stub::Stub;
+use broker_service::web::WebSettings;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use serde_json::{Value, json};
@@ -402,5 +403,44 @@ fn a_partners_people_are_behind_its_name() {
         let mut all = Vec::new();
         let _ = stream.read_to_end(&mut all);
         assert!(all.is_empty(), "{who}: {}", String::from_utf8_lossy(&all));
+    }
+}
+
+/// A browser shows no certificate: its session is that of the certificate that took the ticket, and ends with it.
+#[test]
+fn a_revoked_certificate_ends_its_browsers() {
+    let mut bed = bed("browsers");
+    bed.stop();
+    bed.config.web = Some(WebSettings { tls: true, ..WebSettings::at("127.0.0.1:0".parse().unwrap()) });
+    bed.start();
+    let web = bed.running.as_ref().unwrap().web().unwrap();
+    assert!(web.1, "with TLS");
+    let browse = |method: &str, path: &str, cookie: &str, body: &Value| {
+        // Nobody is asked for the certificate that this client has.
+        let config = trust::client(&files(&bed.dir, "requester-bob"), now(), Speaks::Http).unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let stream = StreamOwned::new(ClientConnection::new(config, name).unwrap(), TcpStream::connect(web.0).unwrap());
+        let (host, origin) =
+            (format!("Host: localhost:{}", web.0.port()), format!("https://localhost:{}", web.0.port()));
+        let text = request(method, path, &[("Cookie", cookie), ("Origin", &origin)], body);
+        crate::bed::talk(stream, String::from_utf8(text).unwrap().replacen("Host: localhost", &host, 1).as_bytes())
+    };
+    let link = ask(&bed, "requester-alice", "POST", "/v1/tickets", Value::Null).ok(201);
+    let link = link["address"].as_str().unwrap();
+    assert!(link.starts_with("https://127.0.0.1:"), "{link}");
+    ask(&bed, "agent-maui", "POST", "/v1/tickets", Value::Null).problem(403);
+    let ticket = link.split_once("#ticket=").unwrap().1;
+    let said = browse("POST", "/session", "", &json!({"ticket": ticket}));
+    let cookie = said.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap().to_owned();
+    assert!(cookie.starts_with("__host-sluice=") && cookie.contains("secure"), "{cookie}");
+    let cookie = cookie.split(';').next().unwrap().replace("__host-", "__Host-");
+    let me = browse("GET", "/v1/me", &cookie, &Value::Null).ok(200);
+    assert_eq!((&me["name"], &me["role"]), (&json!("alice"), &json!("owner")));
+    let (authority, _) = Authority::open_or_make(&bed.dir.join("trust"), "test", now()()).unwrap();
+    authority.revoke(CertificateRole::Requester, "alice", now()()).unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    while browse("GET", "/v1/me", &cookie, &Value::Null).status != 401 {
+        assert!(Instant::now() < until, "the session outlives its certificate");
+        std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -10,7 +10,8 @@ use broker_service::id::{GroupId, ReservationId};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use serde_json::{Value, json};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -21,7 +22,7 @@ use terms::Span;
 use trust::{Authority, CertificateRequest, CertificateRole, Files, Speaks};
 
 /// How long an event stream is heard for what is not to come.
-const HEARD: Duration = Duration::from_millis(400);
+const HEARD: Duration = Duration::from_secs(2);
 
 /// A broker beside the agent.
 pub struct House<'a> {
@@ -31,6 +32,8 @@ pub struct House<'a> {
     neighbour: PathBuf,
     /// Numbers of legs that were asked for.
     legs: Cell<u64>,
+    /// The cookies of browsers, by who took their tickets; `None`: nobody uses one.
+    browsers: RefCell<Option<BTreeMap<String, String>>>,
     _broker: Running,
 }
 
@@ -42,7 +45,7 @@ impl House<'_> {
         // The agent knows a start of `main` from the cells played before, so this coordinator has a name of its own.
         issue_broker(&far.trust, "test", "house");
         let text = format!(
-            "domain = \"test\"\nsocket = \"{0}/broker.sock\"\nstate = \"{0}/broker\"\noperators = \"64999\"\nlisten = [\"10.0.0.1:8443\"]\n[tls]\n\
+            "domain = \"test\"\nsocket = \"{0}/broker.sock\"\nstate = \"{0}/broker\"\noperators = \"64999\"\nlisten = [\"10.0.0.1:8443\"]\n[web]\nlisten = \"10.0.0.1:8470\"\n[tls]\n\
              ca = \"trust/ca.pem\"\ncertificate = \"trust/broker-house.pem\"\nkey = \"trust/broker-house.key\"\n\
              revoked = \"trust/revoked.pem\"\n[[tls.domain]]\nname = \"anl\"\nca = \"anl/ca.pem\"\nroles = [\"broker\"]\n\
              [webhooks]\nallow = [\"https://hooks.example.org/\"]\n[[agent]]\nname = \"b\"\nsocket = {1:?}\n\
@@ -59,7 +62,49 @@ impl House<'_> {
         let broker = Running::start(&mut command, &log);
         wait_for_words(&log, "10.0.0.1:8443");
         open_to_all(&socket);
-        House { far, socket, neighbour, legs: Cell::new(0), _broker: broker }
+        House { far, socket, neighbour, legs: Cell::new(0), browsers: RefCell::default(), _broker: broker }
+    }
+
+    /// From now on all but agents and brokers ask by a browser.
+    pub fn browse(&self) {
+        *self.browsers.borrow_mut() = Some(BTreeMap::new());
+    }
+
+    /// The cookie of somebody's browser, signed in the first time; `None`: none is used.
+    fn cookie(&self, who: &Who) -> Option<String> {
+        let known = self.browsers.borrow().as_ref().map(|all| all.get(&who.name()).cloned())?;
+        if known.is_some() || !can_browse(who) {
+            return known;
+        }
+        // The ticket is taken where they are known.
+        let browsers = self.browsers.take();
+        let (status, doc) = self.send(who, "POST", "/v1/tickets", &Value::Null);
+        assert_eq!(status, 201, "{doc}");
+        let ticket = doc["address"].as_str().unwrap().split_once("#ticket=").unwrap().1.to_owned();
+        let said = self.ask_as_browser("", "POST", "/session", &json!({"ticket": ticket}), |_| false);
+        let field = said.lines().find_map(|line| line.strip_prefix("set-cookie: ")).expect("a cookie");
+        let cookie = field.split(';').next().unwrap().to_owned();
+        let mut all = browsers.expect("browsers are used");
+        all.insert(who.name(), cookie.clone());
+        *self.browsers.borrow_mut() = Some(all);
+        Some(cookie)
+    }
+
+    fn ask_as_browser(
+        &self,
+        cookie: &str,
+        method: &str,
+        path: &str,
+        body: &Value,
+        enough: impl Fn(&str) -> bool,
+    ) -> String {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: 10.0.0.1:8470\r\nOrigin: https://10.0.0.1:8470\r\nCookie: {cookie}\r\n\
+             Connection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        self.by_tls("requester-bob", &self.far.trust, 8470, &request, quick(path), enough)
     }
 
     /// Asks for what a row says; `None`: it cannot be asked like that.
@@ -253,37 +298,65 @@ impl House<'_> {
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        // A stream has no end, so that it is looked at every now and then.
-        let quick = Some(if path.contains("/events") { Duration::from_millis(50) } else { Duration::from_secs(20) });
+        if let Some(cookie) = self.cookie(who) {
+            let body = serde_json::from_str(&body).unwrap_or(Value::Null);
+            return self.ask_as_browser(&cookie, method, path, &body, enough);
+        }
         match who {
             Who::User(uid, groups) => {
                 let socket = self.socket.clone();
                 let stream = as_user(*uid, groups, move || UnixStream::connect(socket).unwrap());
-                stream.set_read_timeout(quick).unwrap();
+                stream.set_read_timeout(quick(path)).unwrap();
                 exchange(stream, &request, enough)
             }
             Who::Certificate(name) => {
                 // For these calls a broker is a neighbour's.
                 let of_neighbour = path.starts_with("/v1/legs") || path.starts_with("/v1/transactions");
-                let papers = match *name == NEIGHBOUR && of_neighbour {
-                    true => papers(&self.neighbour, name),
-                    false => papers(&self.far.trust, name),
-                };
-                let files = Files {
-                    ca: self.far.trust.join("ca.pem"),
-                    certificate: papers.certificate.unwrap(),
-                    key: papers.key.unwrap(),
-                    revoked: None,
-                    partners: Vec::new(),
-                };
-                let config = trust::client(&files, now(), Speaks::Http).unwrap();
-                let stream = self.far.bed.netns("b").run(|| TcpStream::connect("10.0.0.1:8443").unwrap()).unwrap();
-                stream.set_read_timeout(quick).unwrap();
-                let name = ServerName::try_from("10.0.0.1").unwrap();
-                exchange(StreamOwned::new(ClientConnection::new(config, name).unwrap(), stream), &request, enough)
+                let folder = if *name == NEIGHBOUR && of_neighbour { &self.neighbour } else { &self.far.trust };
+                self.by_tls(name, folder, 8443, &request, quick(path), enough)
             }
             Who::Through(..) => unreachable!("a broker speaks to agents"),
         }
+    }
+
+    /// The same over TLS, with a certificate from a folder.
+    fn by_tls(
+        &self,
+        name: &str,
+        folder: &Path,
+        port: u16,
+        request: &str,
+        quick: Option<Duration>,
+        enough: impl Fn(&str) -> bool,
+    ) -> String {
+        let papers = papers(folder, name);
+        let files = Files {
+            ca: self.far.trust.join("ca.pem"),
+            certificate: papers.certificate.unwrap(),
+            key: papers.key.unwrap(),
+            revoked: None,
+            partners: Vec::new(),
+        };
+        let config = trust::client(&files, now(), Speaks::Http).unwrap();
+        let connect = move || TcpStream::connect(("10.0.0.1", port)).unwrap();
+        let stream = self.far.bed.netns("b").run(connect).unwrap();
+        stream.set_read_timeout(quick).unwrap();
+        let name = ServerName::try_from("10.0.0.1").unwrap();
+        exchange(StreamOwned::new(ClientConnection::new(config, name).unwrap(), stream), request, enough)
+    }
+}
+
+/// A stream has no end, so that it is looked at every now and then.
+fn quick(path: &str) -> Option<Duration> {
+    Some(if path.contains("/events") { Duration::from_millis(50) } else { Duration::from_secs(20) })
+}
+
+/// Agents and brokers get no ticket.
+pub fn can_browse(who: &Who) -> bool {
+    match who {
+        Who::User(..) => true,
+        Who::Certificate(name) => !name.starts_with("agent") && !name.starts_with("broker"),
+        Who::Through(..) => false,
     }
 }
 

@@ -116,6 +116,14 @@ fn every_cell_of_the_page_is_played() {
     );
     let broker = broker::House::start(&far);
     play(&far, &mut score, |call| call.name().contains(' '), |row, who, strength| broker.cell(row, who, strength));
+    // The same by browsers, each signed in by a ticket of whoever that is; none gets a ticket itself.
+    broker.browse();
+    play(
+        &far,
+        &mut score,
+        |call| call.name().contains(' ') && call != Call::PostTicket,
+        |row, who, strength| broker::can_browse(who).then(|| broker.cell(row, who, strength)).flatten(),
+    );
     drop(broker);
     play(
         &far,
