@@ -3,6 +3,7 @@
 
 mod gara;
 mod lab;
+mod mace;
 mod profile;
 mod web;
 
