@@ -8,7 +8,7 @@ packages="build-essential"
 case "$want" in
 build | fuzz) ;;
 demo) packages="$packages ffmpeg iproute2 fonts-dejavu-core" ;;
-test) packages="$packages ffmpeg iproute2 iputils-ping fonts-dejavu-core iperf3 tshark clang-14 llvm-14 libbpf-dev git python3 openssl nginx-light" ;;
+test) packages="$packages ffmpeg iproute2 iputils-ping fonts-dejavu-core iperf3 tshark clang-14 llvm-14 libbpf-dev git python3 openssl nginx-light openmpi-bin libopenmpi-dev libfftw3-dev libfftw3-mpi-dev" ;;
 *)
     echo "setup: $want is not build, demo, test or fuzz" >&2
     exit 2

@@ -23,6 +23,7 @@ pub const ALL: &[Experiment] = &[
     crate::web::THROUGHPUT,
     crate::web::FLOOD,
     crate::web::PROGRAMS,
+    crate::fft::EXPERIMENT,
     crate::guaranteed::EXPERIMENT,
 ];
 
