@@ -295,6 +295,15 @@ pub enum LabCommand {
     },
 }
 
+/// The place where an experiment is played.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum LabPlace {
+    /// In simulated time
+    Sim,
+    /// On real packets, in namespaces: root
+    Netns,
+}
+
 /// `sluice lab run`.
 #[derive(Args, Debug)]
 pub struct LabRunArgs {
@@ -303,6 +312,9 @@ pub struct LabRunArgs {
     /// Fewer points, fewer seeds: takes seconds
     #[arg(long)]
     pub quick: bool,
+    /// The place where an experiment of MACE is played [default: mace-table2 on the simulator, the others on real packets]
+    #[arg(long, value_name = "PLACE", value_enum)]
+    pub on: Option<LabPlace>,
     /// Independent runs for the mean in each cell [default: the experiment's own]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub seeds: Option<u64>,

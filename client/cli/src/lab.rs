@@ -1,9 +1,9 @@
 //! `sluice demo` and `sluice lab ...`: the experiments of the laboratory.
 
-use crate::args::{Cli, Command, DemoArgs, LabCommand, LabReportArgs, LabRunArgs, ProtocolName};
+use crate::args::{Cli, Command, DemoArgs, LabCommand, LabPlace, LabReportArgs, LabRunArgs, ProtocolName};
 use crate::complain::{Complaint, INTERRUPTED};
 use ::experiments::demo::{self, DemoOptions, DemoReport};
-use ::experiments::experiment::{self, Experiment, Finding, RunOptions};
+use ::experiments::experiment::{self, Experiment, Finding, RunOn, RunOptions};
 use ::experiments::setup;
 use ::experiments::trial::{self, excess, kill_receiver, kill_router};
 use bed::error::Error;
@@ -99,6 +99,9 @@ fn list(json: bool) -> Result<ExitCode, Complaint> {
 
 fn run_named(args: &LabRunArgs) -> Result<ExitCode, Complaint> {
     let Some(found) = experiment::find(&args.name) else { return run_trial(args) };
+    if args.on.is_some() && !experiment::is_on_both(found) {
+        return Err(Complaint::usage(format!("{} is played in one place only: leave --on out", found.name)));
+    }
     let out = experiment::folder(&args.out, found.name);
     let finding = match one(found, args, &out) {
         Err(Error::Interrupted) => {
@@ -121,7 +124,11 @@ fn run_named(args: &LabRunArgs) -> Result<ExitCode, Complaint> {
 fn one(found: &Experiment, args: &LabRunArgs, out: &Path) -> Result<Finding, Error> {
     let patience = Patience::until_signalled()?;
     let (quick, seeds, progress) = (args.quick, args.seeds, !args.silent);
-    let options = RunOptions { quick, seeds, out: Some(out.to_path_buf()), progress, patience, fresh: args.fresh };
+    let on = args.on.map(|on| match on {
+        LabPlace::Sim => RunOn::Sim,
+        LabPlace::Netns => RunOn::Netns,
+    });
+    let options = RunOptions { quick, seeds, out: Some(out.to_path_buf()), on, progress, patience, fresh: args.fresh };
     experiment::run(found, &options)
 }
 
@@ -132,7 +139,7 @@ fn run_trial(args: &LabRunArgs) -> Result<ExitCode, Complaint> {
         let known: Vec<&str> = known.collect();
         return Err(Complaint::usage(format!("there is no experiment {:?}: {}", args.name, known.join(", "))));
     }
-    if args.quick || args.seeds.is_some() {
+    if args.quick || args.seeds.is_some() || args.on.is_some() {
         let name = &args.name;
         return Err(Complaint::usage(format!("{name} has options of its own: sluice lab {name} --help")));
     }

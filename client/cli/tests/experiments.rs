@@ -38,7 +38,9 @@ fn list_names_every_experiment_and_every_trial() {
     let json: Value = serde_json::from_slice(&sluice(&["lab", "list", "--json"]).stdout).expect("JSON");
     let names: Vec<&str> =
         json["experiments"].as_array().expect("a list").iter().filter_map(|e| e["name"].as_str()).collect();
-    for name in ["video", "mace-table2", "setup-time", "excess", "kill-router", "kill-receiver"] {
+    for name in
+        ["video", "mace-table2", "mace-fig6", "mace-fig9", "setup-time", "excess", "kill-router", "kill-receiver"]
+    {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     for name in names {
@@ -88,6 +90,25 @@ fn measured_sum_admits_more_than_simple_sum_in_every_row() {
         assert!(cell(row, "mbac_flows") > floor && cell(row, "mbac_util") > cell(row, "ssac_util"), "{row}");
     }
     assert!(cell("MIXED", "mbac_flows") > cell("MIXED", "ssac_flows"), "{said}");
+}
+
+#[test]
+fn the_figures_of_mace_on_the_simulator() {
+    let out = Folder::new("lab-mace-figures");
+    let run = |name: &str| -> Value {
+        let ran = sluice(&["lab", "run", name, "--on", "sim", "--quick", "--json", "--out", out.path()]);
+        assert!(ran.status.success(), "{}{}", text(&ran.stdout), text(&ran.stderr));
+        serde_json::from_str(text(&ran.stdout).lines().last().expect("a line")).expect("JSON")
+    };
+    let number = |line: &Value, name: &str| line[name].as_f64().expect("a number");
+    let loss = run("mace-fig6");
+    assert!(number(&loss, "cl_loss") < 0.02 && number(&loss, "be_loss") > 0.2, "{loss}");
+    assert!(number(&loss, "spacing_share") > 0.98, "{loss}");
+    let spacing = run("mace-fig9");
+    assert!(number(&spacing, "spacing_share") > number(&spacing, "spacing_share_be"), "{spacing}");
+    assert_eq!(spacing["histograms"]["12"]["CL arrived"].as_array().expect("a histogram").len(), 80);
+    let elsewhere = sluice(&["lab", "run", "video", "--on", "sim"]);
+    assert_eq!(elsewhere.status.code(), Some(2));
 }
 
 #[test]

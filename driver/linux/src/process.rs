@@ -196,6 +196,18 @@ pub fn go_first() -> Result<(), SystemError> {
     setpriority_process(None, -15).map_err(doing("go before other programs"))
 }
 
+/// Lets this thread run whenever it is ready, before all threads without a fixed priority (SCHED_FIFO, the least priority;
+/// sched(7)): for a thread that keeps times and otherwise sleeps.
+///
+/// # Errors
+/// CAP_SYS_NICE is missing, or this control group has no time for such threads.
+pub fn keep_time() -> Result<(), SystemError> {
+    let least = libc::sched_param { sched_priority: 1 };
+    // SAFETY: `least` outlives the call; 0 is the calling thread.
+    let rc = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &least) };
+    if rc == 0 { Ok(()) } else { Err(SystemError::last("keep times")) }
+}
+
 /// Like [`go_first`], but with a lower priority than that: nice value -10.
 ///
 /// # Errors

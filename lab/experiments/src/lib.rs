@@ -4,7 +4,7 @@
 //! video, and [`reserve`], the two applications that reserve. [`setup`] measures set-up times, [`trial`] kills agents and lets senders cheat; [`experiment`]s run on the
 //! simulator and compare with published results; [`gara`] books premium flows on real packets, [`guaranteed`] holds
 //! every packet against its bound, [`agree`] plays one script to three planes, [`web`] fetches from a web server under a
-//! flood; [`pictures`] draws the pages of the algorithms; [`plane`] runs a queue tree on a [`capture`].
+//! flood, [`mace`] sends flows that never signalled, [`fft`] computes on three nodes; [`pictures`] draws the pages of the algorithms; [`plane`] runs a queue tree on a [`capture`].
 #![forbid(unsafe_code)]
 
 pub mod agree;
@@ -13,10 +13,12 @@ pub mod capture;
 pub mod crash;
 pub mod demo;
 pub mod experiment;
+pub mod fft;
 pub mod gara;
 pub mod guaranteed;
 pub mod load;
 mod looping;
+pub mod mace;
 pub mod pictures;
 pub mod plane;
 pub mod reserve;

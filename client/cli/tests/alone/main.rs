@@ -1,8 +1,10 @@
 //! What measures, as a user runs it. It is a program of its own, because it wants the machine for itself: cargo runs one program at
 //! a time.
 
+mod fft;
 mod gara;
 mod lab;
+mod mace;
 mod profile;
 mod web;
 

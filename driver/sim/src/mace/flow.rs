@@ -3,17 +3,13 @@
 use super::model::Model;
 use crate::draw::exponential;
 use crate::rng::Rng;
-use terms::{Rate, Span};
+use terms::Span;
 
 /// A flow.
 #[derive(Clone, Debug)]
 pub struct MaceFlow {
     /// The model of its traffic.
     pub model: Model,
-    /// The rate that it declares when it asks for admission.
-    pub declared: Rate,
-    /// True if it has been admitted.
-    pub admitted: bool,
     /// The time of its end, ns.
     pub ends: u64,
     /// The time of its next packet, ns.
@@ -25,13 +21,13 @@ pub struct MaceFlow {
 impl MaceFlow {
     /// A flow that begins now, at a random place of its cycle. Its lifetime is exponential with mean
     /// `lifetime`.
-    pub fn begin(model: Model, declared: Rate, now: u64, lifetime: Span, rng: &mut Rng) -> MaceFlow {
+    pub fn begin(model: Model, now: u64, lifetime: Span, rng: &mut Rng) -> MaceFlow {
         let ends = now.saturating_add(exponential(rng, lifetime).as_nanos());
         let cycle = model.on.as_nanos() + model.off.as_nanos();
         let off = rng.below(cycle.max(1)) < model.off.as_nanos();
         let wait = if off { model.pause(rng) } else { rng.below(model.interval.as_nanos()) };
         let left = model.burst(rng);
-        MaceFlow { model, declared, admitted: false, ends, next: now.saturating_add(wait), left }
+        MaceFlow { model, ends, next: now.saturating_add(wait), left }
     }
 
     /// The time of its next event, a packet or its end, ns.

@@ -70,6 +70,16 @@ impl Model {
         Rate::from_bps(bit_nanos.div_ceil(self.interval.as_nanos()))
     }
 
+    /// The mean rate on the wire, about: a burst has a packet at its start, which is half a packet more than its time.
+    pub fn mean(&self) -> Rate {
+        if self.shape == SourceShape::Constant {
+            return self.peak();
+        }
+        let (on, interval) = (self.on.as_nanos(), self.interval.as_nanos());
+        let burst = on + interval / 2;
+        self.peak().share(burst, (burst + self.off.as_nanos()).max(1))
+    }
+
     /// Draws the number of packets of the next on time: one at its start and one more at each whole interval
     /// within it.
     pub fn burst(&self, rng: &mut Rng) -> u64 {

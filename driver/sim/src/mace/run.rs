@@ -1,15 +1,12 @@
 //! A run: the pool of flows, the background traffic, the queue, and admission.
 
-use super::flow::MaceFlow;
-use super::model::{Model, WIRE};
+use super::model::Model;
 use super::queue::{QueueCounts, TwoLevels};
-use crate::draw::exponential;
-use crate::rng::Rng;
+use super::spacing::SourceTally;
+use super::traffic::{PooledTraffic, TrafficEvent, TrafficPart};
 use ::mace::list::{ApplicationList, ListMistake};
 use ::mace::rules::SharedTerms;
 use ::mace::{Config, Input, Mace, Output, RuleTerms};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use terms::{Bytes, FlowKey, Rate, Span, Time, Wild};
@@ -19,6 +16,9 @@ use terms::{Bytes, FlowKey, Rate, Span, Time, Wild};
 pub struct Params {
     /// Models of the flows, and the rate that each declares. The pool is divided evenly among them.
     pub models: Vec<(Model, Rate)>,
+    /// How many of the models, the first ones, are in the application list. Flows of the others are best effort; zero: so
+    /// are all, as in a router without recognition.
+    pub listed: usize,
     /// The number of flows at any time. A flow that ends is replaced at once.
     pub pool: usize,
     /// Mean lifetime of a flow.
@@ -44,7 +44,7 @@ pub struct Params {
 }
 
 /// The results of a run.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct MaceOutcome {
     /// Controlled-load bytes sent, in percent of the allocation.
     pub utilisation: f64,
@@ -60,16 +60,11 @@ pub struct MaceOutcome {
     pub samples: (u32, u32),
     /// Counters of the two levels of the queue.
     pub levels: [QueueCounts; 2],
+    /// The packets of the flows of each model, in the order of the parameters.
+    pub models: Vec<SourceTally>,
+    /// Packets of the background: sent and dropped.
+    pub background: (u64, u64),
 }
-
-/// The number of background sources (section 4.2, first scenario).
-const BACKGROUND: usize = 20;
-/// Wire bytes of a background packet: 700 bytes of payload, UDP, IP, Ethernet. An exponential rest of 100
-/// bytes on average is added (section 5.2).
-const BACKGROUND_WIRE: u32 = 700 + 8 + 20 + 26;
-const BACKGROUND_REST: Span = Span::from_nanos(100);
-/// Wire bytes of the longest Ethernet frame.
-const LONGEST: u32 = 1500 + 26;
 
 /// The engine under test, as a router's output interface has it. The rates are those of the wire, so the link adds
 /// nothing; a flow that was refused asks again after as many packets as before.
@@ -92,7 +87,7 @@ fn engine(params: &Params) -> Mace {
         key: [params.seed, !params.seed],
     };
     let mut text = String::new();
-    for (n, (model, declared)) in params.models.iter().enumerate() {
+    for (n, (model, declared)) in params.models.iter().enumerate().take(params.listed) {
         // Flows end by themselves here, so that no timeout matters.
         let (bps, packets) = (declared.as_bps(), model.recognised_after);
         let _ = writeln!(text, "{}-{n} udp {} {bps}bit 8kb {packets} 24h", model.name, n + 1);
@@ -114,16 +109,26 @@ fn key(place: usize, generation: u32, model: usize) -> FlowKey {
     }
 }
 
+/// The flow at a place of the pool.
+#[derive(Clone, Copy, Default)]
+struct PoolPlace {
+    /// The number of flows that were there before.
+    generation: u32,
+    admitted: bool,
+    /// The times of its last packet where they are generated and where they arrive, ns.
+    last: [Option<u64>; 2],
+}
+
+fn tallies(params: &Params) -> Vec<SourceTally> {
+    params.models.iter().map(|(model, _)| SourceTally::of(model.interval)).collect()
+}
+
 /// The state of one run.
 struct Bench<'a> {
     params: &'a Params,
     mace: Mace,
     queue: TwoLevels,
-    flows: Vec<MaceFlow>,
-    /// How many flows each place of the pool has had before.
-    generations: Vec<u32>,
-    rngs: Vec<Rng>,
-    interval: u64,
+    places: Vec<PoolPlace>,
     /// Bytes of controlled load queued so far, and until the last sample.
     queued: (u64, u64),
     outcome: MaceOutcome,
@@ -139,20 +144,11 @@ struct Bench<'a> {
 pub fn run(params: &Params) -> MaceOutcome {
     assert!(!params.models.is_empty(), "a pool is made of at least one model");
     let mut bench = Bench::new(params);
-    let mut agenda: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::with_capacity(params.pool + BACKGROUND);
-    for n in 0..params.pool {
-        agenda.push(Reverse((bench.flows[n].due(), n as u32)));
-    }
-    let background = if params.background_percent == 0 { 0 } else { BACKGROUND };
-    for n in params.pool..params.pool + background {
-        let phase = bench.rngs[n].below(bench.interval);
-        agenda.push(Reverse((phase, n as u32)));
-    }
+    let mut traffic = PooledTraffic::new(params, TrafficPart::All);
     let (end, warm) = (params.duration.as_nanos(), params.warm_up.as_nanos());
     let mut sample_at = 0;
     let mut warmed = false;
-    while let Some(mut next) = agenda.peek_mut() {
-        let Reverse((at, n)) = *next;
+    while let Some((at, event)) = traffic.next_event() {
         while sample_at <= at.min(end) {
             bench.sample(sample_at, sample_at > warm);
             sample_at += params.sampling.as_nanos();
@@ -164,69 +160,69 @@ pub fn run(params: &Params) -> MaceOutcome {
         if at >= end {
             break;
         }
-        // Changing the top in place costs one sift where a pop and a push cost two.
-        *next = Reverse((bench.happens(at, n as usize), n));
+        bench.happens(at, event);
     }
     bench.finish(end, end.saturating_sub(warm))
 }
 
 impl Bench<'_> {
     fn new(params: &Params) -> Bench<'_> {
-        let mut rngs: Vec<Rng> = (0..params.pool + BACKGROUND).map(|n| Rng::new(params.seed, n as u64)).collect();
-        let flow = |n: usize, rngs: &mut Vec<Rng>| {
-            let (model, declared) = params.models[n % params.models.len()];
-            MaceFlow::begin(model, declared, 0, params.lifetime, &mut rngs[n])
-        };
-        let flows = (0..params.pool).map(|n| flow(n, &mut rngs)).collect();
-        let mean = u64::from(BACKGROUND_WIRE) + BACKGROUND_REST.as_nanos();
-        let load = params.link.share(u64::from(params.background_percent), 100 * BACKGROUND as u64);
-        let interval = load.span_for(Bytes::new(mean)).as_nanos().max(1);
         Bench {
             params,
             mace: engine(params),
             queue: TwoLevels::new(params.link),
-            flows,
-            generations: vec![0; params.pool],
-            rngs,
-            interval,
+            places: vec![PoolPlace::default(); params.pool],
             queued: (0, 0),
-            outcome: MaceOutcome::default(),
+            outcome: MaceOutcome { models: tallies(params), ..MaceOutcome::default() },
             held: vec![0; params.pool + 1],
             changed: 0,
         }
     }
 
-    /// Plays the due event of a flow or a background source. Returns the time of its next event, ns.
-    fn happens(&mut self, now: u64, n: usize) -> u64 {
-        if n >= self.params.pool {
-            let rest = exponential(&mut self.rngs[n], BACKGROUND_REST).as_nanos();
-            let rest = rest.min(u64::from(LONGEST - BACKGROUND_WIRE));
-            self.queue.offer(now, false, BACKGROUND_WIRE + rest as u32);
-            return now + self.interval;
+    fn happens(&mut self, now: u64, event: TrafficEvent) {
+        match event {
+            TrafficEvent::Packet { place, bytes } => self.packet(now, place, bytes),
+            TrafficEvent::Ended { place } => self.replace(now, place),
+            TrafficEvent::Background { bytes, .. } => {
+                let sent = self.queue.offer(now, false, bytes, None);
+                self.outcome.background.0 += 1;
+                self.outcome.background.1 += u64::from(!sent);
+            }
         }
-        if self.flows[n].ends <= now {
-            self.replace(now, n);
-        } else {
-            self.packet(now, n);
-        }
-        self.flows[n].due()
+        self.arrivals();
     }
 
-    fn packet(&mut self, now: u64, n: usize) {
-        let flow = &mut self.flows[n];
-        flow.sent(&mut self.rngs[n]);
-        let admitted = flow.admitted;
+    fn packet(&mut self, now: u64, n: usize, bytes: u32) {
+        let admitted = self.places[n].admitted;
         if admitted {
-            self.queued.0 += u64::from(WIRE);
-        } else {
+            self.queued.0 += u64::from(bytes);
+        } else if self.params.model_of(n) < self.params.listed {
             let key = self.key(n);
             self.tell(now, Input::Packet(key));
         }
-        self.queue.offer(now, admitted, WIRE);
+        let tally = &mut self.outcome.models[self.params.model_of(n)];
+        tally.sent += 1;
+        tally.sent_bytes += u64::from(bytes);
+        if let Some(last) = self.places[n].last[0].replace(now) {
+            tally.generated.add(now - last);
+        }
+        self.queue.offer(now, admitted, bytes, Some(n as u32));
+    }
+
+    /// Counts the packets that have left the link.
+    fn arrivals(&mut self) {
+        for (mark, at) in self.queue.departures() {
+            let n = mark as usize;
+            let tally = &mut self.outcome.models[self.params.model_of(n)];
+            tally.came += 1;
+            if let Some(last) = self.places[n].last[1].replace(at) {
+                tally.arrived.add(at - last);
+            }
+        }
     }
 
     fn key(&self, n: usize) -> FlowKey {
-        key(n, self.generations[n], n % self.params.models.len())
+        key(n, self.places[n].generation, self.params.model_of(n))
     }
 
     /// Tells the engine one thing and carries its outputs out: an admitted flow's later packets are controlled load.
@@ -252,7 +248,7 @@ impl Bench<'_> {
         let before = self.in_force() - 1;
         self.held[before] += now - self.changed;
         self.changed = now;
-        self.flows[place].admitted = true;
+        self.places[place].admitted = true;
         self.outcome.answers.0 += 1;
         self.outcome.most_flows = self.outcome.most_flows.max(self.in_force());
     }
@@ -266,9 +262,7 @@ impl Bench<'_> {
         self.count_until(now);
         let ended = self.key(n);
         self.tell(now, Input::Ended(ended));
-        let MaceFlow { model, declared, .. } = self.flows[n];
-        self.generations[n] += 1;
-        self.flows[n] = MaceFlow::begin(model, declared, now, self.params.lifetime, &mut self.rngs[n]);
+        self.places[n] = PoolPlace { generation: self.places[n].generation + 1, ..PoolPlace::default() };
     }
 
     fn sample(&mut self, at: u64, counts: bool) {
@@ -290,15 +284,18 @@ impl Bench<'_> {
 
     fn begin_counting(&mut self, warm: u64) {
         self.queue.serve(warm);
+        self.queue.departures();
         self.queue.restart_counts();
         self.held.fill(0);
         self.changed = warm;
-        self.outcome = MaceOutcome { most_flows: self.in_force(), ..MaceOutcome::default() };
+        let models = tallies(self.params);
+        self.outcome = MaceOutcome { most_flows: self.in_force(), models, ..MaceOutcome::default() };
     }
 
     fn finish(mut self, end: u64, counted: u64) -> MaceOutcome {
         self.count_until(end);
         self.queue.serve(end);
+        self.arrivals();
         let nanos = counted.max(1) as f64;
         let sent = self.queue.counts[0].sent_bytes as f64 * 8.0 / (nanos / 1e9);
         self.outcome.utilisation = 100.0 * sent / self.params.allocated.as_bps().max(1) as f64;
@@ -316,6 +313,7 @@ impl Params {
     /// 5 s, windows of 20.
     pub fn scenario_three(models: Vec<(Model, Rate)>, allocated: Rate, rule: RuleTerms, seed: u64) -> Params {
         Params {
+            listed: models.len(),
             models,
             pool: 100,
             lifetime: Span::from_secs(1_000),
@@ -329,5 +327,16 @@ impl Params {
             warm_up: Span::from_secs(100),
             seed,
         }
+    }
+
+    /// The model of the flows at a place of the pool.
+    pub fn model_of(&self, place: usize) -> usize {
+        place % self.models.len().max(1)
+    }
+
+    /// The mean load of the pool, about.
+    pub fn pool_load(&self) -> Rate {
+        let of = |n: usize| self.models[self.model_of(n)].0.mean();
+        (0..self.pool).map(of).fold(Rate::ZERO, Rate::saturating_add)
     }
 }

@@ -7,6 +7,8 @@ pub const ALL: &[Experiment] = &[
     crate::rfc2963::EXPERIMENT,
     crate::rfc2963::sensitivity::EXPERIMENT,
     super::mace_table2::EXPERIMENT,
+    crate::mace::LOSS,
+    crate::mace::SPACING,
     super::video::EXPERIMENT,
     super::video::PACKETS_EXPERIMENT,
     super::bucket::EXPERIMENT,
@@ -21,8 +23,17 @@ pub const ALL: &[Experiment] = &[
     crate::web::THROUGHPUT,
     crate::web::FLOOD,
     crate::web::PROGRAMS,
+    crate::fft::EXPERIMENT,
     crate::guaranteed::EXPERIMENT,
 ];
+
+/// The experiments that are played on the simulator and on real packets.
+const ON_BOTH: [&str; 3] = ["mace-fig6", "mace-fig9", "mace-table2"];
+
+/// True if the experiment can be played on the simulator and on real packets.
+pub fn is_on_both(experiment: &Experiment) -> bool {
+    ON_BOTH.contains(&experiment.name)
+}
 
 /// Returns the experiment of that name.
 pub fn find(name: &str) -> Option<&'static Experiment> {

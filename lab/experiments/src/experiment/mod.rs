@@ -16,7 +16,7 @@ pub mod sweep;
 mod tables;
 mod video;
 
-pub use all::{ALL, find};
+pub use all::{ALL, find, is_on_both};
 pub use finding::{Cell, Figure, Finding};
 
 use bed::error::Error;
@@ -40,6 +40,15 @@ pub struct Experiment {
     pub run: fn(&RunOptions) -> Result<Finding, Error>,
 }
 
+/// The place of an experiment that can be played on the simulator and on real packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RunOn {
+    /// In simulated time.
+    Sim,
+    /// On real packets, in namespaces.
+    Netns,
+}
+
 /// The options of a run.
 #[derive(Debug)]
 pub struct RunOptions {
@@ -49,6 +58,8 @@ pub struct RunOptions {
     pub seeds: Option<u64>,
     /// The folder of its results: figures, tables, and the finished runs.
     pub out: Option<PathBuf>,
+    /// The place where it is played; `None`: the experiment's usual one.
+    pub on: Option<RunOn>,
     /// True to play finished runs again.
     pub fresh: bool,
     /// True to show progress.
@@ -60,7 +71,15 @@ pub struct RunOptions {
 impl RunOptions {
     /// Returns the quick form, without progress and without a folder.
     pub fn quick() -> RunOptions {
-        RunOptions { quick: true, seeds: None, out: None, fresh: false, progress: false, patience: Patience::endless() }
+        RunOptions {
+            quick: true,
+            seeds: None,
+            out: None,
+            on: None,
+            fresh: false,
+            progress: false,
+            patience: Patience::endless(),
+        }
     }
 
     /// Returns the file of finished runs, if results are kept.
