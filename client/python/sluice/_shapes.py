@@ -432,6 +432,8 @@ class Change(TypedDict, total=False):
     reverse: Optional[int]
     #: A new start.
     start: Optional[str]
+    #: Windows to give back: of every part those that overlap one of these. One that runs ends now.
+    without: List[Window]
 
 
 class BindWish(TypedDict, total=False):

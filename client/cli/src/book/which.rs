@@ -63,9 +63,8 @@ pub fn whole(desk: &mut BookingClient, text: &str) -> Told<String> {
             fits(desk.list(BookFilter { states: super::STATES.map(str::to_owned).to_vec(), ..Default::default() })?);
     }
     match found.len() {
-        0 => Err(BookingError::World(Complaint::refused(format!(
-            "there is no reservation {text}...: sluice list --all"
-        )))),
+        // The answer is the agent's or the broker's: the same as for what is another caller's.
+        0 => Ok(text.to_owned()),
         1 => Ok(found.remove(0)),
         count => {
             let more = if count > MOST_LISTED { ", ..." } else { "" };

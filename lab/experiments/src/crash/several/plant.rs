@@ -20,7 +20,7 @@ pub enum PlantedFinding {
     Overbooked,
     /// One member of a reservation is cancelled at its agent, behind the broker's back.
     Half,
-    /// A licence that was granted is taken away.
+    /// The licences that were granted are taken away.
     Diverged,
     /// An agent promises something to a broker that never comes.
     Stuck,
@@ -69,12 +69,16 @@ impl PlantedFinding {
             }
             PlantedFinding::Half => half(site),
             PlantedFinding::Diverged => {
-                let file = (0..site.len()).find_map(|agent| {
-                    let folder = std::fs::read_dir(site.home(agent).join("state/granted")).ok()?;
-                    folder.flatten().next().map(|file| file.path())
-                });
-                let file = file.ok_or_else(|| nothing("no licence is granted"))?;
-                Ok(std::fs::remove_file(&file).map_err(SystemError::doing("remove a licence"))?)
+                // All of them: the agent writes that of a reservation again which is changed or cancelled meanwhile.
+                let folders = (0..site.len()).map(|agent| std::fs::read_dir(site.home(agent).join("state/granted")));
+                let files: Vec<_> = folders.flatten().flatten().flatten().collect();
+                if files.is_empty() {
+                    return Err(nothing("no licence is granted"));
+                }
+                for file in files {
+                    std::fs::remove_file(file.path()).map_err(SystemError::doing("remove a licence"))?;
+                }
+                Ok(())
             }
             PlantedFinding::Stuck => {
                 let part = PartDoc { resource: format!("net/{INTERFACE}"), rate: Some(1_000), ..PartDoc::default() };
