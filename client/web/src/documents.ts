@@ -153,6 +153,7 @@ export type Change = {
   label?: string | null;
   reverse?: number | null;
   start?: null | Instant;
+  without?: WindowDoc[];
 };
 
 /** A class, read from the plane. */
