@@ -2,7 +2,6 @@
 //! in.
 
 use crate::book::{AuditRow, Instant};
-use crate::may::CallerRights;
 use crate::rows::InterfaceRow;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -16,7 +15,7 @@ pub struct MeDoc {
     /// The groups that vouch for the caller.
     pub groups: Vec<String>,
     /// The caller's role.
-    #[cfg_attr(feature = "openapi", schema(value_type = CallerRights))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::may::CallerRights))]
     pub role: String,
     /// The caller's column of the table of rights.
     pub seat: String,

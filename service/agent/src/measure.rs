@@ -13,6 +13,8 @@ const LEAST: Span = Span::from_millis(200);
 /// less often.
 const LOOK_EVERY: Span = Span::from_secs(1);
 const AT_ONCE: usize = 256;
+/// The time for which a reading is kept beyond a round of reads.
+const KEPT: Span = Span::from_secs(60);
 
 /// The last reading of each flow, and the rate that it gave.
 #[derive(Debug, Default)]
@@ -21,6 +23,8 @@ pub struct FlowMeter {
     /// The flow that was read last.
     looked: Option<(IfIndex, FlowKey)>,
     next: Time,
+    /// The time at which the reads of all flows began anew.
+    round: Time,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +52,11 @@ impl FlowMeter {
         let turn = plane.flows_after(self.looked, AT_ONCE);
         // Fewer: the last has been read, and the first is next.
         self.looked = turn.last().map(|(key, _)| *key).filter(|_| turn.len() == AT_ONCE);
+        if self.looked.is_none() {
+            // Flows that have gone are forgotten also where the status is never asked for.
+            self.forget(now, now.since(self.round) + KEPT);
+            self.round = now;
+        }
         for ((oif, flow), counters) in turn {
             counters.map(|counters| self.read(now, oif, &flow, counters));
         }
