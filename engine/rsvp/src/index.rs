@@ -84,7 +84,25 @@ impl<C: Cell> Index<C> {
         })
     }
 
-    /// The cell at a place that [`Index::probe`] gave.
+    /// The place and the cell of the first taken cell from this home for which `is` holds. Unlike [`Index::probe`] it
+    /// copies no cell: a cell that is written in parts and read as a whole waits for memory at each step.
+    #[inline]
+    pub fn find(&self, home: usize, is: impl Fn(&C) -> bool) -> Option<(usize, &C)> {
+        let mask = self.cells.len().wrapping_sub(1);
+        let mut place = home & mask;
+        loop {
+            let cell = self.cells.get(place)?;
+            if cell.is_vacant() {
+                return None;
+            }
+            if is(cell) {
+                return Some((place, cell));
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    /// The cell at a place that [`Index::find`] gave.
     #[inline]
     pub fn at_mut(&mut self, place: usize) -> Option<&mut C> {
         self.cells.get_mut(place)
@@ -132,7 +150,7 @@ impl<C: Cell> Index<C> {
         self.len += 1;
     }
 
-    /// Takes out the cell at a place that [`Index::probe`] gave, and closes the gap.
+    /// Takes out the cell at a place that [`Index::find`] gave, and closes the gap.
     #[inline]
     pub fn remove(&mut self, place: usize, home: impl Fn(&C) -> usize) {
         let mask = self.cells.len() - 1;

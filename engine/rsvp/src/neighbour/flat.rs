@@ -27,8 +27,9 @@ impl<V: Copy> Flat<V> {
     /// The place and value of a name.
     #[inline]
     fn find(&self, name: u32) -> Option<(usize, V)> {
-        let mut probe = self.cells.probe(home(self.key, name));
-        probe.find_map(|(place, cell)| cell.filter(|(n, _)| *n == name).map(|(_, value)| (place, value)))
+        let is = |cell: &Option<(u32, V)>| cell.as_ref().is_some_and(|(n, _)| *n == name);
+        let (place, cell) = self.cells.find(home(self.key, name), is)?;
+        cell.as_ref().map(|(_, value)| (place, *value))
     }
 
     #[inline]

@@ -101,7 +101,7 @@ impl Heard {
 
     fn remove(&mut self, hash: u64, state: BlockRef) {
         let word = state.word();
-        let place = self.index.probe(hash as u32 as usize).find(|(_, cell)| cell.word == word);
+        let place = self.index.find(hash as u32 as usize, |cell| cell.word == word);
         if let Some((place, _)) = place {
             self.index.remove(place, HashedWord::home);
         }

@@ -67,8 +67,7 @@ impl<K: Copy + Eq + Hash, V> BlockTable<K, V> {
     /// The block of this key.
     pub fn find(&self, key: &K) -> Option<BlockId<V>> {
         let hash = self.hash(key);
-        let mut probe = self.index.probe(hash as usize);
-        let found = probe.find(|(_, cell)| cell.hash == hash && self.key_at(cell.word) == *key);
+        let found = self.index.find(hash as usize, |cell| cell.hash == hash && self.key_at(cell.word) == *key);
         found.map(|(_, cell)| BlockId::new(cell.word))
     }
 
@@ -216,7 +215,7 @@ impl<K: Copy + Eq + Hash, V> BlockTable<K, V> {
     /// Takes a place out of the index.
     fn forget(&mut self, slot: u32) {
         let home = self.hash(&self.key_at(slot)) as usize;
-        let place = self.index.probe(home).find(|(_, cell)| cell.word == slot);
+        let place = self.index.find(home, |cell| cell.word == slot);
         if let Some((place, _)) = place {
             self.index.remove(place, HashedWord::home);
         }
