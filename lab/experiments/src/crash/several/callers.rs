@@ -6,7 +6,7 @@ use crate::anomalies::http;
 use documents::book::Instant;
 use linux::clock::Clock;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +21,8 @@ const KEPT: usize = 6;
 /// The most requests of an application without an answer. Beyond it, it asks again for one: a broker that is away for long would leave
 /// thousands of them, and asking for all of them again would take minutes.
 const MOST_OPEN: usize = 8;
+/// The most calls of a reservation that are kept for a finding.
+const MOST_TOLD: usize = 16;
 /// The duration of a reservation, seconds: longer than a run.
 const LASTS: u64 = 6 * 3_600;
 
@@ -39,6 +41,8 @@ pub struct Known {
     pub cancelled: BTreeSet<bool>,
     /// The possible answers to "are its packets bound?".
     pub bound: BTreeSet<bool>,
+    /// The newest calls, and what was said to them.
+    pub told: VecDeque<String>,
 }
 
 /// One application.
@@ -81,7 +85,7 @@ pub struct Calls {
 enum Said {
     Yes(Value),
     /// Refused: nothing has changed.
-    No,
+    No(String),
     /// No answer, or one that says that the outcome is not known: which.
     Nothing(String),
 }
@@ -89,7 +93,7 @@ enum Said {
 fn said(socket: &Path, method: &str, path: &str, key: &str, body: &Value) -> Said {
     match http::ask(socket, method, path, key, body) {
         Ok((200..=299, doc)) => Said::Yes(doc),
-        Ok((400..=499, _)) => Said::No,
+        Ok((status @ 400..=499, doc)) => Said::No(format!("{status} {doc}")),
         Ok((status, doc)) => Said::Nothing(format!("{status} {doc}")),
         Err(error) => Said::Nothing(error.to_string()),
     }
@@ -220,6 +224,7 @@ impl Application {
                     counts: counts(&doc),
                     cancelled: BTreeSet::from([false]),
                     bound: BTreeSet::from([false]),
+                    told: VecDeque::from([format!("created, {}", text(&doc, "state"))]),
                     key,
                     wish,
                     port,
@@ -227,7 +232,7 @@ impl Application {
                 self.known.insert(text(&doc, "id"), known);
                 self.acknowledged += 1;
             }
-            Said::No => {
+            Said::No(_) => {
                 self.open.remove(&key);
                 self.refused += 1;
             }
@@ -248,12 +253,14 @@ impl Application {
         if known.is_path {
             change["forward"] = json!(wanted * UNIT);
         }
-        match said(socket, "PATCH", &at(id), "", &change) {
+        let said = said(socket, "PATCH", &at(id), "", &change);
+        known.tell(&format!("modify to {wanted}"), &said);
+        match said {
             Said::Yes(_) => {
                 known.counts = BTreeSet::from([wanted]);
                 self.acknowledged += 1;
             }
-            Said::No => self.refused += 1,
+            Said::No(_) => self.refused += 1,
             Said::Nothing(_) => {
                 known.counts.insert(wanted);
                 self.in_doubt += 1;
@@ -264,12 +271,14 @@ impl Application {
     fn bind(&mut self, socket: &Path, id: &str) {
         let Some(known) = self.known.get_mut(id).filter(|known| known.is_path) else { return };
         let flow = json!({"flow": {"protocol": 17, "to_port": known.port}});
-        match said(socket, "POST", &format!("{}/bind", at(id)), "", &flow) {
+        let said = said(socket, "POST", &format!("{}/bind", at(id)), "", &flow);
+        known.tell("bind", &said);
+        match said {
             Said::Yes(_) => {
                 known.bound = BTreeSet::from([true]);
                 self.acknowledged += 1;
             }
-            Said::No => self.refused += 1,
+            Said::No(_) => self.refused += 1,
             Said::Nothing(_) => {
                 known.bound.insert(true);
                 self.in_doubt += 1;
@@ -279,12 +288,14 @@ impl Application {
 
     fn cancel(&mut self, socket: &Path, id: &str) {
         let Some(known) = self.known.get_mut(id) else { return };
-        match said(socket, "DELETE", &at(id), "", &Value::Null) {
+        let said = said(socket, "DELETE", &at(id), "", &Value::Null);
+        known.tell("cancel", &said);
+        match said {
             Said::Yes(_) => {
                 known.cancelled = BTreeSet::from([true]);
                 self.acknowledged += 1;
             }
-            Said::No => self.refused += 1,
+            Said::No(_) => self.refused += 1,
             Said::Nothing(_) => {
                 known.cancelled.insert(true);
                 self.in_doubt += 1;
@@ -294,13 +305,25 @@ impl Application {
 }
 
 impl Known {
+    /// Records a call and what was said to it.
+    fn tell(&mut self, what: &str, said: &Said) {
+        if self.told.len() == MOST_TOLD {
+            self.told.pop_front();
+        }
+        self.told.push_back(match said {
+            Said::Yes(doc) => format!("{what}: {}", text(doc, "state")),
+            Said::No(why) => format!("{what}: refused, {why}"),
+            Said::Nothing(why) => format!("{what}: in doubt, {why}"),
+        });
+    }
+
     /// Sends the request again: the same key must give the reservation of this name. Returns what is wrong, and if
     /// there was no answer.
     pub fn again(&self, socket: &Path, id: &str) -> Option<(String, bool)> {
         match said(socket, "POST", "/v1/reservations", &self.key, &self.wish) {
             Said::Yes(doc) if text(&doc, "id") == id => None,
             Said::Yes(doc) => Some((format!("the key of {id} made {} too", text(&doc, "id")), false)),
-            Said::No => Some((format!("the key of {id} is refused"), false)),
+            Said::No(why) => Some((format!("the key of {id} is refused: {why}"), false)),
             Said::Nothing(why) => Some((format!("the key of {id} has no answer: {why}"), true)),
         }
     }

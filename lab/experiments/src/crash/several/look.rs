@@ -161,8 +161,15 @@ impl<'a> Checks<'a> {
                         format!("{id} is {state} with {counts:?}, bound {bound:?}"),
                     );
                 } else if !is_known {
-                    let text = format!("{id} is {state} with {counts:?}, bound {bound:?}; acknowledged was {known:?}");
+                    let history = http::ask(&socket, "GET", &format!("{}/history", at(id)), "", &Value::Null);
+                    let happened = history.map(|(_, doc)| happened(&doc)).unwrap_or_default();
+                    let text = format!(
+                        "{id} is {state} with {counts:?}, bound {bound:?}; acknowledged was {known:?}; happened {happened:?}"
+                    );
                     self.finding(|report| &mut report.lost, text);
+                }
+                if known.cancelled.len() > 1 && !is {
+                    known.told.push_back(format!("looked, {state}"));
                 }
                 if is || !whole {
                     over.push(id.clone());
@@ -321,6 +328,12 @@ fn half(rows: &[&ReservationDoc]) -> Option<String> {
         (true, 0 | 1, 1) => None,
         _ => Some(format!("one window: {same}, bound {bound:?}, amounts {amounts:?}")),
     }
+}
+
+/// The events of a reservation, each on its agent with its time.
+fn happened(doc: &Value) -> Vec<String> {
+    let one = |event: &Value| format!("{} {} {}", text(event, "at"), text(event, "agent"), text(event, "event"));
+    rows(doc, "events").iter().map(one).collect()
 }
 
 #[cfg(test)]
