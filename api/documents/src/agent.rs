@@ -12,6 +12,7 @@ pub use crate::boomerang::{BoomerangAsk, BoomerangDoc, BoomerangNews, BoomerangS
 pub use crate::event::{Direction, EventDoc, TraceFilter};
 pub use crate::links::{CallerDoc, LinkRow, RouteRow};
 pub use crate::may::{MayDoc, SignalDoc};
+pub use crate::overview::DoctorDoc;
 pub use crate::rows::{
     ClassRow, CounterRow, FlowMeasured, HelloDoc, Installed, InterfaceRow, ReservationRow, SenderRow, SessionRow,
     Status,
@@ -44,6 +45,9 @@ pub enum Request {
     Hello,
     /// All reservations and interfaces: [`Answer::Status`].
     Status,
+    /// What this machine has and lacks: [`Answer::Doctor`]. The first question starts the examination; until it is
+    /// done, the kernel in the answer is empty.
+    Doctor,
     /// The known sessions: [`Answer::Sessions`], a page.
     Sessions(Skip),
     /// Path states: [`Answer::Senders`], a page.
@@ -307,6 +311,8 @@ pub enum Answer {
     Hello(HelloDoc),
     /// The whole status.
     Status(Status),
+    /// What this machine has and lacks.
+    Doctor(DoctorDoc),
     /// Sessions.
     Sessions(Vec<SessionRow>),
     /// Path states.

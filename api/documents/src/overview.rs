@@ -2,7 +2,8 @@
 //! in.
 
 use crate::book::{AuditRow, Instant};
-use crate::rows::InterfaceRow;
+use crate::rows::{InstalledState, InterfaceRow, ReservationRow};
+use crate::session::FlowSpecDoc;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -160,4 +161,234 @@ pub struct AgentAudit {
     pub next: u64,
     /// The number of the last entry in the audit; 0: there is none.
     pub last: u64,
+}
+
+/// The signalled reservations of agents: those that RSVP or Boomerang asked for.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Signalled {
+    /// The broker's time when the agents had answered.
+    pub at: Instant,
+    /// The reservations.
+    pub reservations: Vec<SignalledRow>,
+    /// True if an agent has more than it says at once.
+    pub more: bool,
+    /// Agents that did not answer.
+    pub away: Vec<String>,
+}
+
+/// A signalled reservation at one interface of one agent.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SignalledRow {
+    /// The agent.
+    pub agent: String,
+    /// The resource of the packets, AGENT/RESOURCE; null: they leave by no interface of the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    /// Source, address and port.
+    pub from: String,
+    /// Destination, address and port.
+    pub to: String,
+    /// IP protocol number.
+    pub protocol: u8,
+    /// The style of RSVP; null: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub style: Option<String>,
+    /// The service: `controlled-load` or `guaranteed`.
+    pub service: String,
+    /// The rate that was asked for, bit/s.
+    pub asked_bps: u64,
+    /// The rate that the ledger counts, wire bit/s; null: no interface of the agent carries it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admitted_wire_bps: Option<u64>,
+    /// The rate of its bucket as read back, bit/s; null: it is not installed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub installed_bps: Option<u64>,
+    /// Its state in the plane; null: it has none there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<InstalledState>,
+    /// Conforming traffic as measured, bit/s; null: not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_bps: Option<f64>,
+    /// Milliseconds until it expires without a refresh; null: local.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_ms: Option<u64>,
+}
+
+impl SignalledRow {
+    /// The row of an agent's reservation.
+    pub fn of(agent: &str, row: &ReservationRow) -> SignalledRow {
+        let (service, asked_bps) = match row.asked {
+            FlowSpecDoc::ControlledLoad { tspec } => ("controlled-load", tspec.r_bps),
+            FlowSpecDoc::Guaranteed { rate_bps, .. } => ("guaranteed", rate_bps),
+        };
+        let end = |address: IpAddr, port: u32| match (address, port) {
+            (IpAddr::V6(_), 1..) => format!("[{address}]:{port}"),
+            (_, 1..) => format!("{address}:{port}"),
+            (_, 0) => address.to_string(),
+        };
+        SignalledRow {
+            agent: agent.to_owned(),
+            resource: row.oif.as_ref().map(|interface| format!("{agent}/net/{interface}")),
+            from: end(row.sender.src, row.sender.src_port),
+            to: end(row.session.dst, row.session.dst_port.into()),
+            protocol: row.session.protocol,
+            style: row.style.map(|style| style.as_str().to_owned()),
+            service: service.to_owned(),
+            asked_bps,
+            admitted_wire_bps: row.admitted_wire_bps,
+            installed_bps: row.installed.as_ref().map(|installed| installed.bucket_bps),
+            state: row.installed.as_ref().map(|installed| installed.state),
+            measured_bps: row.measured.as_ref().map(|measured| measured.bps),
+            expires_in_ms: row.expires_in_ms,
+        }
+    }
+}
+
+/// What the machines of agents have and lack, as `sluice doctor` finds it there; and certificates.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Doctors {
+    /// The machines of the agents that answered.
+    pub agents: Vec<AgentDoctor>,
+    /// The certificates that the broker and its agents show.
+    pub certificates: Vec<CertificateRow>,
+    /// Agents that did not answer.
+    pub away: Vec<String>,
+}
+
+/// The machine of an agent.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AgentDoctor {
+    /// The agent.
+    pub agent: String,
+    /// What was found.
+    #[serde(flatten)]
+    pub found: DoctorDoc,
+}
+
+/// What a machine has and lacks.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DoctorDoc {
+    /// The kernel's release; empty: the machine is still being examined.
+    pub kernel: String,
+    /// True if reservations can be enforced there.
+    pub can_reserve: bool,
+    /// The features.
+    pub findings: Vec<FindingRow>,
+    /// What should be changed there.
+    pub warnings: Vec<DoctorWarning>,
+}
+
+/// A feature of a kernel.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FindingRow {
+    /// Its area: `scheduler`.
+    pub area: String,
+    /// Its name: `hfsc`.
+    pub name: String,
+    /// True if it is there.
+    pub there: bool,
+    /// The use of it, or the substitute where it is missing.
+    pub text: String,
+}
+
+/// Something that should be changed on a machine.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DoctorWarning {
+    /// The interface, or what else it is about.
+    pub of: String,
+    /// The text.
+    pub text: String,
+}
+
+/// A certificate.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CertificateRow {
+    /// Who shows it: `broker`, or the agent.
+    pub of: String,
+    /// The name in it.
+    pub name: String,
+    /// The end of its validity.
+    pub until: Instant,
+}
+
+/// What applications report of themselves.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Readings {
+    /// The newest reading of each name.
+    pub readings: Vec<ReadingRow>,
+}
+
+/// The newest reading of a figure that an application reports.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ReadingRow {
+    /// Its name: `frames per second`.
+    pub name: String,
+    /// The caller who reports it.
+    pub owner: String,
+    /// The value.
+    pub value: f64,
+    /// The unit, for people; empty: a number.
+    pub unit: String,
+    /// The time of the reading.
+    pub at: Instant,
+}
+
+/// A reading, as an application reports it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ReadingWish {
+    /// The value, a finite number.
+    pub value: f64,
+    /// The unit, for people: at most 16 characters.
+    #[serde(default)]
+    pub unit: String,
+}
+
+/// What a reservation asks, is admitted, has installed, and what is measured.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ReservationReading {
+    /// The broker's time.
+    pub at: Instant,
+    /// The reservation's state.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::rest::ReservationWord))]
+    pub state: String,
+    /// Its parts, in the order of the reservation's own.
+    pub parts: Vec<PartReading>,
+}
+
+/// One part of a reservation, in its unit.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PartReading {
+    /// The resource, AGENT/RESOURCE.
+    pub resource: String,
+    /// Its direction, if it belongs to a path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::rest::PathWord>))]
+    pub way: Option<String>,
+    /// The unit of the amounts.
+    pub unit: String,
+    /// The amount that its windows ask for now.
+    pub asked: f64,
+    /// The admitted amount.
+    pub now: f64,
+    /// The amount that was read back from what enforces it.
+    pub installed: f64,
+    /// The use that was measured; null: not measured.
+    pub measured: Option<f64>,
+    /// How far its enforcement is.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::book::EnforcementWord))]
+    pub enforced: String,
 }

@@ -231,8 +231,11 @@ pub struct Part {
 pub struct Reservations {
     /// The reservations.
     pub reservations: Vec<Reservation>,
-    /// True if an agent had more than it shows at once: ask with a narrower filter.
+    /// True if there are more: ask again with `after`, or with a narrower filter.
     pub more: bool,
+    /// With `more`: the `after` of the next page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// Agents that did not answer: their reservations are missing here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub away: Vec<String>,

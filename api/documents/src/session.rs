@@ -108,6 +108,17 @@ pub enum StyleDoc {
     Wf,
 }
 
+impl StyleDoc {
+    /// The style's word: `ff`, `se` or `wf`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            StyleDoc::Ff => "ff",
+            StyleDoc::Se => "se",
+            StyleDoc::Wf => "wf",
+        }
+    }
+}
+
 /// A pre-emption priority; the higher number wins (RFC 3181).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PriorityDoc {

@@ -202,6 +202,7 @@ pub struct DownArgs {
 #[command(
     after_help = "Examples:\n  sluice demo                the whole sweep: about 4 minutes; table, and figures in out/demo\n  \
                         sluice demo --quick        before and after at one point: under a minute\n  \
+                        sluice demo --web          the same sweep, and a link by which a browser looks on\n  \
                         sluice demo --quick --json    the same, and one JSON object on the last line\n  \
                         sluice demo --sim          the whole sweep in simulated time: no root, some seconds"
 )]
@@ -221,6 +222,12 @@ pub struct DemoArgs {
     /// The protocol that reserves for the video
     #[arg(long, value_enum, default_value = "rsvp", conflicts_with = "sim")]
     pub with: ProtocolName,
+    /// Print a link by which a browser looks on: the map, classes, pictures per second, loss
+    #[arg(long, conflicts_with_all = ["sim", "silent"])]
+    pub web: bool,
+    /// The address for browsers; port 0: one that is free
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", requires = "web")]
+    pub web_at: SocketAddr,
     /// Show no progress
     #[arg(long)]
     pub silent: bool,

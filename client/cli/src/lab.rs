@@ -27,6 +27,7 @@ pub fn demo(args: &DemoArgs) -> Result<ExitCode, Complaint> {
     let up = options()?;
     let mut options = if args.quick { DemoOptions::quick(up) } else { DemoOptions::full(up, args.out.clone()) };
     options.progress = !args.silent;
+    options.web = args.web.then_some(args.web_at);
     options.with = match args.with {
         ProtocolName::Rsvp => demo::VideoProtocol::Rsvp,
         ProtocolName::Boomerang => demo::VideoProtocol::Boomerang,

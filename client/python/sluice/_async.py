@@ -220,8 +220,14 @@ class AsyncBroker:
         self, *, label: Optional[str] = None, owner: Optional[str] = None, state: Optional[str] = None
     ) -> List[AsyncReservation]:
         """The reservations that are not over, or are in the named states (separated by commas)."""
-        doc = await self.call("GET", target("/v1/reservations", {"label": label, "owner": owner, "state": state}))
-        return [AsyncReservation(self, one) for one in doc["reservations"]]
+        asked: Dict[str, Any] = {"label": label, "owner": owner, "state": state}
+        rows: List[AsyncReservation] = []
+        while True:
+            doc = await self.call("GET", target("/v1/reservations", asked))
+            rows.extend(AsyncReservation(self, one) for one in doc["reservations"])
+            if doc.get("next") in (None, asked.get("after")):
+                return rows
+            asked["after"] = doc["next"]
 
     async def paths(self, a: str, b: str) -> d.Paths:
         """The interfaces by which the packets between two hosts leave."""

@@ -223,8 +223,14 @@ class Broker:
         self, *, label: Optional[str] = None, owner: Optional[str] = None, state: Optional[str] = None
     ) -> List[Reservation]:
         """The reservations that are not over, or are in the named states (separated by commas)."""
-        doc = self.call("GET", target("/v1/reservations", {"label": label, "owner": owner, "state": state}))
-        return [Reservation(self, one) for one in doc["reservations"]]
+        asked: Dict[str, Any] = {"label": label, "owner": owner, "state": state}
+        rows: List[Reservation] = []
+        while True:
+            doc = self.call("GET", target("/v1/reservations", asked))
+            rows.extend(Reservation(self, one) for one in doc["reservations"])
+            if doc.get("next") in (None, asked.get("after")):
+                return rows
+            asked["after"] = doc["next"]
 
     def paths(self, a: str, b: str) -> d.Paths:
         """The interfaces by which the packets between two hosts leave."""

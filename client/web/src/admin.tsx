@@ -1,8 +1,8 @@
 // Admin: agents and their versions, what they note, interfaces with their classes; and what somebody may.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { Failure, ask, query } from "./api";
-import { Head, State, Table, Trouble, Wrong } from "./bits";
-import type { Agents, Interfaces, MayDoc, Resources } from "./documents";
+import { At, Head, State, Table, Trouble, Wrong } from "./bits";
+import type { Agents, Doctors, Interfaces, MayDoc, Resources } from "./documents";
 import { usePoll, useShared } from "./hooks";
 import { amount, kindOf, span, typed } from "./units";
 
@@ -43,6 +43,7 @@ export function Admin() {
               { head: "Note", cell: (row) => row.note },
             ]} />
           </section>
+          <Machines />
           <section class="sheet" aria-labelledby="classes">
             <h2 id="classes">Interfaces and classes</h2>
             <p class="soft small">As read from the kernel: what each class is guaranteed, and what it has sent.</p>
@@ -59,6 +60,54 @@ export function Admin() {
         </>
       )}
     </>
+  );
+}
+
+/** What the machines have and lack, and certificates with their ends. */
+function Machines() {
+  const found = usePoll<Doctors>("/v1/doctor", 60_000);
+  const agents = found.data?.agents ?? [];
+  // The first question starts an examination, which takes a moment.
+  const examining = agents.some((agent) => !agent.kernel);
+  useEffect(() => {
+    if (!examining) return;
+    const timer = setTimeout(found.again, 1000);
+    return () => clearTimeout(timer);
+  }, [found.data]);
+  const lacking = agents.flatMap(({ agent, findings }) => findings.filter((one) => !one.there).map((one) => ({ agent, one })));
+  const warnings = agents.flatMap(({ agent, warnings }) => warnings.map((one) => ({ agent, one })));
+  const soon = Date.now() + 30 * 86_400_000;
+  return (
+    <div class="halves">
+      <section class="sheet" aria-labelledby="doctor">
+        <h2 id="doctor">What the doctor finds</h2>
+        <Trouble polled={found} what="The doctor" />
+        <Table caption="Machines" rows={agents} columns={[
+          { head: "Agent", cell: (row) => <b>{row.agent}</b> },
+          { head: "Kernel", cell: (row) => row.kernel || "being examined" },
+          { head: "", cell: (row) => (!row.kernel ? "" : row.can_reserve ? <span class="pill active">enforces</span> : <span class="pill failed">cannot enforce</span>) },
+          { head: "Lacks", cell: (row) => row.findings.filter((one) => !one.there).map((one) => one.name).join(", ") || "nothing" },
+        ]} />
+        <Table folded caption={`What is missing, and what is used instead (${lacking.length})`} rows={lacking} columns={[
+          { head: "Agent", cell: ({ agent }) => agent },
+          { head: "What", cell: ({ one }) => `${one.area}: ${one.name}` },
+          { head: "Instead", cell: ({ one }) => one.text },
+        ]} />
+        <Table folded caption={`Warnings (${warnings.length})`} rows={warnings} columns={[
+          { head: "Agent", cell: ({ agent }) => agent },
+          { head: "Of", cell: ({ one }) => one.of },
+          { head: "Warning", cell: ({ one }) => one.text },
+        ]} />
+      </section>
+      <section class="sheet" aria-labelledby="certificates">
+        <h2 id="certificates">Certificates</h2>
+        <Table caption="Certificates" rows={found.data?.certificates ?? []} none="None: the broker speaks to agents of this machine alone." columns={[
+          { head: "Shown by", cell: (row) => <b>{row.of}</b> },
+          { head: "Name", cell: (row) => row.name },
+          { head: "Good until", cell: (row) => (Date.parse(row.until) < soon ? <b class="broken"><At at={row.until} /></b> : <At at={row.until} />) },
+        ]} />
+      </section>
+    </div>
   );
 }
 

@@ -56,6 +56,8 @@ export function Calendar() {
           <button type="button" aria-label="Earlier" onClick={() => move(-1)}>←</button>
           <button type="button" onClick={() => setBegin(undefined)}>now</button>
           <button type="button" aria-label="Later" onClick={() => move(1)}>→</button>
+          <button type="button" onClick={() => print()}>Print</button>
+          <a class="button" href="/v1/calendar.ics" download="reservations.ics">Calendar file</a>
           <input type="datetime-local" aria-label="From" class="small" style={{ width: "13.5rem" }} value={toField(from, zone)} onChange={(event) => { const at = fromField(event.currentTarget.value, zone); if (Number.isFinite(at)) setBegin(at); }} />
         </>
       }>{date(from, zone)}, {clock(from, zone, from)} to {clock(to, zone, from)}, {zone}</Head>

@@ -38,6 +38,11 @@ export type AgentAudit = {
   next: number;
 };
 
+/** The machine of an agent. */
+export type AgentDoctor = DoctorDoc & {
+  agent: string;
+};
+
 /** The interfaces of one agent. */
 export type AgentInterfaces = {
   agent: string;
@@ -125,7 +130,7 @@ export type BindingDoc = {
 export type BookEvent = {
   at: Instant;
   binding?: null | BindingDoc;
-  event: string;
+  event: EventWord;
   from?: number | null;
   group?: string;
   handle: string;
@@ -144,6 +149,13 @@ export type BorderRow = {
 
 /** The rights of a caller over reservations. */
 export type CallerRights = "owner" | "auditor" | "operator" | "broker";
+
+/** A certificate. */
+export type CertificateRow = {
+  name: string;
+  of: string;
+  until: Instant;
+};
 
 /** A change of a reservation; a field that is left out stays as it was. */
 export type Change = {
@@ -169,6 +181,27 @@ export type ClassRow = {
 
 /** The direction of a message or of packets at an interface. */
 export type Direction = "in" | "out";
+
+/** What a machine has and lacks. */
+export type DoctorDoc = {
+  can_reserve: boolean;
+  findings: FindingRow[];
+  kernel: string;
+  warnings: DoctorWarning[];
+};
+
+/** Something that should be changed on a machine. */
+export type DoctorWarning = {
+  of: string;
+  text: string;
+};
+
+/** What the machines of agents have and lack, as `sluice doctor` finds it there; and certificates. */
+export type Doctors = {
+  agents: AgentDoctor[];
+  away: string[];
+  certificates: CertificateRow[];
+};
 
 /** A domain on a path. */
 export type DomainHopRow = {
@@ -246,9 +279,20 @@ export type Event = BookEvent & {
   way?: string | null;
 };
 
+/** What happened to a reservation. */
+export type EventWord = "created" | "committed" | "modified" | "bound" | "opened" | "paused" | "ended" | "cancelled" | "expired" | "share" | "failing" | "in_force" | "short" | "contradicted";
+
 /** Events of a reservation. */
 export type Events = {
   events: Event[];
+};
+
+/** A feature of a kernel. */
+export type FindingRow = {
+  area: string;
+  name: string;
+  text: string;
+  there: boolean;
 };
 
 /** A five-tuple; a field that is left out matches any value. */
@@ -275,6 +319,9 @@ export type Hop = {
   interface: string;
   resource?: string | null;
 };
+
+/** The state of a reservation in the plane. */
+export type InstalledState = "pending" | "installed" | "adopted" | "missing";
 
 /** RFC 3339, as in 2026-11-21T14:00:00Z; an end that never comes is `forever`. */
 export type Instant = string;
@@ -480,6 +527,18 @@ export type PartDoc = {
   rtt_ms?: number | null;
 };
 
+/** One part of a reservation, in its unit. */
+export type PartReading = {
+  asked: number;
+  enforced: EnforcementWord;
+  installed: number;
+  measured?: number | null;
+  now: number;
+  resource: string;
+  unit: string;
+  way?: null | PathWord;
+};
+
 /** A part of a reservation. */
 export type PartRow = {
   asked?: number;
@@ -548,6 +607,26 @@ export type Problem = {
   type: string;
 };
 
+/** The newest reading of a figure that an application reports. */
+export type ReadingRow = {
+  at: Instant;
+  name: string;
+  owner: string;
+  unit: string;
+  value: number;
+};
+
+/** A reading, as an application reports it. */
+export type ReadingWish = {
+  unit?: string;
+  value: number;
+};
+
+/** What applications report of themselves. */
+export type Readings = {
+  readings: ReadingRow[];
+};
+
 /** A refusal, with alternatives that would be accepted. */
 export type RefusalDoc = {
   alternatives?: AlternativeDoc[];
@@ -579,6 +658,13 @@ export type Reservation = {
   state: ReservationWord;
 };
 
+/** What a reservation asks, is admitted, has installed, and what is measured. */
+export type ReservationReading = {
+  at: Instant;
+  parts: PartReading[];
+  state: ReservationWord;
+};
+
 /** The state of a reservation over all of its agents. */
 export type ReservationWord = "held" | "booked" | "active" | "suspended" | "ended" | "cancelled" | "expired" | "preparing" | "committing" | "aborting" | "broken";
 
@@ -586,6 +672,7 @@ export type ReservationWord = "held" | "booked" | "active" | "suspended" | "ende
 export type Reservations = {
   away?: string[];
   more: boolean;
+  next?: string | null;
   reservations: Reservation[];
 };
 
@@ -610,6 +697,31 @@ export type ResourceRow = {
 export type Resources = {
   away?: string[];
   resources: ResourceRow[];
+};
+
+/** The signalled reservations of agents: those that RSVP or Boomerang asked for. */
+export type Signalled = {
+  at: Instant;
+  away: string[];
+  more: boolean;
+  reservations: SignalledRow[];
+};
+
+/** A signalled reservation at one interface of one agent. */
+export type SignalledRow = {
+  admitted_wire_bps?: number | null;
+  agent: string;
+  asked_bps: number;
+  expires_in_ms?: number | null;
+  from: string;
+  installed_bps?: number | null;
+  measured_bps?: number | null;
+  protocol: number;
+  resource?: string | null;
+  service: string;
+  state?: null | InstalledState;
+  style?: string | null;
+  to: string;
 };
 
 /** A signed text, with the certificates of who signed it: anybody who trusts their authority can check it. */

@@ -4,6 +4,7 @@ import { useCallback, useContext, useEffect, useRef, useState } from "preact/hoo
 import { Failure, ask } from "./api";
 import type { MeDoc } from "./documents";
 import type { Live } from "./live";
+import { follow } from "./stream";
 
 export type Shared = {
   me: MeDoc;
@@ -128,4 +129,37 @@ export function useOnEvents(deed: () => void): void {
       clearTimeout(timer);
     };
   }, [live]);
+}
+
+/** The newest event of a stream, while the page is seen; it begins anew when it breaks. */
+export function useStream<T>(path: string, kind: string): T | undefined {
+  const [newest, setNewest] = useState<{ path: string; data: T }>();
+  useEffect(() => {
+    let stop = new AbortController();
+    let gone = false;
+    const run = async () => {
+      // Each stream is a connection, of which a browser has few: a page that nobody sees has none.
+      while (!gone && !document.hidden) {
+        const signal = stop.signal;
+        await follow(path, {}, signal, () => {}, (of, data) => {
+          if (of === kind && !gone) setNewest({ path, data: JSON.parse(data) as T });
+        }).catch(() => {});
+        if (signal.aborted) return;
+        await new Promise((done) => setTimeout(done, 2000));
+      }
+    };
+    const seen = () => {
+      stop.abort();
+      stop = new AbortController();
+      void run();
+    };
+    document.addEventListener("visibilitychange", seen);
+    void run();
+    return () => {
+      gone = true;
+      stop.abort();
+      document.removeEventListener("visibilitychange", seen);
+    };
+  }, [path, kind]);
+  return newest?.path === path ? newest.data : undefined;
 }

@@ -1,6 +1,7 @@
 // The broker's events in one stream for all tabs of a browser: one tab leads, which has the stream and tells the others.
 // Whoever leads after it goes on after the last event that any of them has seen.
 import type { Event } from "./documents";
+import { follow } from "./stream";
 
 /** The most events that a tab keeps. */
 const KEPT = 500;
@@ -102,35 +103,13 @@ export class Live {
     this.tell({ what: "state", id: "", state, since: state === this.state ? this.since : Date.now() });
   }
 
-  private async follow(): Promise<void> {
+  private follow(): Promise<void> {
     // The first time with what is kept, so that a page that opens is not empty.
     const headers = { "Last-Event-ID": this.last || "0" };
-    const response = await fetch("/v1/events", { headers, signal: this.stop.signal });
-    if (!response.ok || !response.body) throw new Error(String(response.status));
-    this.say("live");
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = "";
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      rest += value;
-      const blocks = rest.split("\n\n");
-      rest = blocks.pop() ?? "";
-      for (const block of blocks) this.block(block);
-    }
-  }
-
-  /** One event of the stream (HTML standard, section 9.2.6). */
-  private block(block: string): void {
-    const fields = new Map<string, string>();
-    for (const line of block.split("\n")) {
-      const colon = line.indexOf(":");
-      if (colon > 0) fields.set(line.slice(0, colon), line.slice(colon + 1).trimStart());
-    }
-    const [id, kind, data] = [fields.get("id") ?? "", fields.get("event"), fields.get("data")];
-    if (!kind || !data) return;
-    if (kind === "begins") this.last = id || this.last;
-    else if (kind === "lost") this.tell({ what: "lost", id, agent: (JSON.parse(data) as { agent: string }).agent });
-    else this.tell({ what: "event", id, event: JSON.parse(data) as Event });
+    return follow("/v1/events", headers, this.stop.signal, () => this.say("live"), (kind, data, id) => {
+      if (kind === "begins") this.last = id || this.last;
+      else if (kind === "lost") this.tell({ what: "lost", id, agent: (JSON.parse(data) as { agent: string }).agent });
+      else this.tell({ what: "event", id, event: JSON.parse(data) as Event });
+    });
   }
 }

@@ -1,10 +1,11 @@
 // Now: the map, what needs somebody, and how full each resource is, reserved and measured.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { At, Head, State, Table, Trouble } from "./bits";
-import type { Agents, Interfaces, MapDoc, Reservations, ResourceRow, Resources } from "./documents";
+import type { Agents, Interfaces, MapDoc, Readings, Reservations, ResourceRow, Resources } from "./documents";
 import { useNow, useOnEvents, usePoll, useShared } from "./hooks";
+import { Ring } from "./live";
 import { NetworkMap } from "./map";
-import { amount, kindOf } from "./units";
+import { amount, kindOf, millis } from "./units";
 
 type Need = { what: string; where: string; to: string; state: string };
 
@@ -99,6 +100,44 @@ function Bar({ row, classes }: { row: ResourceRow; classes: { name: string; rate
   );
 }
 
+type Told = { at: number; value: number };
+
+/** The figures that applications report, each with its last two minutes. */
+function Reported() {
+  const found = usePoll<Readings>("/v1/readings", 1000);
+  const rings = useRef(new Map<string, Ring<Told>>());
+  const rows = found.data?.readings ?? [];
+  useEffect(() => {
+    const names = new Set(rows.map((row) => `${row.owner}/${row.name}`));
+    for (const name of rings.current.keys()) if (!names.has(name)) rings.current.delete(name);
+    for (const row of rows) {
+      const name = `${row.owner}/${row.name}`;
+      const ring = rings.current.get(name) ?? new Ring<Told>(120);
+      rings.current.set(name, ring);
+      if (ring.all().at(-1)?.at !== millis(row.at)) ring.push({ at: millis(row.at), value: row.value });
+    }
+  }, [found.data]);
+  if (!rows.length) return null;
+  return (
+    <section class="sheet" aria-labelledby="reported">
+      <h2 id="reported">What applications report</h2>
+      <Table caption="What applications report" rows={rows} columns={[
+        { head: "Figure", cell: (row) => <b>{row.name}</b> },
+        { head: "Now", number: true, cell: (row) => `${Number(row.value.toPrecision(4))} ${row.unit}` },
+        { head: "Last two minutes", cell: (row) => <Line told={rings.current.get(`${row.owner}/${row.name}`)?.all() ?? []} name={row.name} /> },
+        { head: "Of", cell: (row) => row.owner },
+      ]} />
+    </section>
+  );
+}
+
+function Line({ told, name }: { told: Told[]; name: string }) {
+  const last = told.at(-1)?.at ?? 0;
+  const most = Math.max(1e-9, ...told.map((one) => one.value));
+  const points = told.map((one) => `${(240 - (last - one.at) / 500).toFixed(1)},${(29 - (one.value / most) * 26).toFixed(1)}`);
+  return <svg width="240" height="32" role="img" aria-label={`${name}: at most ${Number(most.toPrecision(4))}`}><rect width="240" height="32" fill="var(--free)" opacity=".5" /><polyline points={points.join(" ")} fill="none" stroke="var(--c1)" stroke-width="2" /></svg>;
+}
+
 export function Now() {
   const { me } = useShared();
   const now = useNow(1000);
@@ -154,6 +193,7 @@ export function Now() {
           </div>
         </section>
       </div>
+      <Reported />
       <section class="sheet" aria-labelledby="full">
         <div class="head">
           <h2 id="full">How full</h2>

@@ -1,19 +1,25 @@
 // Reservations: the list, and one of them with its four words, its hops, its history, and what can be done with it.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Failure, ask } from "./api";
+import { Failure, ask, query } from "./api";
 import { At, Head, State, Table, Trouble, Wrong } from "./bits";
-import type { Change, Events, Part, Reservation as Doc, Reservations as List } from "./documents";
-import { useOnEvents, usePoll, useShared } from "./hooks";
+import type { Change, Events, Part, Reservation as Doc, ReservationReading, Reservations as List, Signalled } from "./documents";
+import { useOnEvents, usePoll, useShared, useStream } from "./hooks";
 import { Ring } from "./live";
 import { KEY, Strip, type Reading } from "./strip";
 import { amount, fromField, instant, kindOf, millis, partOf, span, toField, typed } from "./units";
+
+/** The reservations of one page. */
+const PAGE = 500;
 
 const OVER = "held,booked,active,suspended,ended,cancelled,expired";
 
 export function Reservations() {
   const [all, setAll] = useState(false);
   const [words, setWords] = useState("");
-  const list = usePoll<List>(all ? `/v1/reservations?state=${OVER}` : "/v1/reservations", 5000);
+  // The cursors of the pages before this one, the last of which is this page's own.
+  const [pages, setPages] = useState<string[]>([]);
+  const list = usePoll<List>(query("/v1/reservations", { state: all ? OVER : undefined, limit: PAGE, after: pages.at(-1) }), 5000);
+  const next = list.data?.next;
   useOnEvents(list.again);
   const { me } = useShared();
   const rows = (list.data?.reservations ?? []).filter((one) => `${one.label} ${one.owner} ${one.id} ${one.state}`.toLowerCase().includes(words.toLowerCase()));
@@ -22,12 +28,12 @@ export function Reservations() {
       <Head title="Reservations" more={
         <>
           <input aria-label="Words to look for" placeholder="label, owner, state" style={{ width: "14rem" }} value={words} onInput={(event) => setWords(event.currentTarget.value)} />
-          <button type="button" aria-pressed={all} onClick={() => setAll(!all)}>also what is over</button>
+          <button type="button" aria-pressed={all} onClick={() => { setAll(!all); setPages([]); }}>also what is over</button>
         </>
-      }>{me.role === "owner" ? "Yours" : "Everybody's"}{list.data ? `: ${rows.length}${list.data.more ? ", and more than the agents list at once" : ""}` : ""}</Head>
+      }>{me.role === "owner" ? "Yours" : "Everybody's"}{list.data ? `: ${rows.length}${pages.length ? ` on page ${pages.length + 1}` : ""}${list.data.more ? ", and more" : ""}` : ""}</Head>
       <section class="sheet">
         <Trouble polled={list} what="Reservations" />
-        <Table caption="Reservations" rows={rows.slice(-500).reverse()} none="None. The calendar is where one is made." columns={[
+        <Table caption="Reservations" rows={[...rows].reverse()} none="None. The calendar is where one is made." columns={[
           { head: "Name", cell: (one) => <a href={`#/reservations/${one.id}`}>{one.label || one.id}</a> },
           { head: "State", cell: (one) => <State state={one.state} /> },
           { head: "Owner", cell: (one) => one.owner },
@@ -36,41 +42,80 @@ export function Reservations() {
           { head: "From", cell: (one) => <At at={one.parts[0]?.steps[0]?.start} /> },
           { head: "To", cell: (one) => <At at={one.parts[0]?.steps.at(-1)?.end ?? "forever"} /> },
         ]} />
-        {rows.length > 500 && <p class="soft">The newest 500 of {rows.length}: words above make it fewer.</p>}
+        {(next || pages.length > 0) && (
+          <div class="row noprint">
+            <button type="button" disabled={pages.length === 0} onClick={() => setPages(pages.slice(0, -1))}>Made before</button>
+            <button type="button" disabled={!next} onClick={() => next && setPages([...pages, next])}>Made after</button>
+          </div>
+        )}
       </section>
+      {me.role !== "owner" && <SignalledOnes />}
     </>
   );
 }
 
+/** What RSVP and Boomerang asked for, which is in no calendar. */
+function SignalledOnes() {
+  const found = usePoll<Signalled>("/v1/signalled", 3000);
+  return (
+    <section class="sheet" aria-labelledby="signalled">
+      <h2 id="signalled">Signalled</h2>
+      <p class="soft small">Reserved by RSVP or Boomerang, at each interface that carries the packets: they live as long as they are refreshed.</p>
+      <Trouble polled={found} what="Signalled reservations" />
+      <Table caption="Signalled reservations" rows={found.data?.reservations ?? []} none="None." columns={[
+        { head: "Packets", cell: (row) => `${row.from} → ${row.to}, ${{ 6: "TCP", 17: "UDP" }[row.protocol] ?? `protocol ${row.protocol}`}` },
+        { head: "Resource", cell: (row) => row.resource ?? row.agent },
+        { head: "Service", cell: (row) => row.service.replace("-", " ") },
+        { head: "Asked", number: true, cell: (row) => amount(row.asked_bps, "bit/s") },
+        { head: "Admitted (wire)", number: true, cell: (row) => amount(row.admitted_wire_bps, "bit/s") },
+        { head: "Installed", number: true, cell: (row) => amount(row.installed_bps, "bit/s") },
+        { head: "Measured", number: true, cell: (row) => amount(row.measured_bps, "bit/s") },
+        { head: "State", cell: (row) => (row.state ? <State state={row.state} /> : "–") },
+        { head: "Expires", cell: (row) => (row.expires_in_ms == null ? "with its application" : `in ${span(row.expires_in_ms)}`) },
+      ]} />
+      {found.data?.more && <p class="soft">and more than an agent says at once</p>}
+    </section>
+  );
+}
+
 /** The readings of a part, a second apart: the last five minutes. */
-function useReadings(part: Part | undefined, at: number): Reading[] {
-  const ring = useRef(new Ring<Reading>(300));
+function useReadings(reading: ReservationReading | undefined, chosen: number): Reading[] {
+  const ring = useRef({ of: chosen, ring: new Ring<Reading>(300) });
   const [readings, setReadings] = useState<Reading[]>([]);
   useEffect(() => {
-    if (!part || !at) return;
-    ring.current.push({ at, values: [part.asked ?? null, part.now, part.installed ?? null, part.measured?.amount ?? null] });
-    setReadings(ring.current.all());
-  }, [at]);
+    if (ring.current.of !== chosen) ring.current = { of: chosen, ring: new Ring<Reading>(300) };
+    const part = reading?.parts[chosen] ?? reading?.parts[0];
+    if (!reading || !part) return;
+    ring.current.ring.push({ at: millis(reading.at), values: [part.asked, part.now, part.installed, part.measured ?? null] });
+    setReadings(ring.current.ring.all());
+  }, [reading, chosen]);
   return readings;
 }
 
 export function Reservation({ id }: { id: string }) {
-  const { zone, ahead } = useShared();
-  const one = usePoll<Doc>(`/v1/reservations/${encodeURIComponent(id)}`, 1000);
-  const history = usePoll<Events>(`/v1/reservations/${encodeURIComponent(id)}/history`, 15_000);
-  useOnEvents(history.again);
+  const { zone } = useShared();
+  const path = `/v1/reservations/${encodeURIComponent(id)}`;
+  const one = usePoll<Doc>(path, 5000);
+  const history = usePoll<Events>(`${path}/history`, 15_000);
+  useOnEvents(() => {
+    one.again();
+    history.again();
+  });
+  // What changes each second comes in a stream, which the broker reads once for all who look.
+  const reading = useStream<ReservationReading>(`${path}/measured`, "measured");
   const [chosen, setChosen] = useState(0);
   const doc = one.data;
   const part = doc?.parts[chosen] ?? doc?.parts[0];
-  const readings = useReadings(part, doc ? one.at + ahead : 0);
+  const newest = reading?.parts[chosen] ?? reading?.parts[0];
+  const readings = useReadings(reading, chosen);
   if (!doc) return <><Head title="Reservation" /><Trouble polled={one} what="This reservation" />{!one.failure && <p>…</p>}</>;
   const first = doc.parts[0]?.steps[0];
   const end = doc.parts[0]?.steps.at(-1)?.end;
   const over = ["ended", "cancelled", "expired"].includes(doc.state);
   const hops = [...new Set(doc.parts.map((part) => part.way ?? ""))];
   const words = part ? [
-    ["asked", "Asked", part.asked ?? part.steps[0]?.amount], ["admitted", "Admitted now", part.now],
-    ["installed", "Installed", part.installed], ["measured", "Measured", part.measured?.amount],
+    ["asked", "Asked", newest?.asked ?? part.asked ?? part.steps[0]?.amount], ["admitted", "Admitted now", newest?.now ?? part.now],
+    ["installed", "Installed", newest?.installed ?? part.installed], ["measured", "Measured", newest?.measured ?? part.measured?.amount],
   ] as const : [];
   return (
     <>

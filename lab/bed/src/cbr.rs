@@ -99,6 +99,11 @@ impl Cbr {
         Ok(())
     }
 
+    /// Returns the sending rate.
+    pub fn rate(&self) -> Rate {
+        Rate::from_bps(self.shared.rate_bps.load(Relaxed))
+    }
+
     /// Sets the sending rate.
     pub fn set_rate(&self, rate: Rate) {
         self.shared.rate_bps.store(rate.as_bps(), Relaxed);

@@ -131,6 +131,16 @@ impl Bed {
         Ok(self.testbeds.join(&self.topology.name).join(from).join(format!("{interface}.keys")))
     }
 
+    /// Returns the testbed's name.
+    pub fn name(&self) -> &str {
+        &self.topology.name
+    }
+
+    /// Returns all nodes.
+    pub fn nodes(&self) -> &[NodeUp] {
+        &self.nodes
+    }
+
     /// Returns the rate of the slowest link.
     pub fn bottleneck(&self) -> Rate {
         self.topology.links.iter().map(|link| link.rate).min().unwrap_or(Rate::ZERO)

@@ -14,6 +14,7 @@ use crate::console::Console;
 use crate::drive::Drive;
 use crate::enforce::Enforcers;
 use crate::enforce::premium::PremiumMeter;
+use crate::examination::Examination;
 use crate::interfaces;
 use crate::local::Local;
 use crate::log::{Level, Log};
@@ -80,6 +81,8 @@ pub(crate) struct Agent {
     remote: Option<Remote>,
     /// Time limits for the work of a turn, and statistics of its duration.
     turns: Turns,
+    /// What this machine has and lacks.
+    examination: Examination,
     /// Signs of life for the supervisor of this process.
     alive: Alive,
     stopping: bool,
@@ -177,6 +180,7 @@ impl Agent {
             signals,
             remote: None,
             turns: Turns::default(),
+            examination: Examination::default(),
             alive: Alive::default(),
             stopping: false,
             _sole: sole,
@@ -268,6 +272,12 @@ impl Agent {
     /// The number of messages that the kernel dropped because its receive queue was full.
     pub(crate) fn dropped_by_kernel(&self) -> u64 {
         self.receiver.as_ref().map_or(0, MessageReceiver::dropped)
+    }
+
+    /// What this machine has and lacks.
+    pub(crate) fn examination(&mut self) -> documents::overview::DoctorDoc {
+        let now = self.drive.clock.now();
+        self.examination.answer(&self.drive.config, now)
     }
 
     /// How long the turns took.

@@ -13,6 +13,7 @@ mod console;
 pub mod core_file;
 mod drive;
 pub mod enforce;
+mod examination;
 mod fields;
 mod file_writer;
 pub mod host_file;

@@ -9,6 +9,7 @@ pub(crate) fn call(request: &Request) -> Call {
     match request {
         Request::Hello => Call::Hello,
         Request::Status => Call::Status,
+        Request::Doctor => Call::Doctor,
         Request::Sessions(_) => Call::Sessions,
         Request::Senders(_) => Call::Senders,
         Request::Reservations(_) => Call::Reservations,

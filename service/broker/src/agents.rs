@@ -335,6 +335,11 @@ impl Conversation {
         }
     }
 
+    /// The agent's identity; `None`: it is on this machine.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.talk.identity()
+    }
+
     /// Ends the conversation: its connection may serve the next.
     pub fn end(self) {
         self.agent.kept.put(self.talk);

@@ -6,11 +6,14 @@ use crate::conversation_limits::Rooms;
 use crate::domains::KnownDomains;
 use crate::gather::each;
 use crate::id::{GroupId, ReservationId};
+use crate::measured::Meters;
 use crate::paths::LinkMap;
 use crate::plan::Names;
 use crate::problem::{Answer, Problem};
+use crate::readings::ReadingBoard;
 use crate::routed::RouteBook;
 use crate::routing::{RouteSource, RoutingSettings};
+use crate::shared::SharedAnswers;
 use crate::transactions::Transactions;
 use crate::web::WebDoor;
 use crate::webhook::WebhookRegistry;
@@ -23,6 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::{Mutex as Turns, OwnedMutexGuard};
 use tokio::time::Instant;
+use trust::TrustGate;
 
 /// The time for which a map of links is valid after it was read.
 const MAP_LIFE: Duration = Duration::from_secs(2);
@@ -52,6 +56,14 @@ pub struct Broker {
     pub domains: Arc<KnownDomains>,
     /// The listener for browsers, if there is one.
     pub web: Option<Arc<WebDoor>>,
+    /// The reservations whose readings are streamed.
+    pub(crate) meters: Meters,
+    /// What applications report of themselves.
+    pub(crate) readings: ReadingBoard,
+    /// Answers for many browsers at once.
+    pub(crate) shared: SharedAnswers,
+    /// Certificates that are trusted, and our own; `None`: the broker has no TLS.
+    pub gate: Option<Arc<TrustGate>>,
     locks: Mutex<BTreeMap<ReservationId, Weak<Turns<()>>>>,
     routing: RoutingSettings,
     routes: RouteBook,
@@ -86,6 +98,10 @@ impl Broker {
             transactions,
             domains,
             web,
+            meters: Meters::default(),
+            readings: ReadingBoard::default(),
+            shared: SharedAnswers::default(),
+            gate: None,
             locks: Mutex::default(),
             routing,
             routes: RouteBook::default(),

@@ -5,19 +5,27 @@ use crate::caller::ConnectionPeer;
 use crate::gather::each;
 use crate::problem::{Answer, BoxedProblem, Problem};
 use crate::query::Query;
+use crate::shared::SharedAnswers;
 use axum::Json;
+use axum::body::Body;
 use axum::extract::{Extension, RawQuery, State};
+use axum::http::Response;
 use axum::routing::{MethodRouter, get, post};
 use booking::policy::rights::Call;
 use documents::agent::{Answer as Said, AuditAsk, Request};
 use documents::book::Instant;
+use documents::links::CallerDoc;
 use documents::overview::{
-    AgentAudit, AgentInterfaces, AgentRow, Agents, Audits, Interfaces, MapDoc, MeDoc, TicketDoc,
+    AgentAudit, AgentDoctor, AgentInterfaces, AgentRow, Agents, Audits, CertificateRow, Doctors, Interfaces, MapDoc,
+    MeDoc, Signalled, SignalledRow, TicketDoc,
 };
+use documents::show::{PAGE, Skip};
 use std::sync::Arc;
+use trust::Identity;
 
 type Here = State<Arc<Broker>>;
 type Said_<T> = Result<Json<T>, BoxedProblem>;
+type Shared = Result<Response<Body>, BoxedProblem>;
 
 /// The most entries of one agent's audit in one answer.
 const MAX_ENTRIES: usize = 1000;
@@ -31,6 +39,8 @@ pub(crate) fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         Call::GetMap => Some(get(map)),
         Call::GetInterfaces => Some(get(interfaces)),
         Call::GetAudit => Some(get(audit)),
+        Call::GetSignalled => Some(get(signalled)),
+        Call::GetDoctor => Some(get(doctor)),
         _ => None,
     }
 }
@@ -72,8 +82,13 @@ pub(crate) async fn ticket(
 /// The agents: those that answer, and those that do not.
 #[utoipa::path(get, path = "/v1/agents",
     responses((status = 200, body = Agents), (status = "default", body = Problem, content_type = "application/problem+json")))]
-pub(crate) async fn agents(State(broker): Here, Extension(peer): Extension<ConnectionPeer>) -> Said_<Agents> {
+pub(crate) async fn agents(State(broker): Here, Extension(peer): Extension<ConnectionPeer>) -> Shared {
     peer.caller()?;
+    // The broker asks as itself, so that all callers hear the same.
+    Ok(broker.shared.get("agents", all_agents(&broker)).await?)
+}
+
+async fn all_agents(broker: &Broker) -> Answer<Agents> {
     let answers = each(&broker.agents, |_, agent| async move {
         let mut conversation = agent.speak_as_itself().await?;
         let said = conversation.call(Request::Hello).await?;
@@ -92,7 +107,7 @@ pub(crate) async fn agents(State(broker): Here, Extension(peer): Extension<Conne
         Err(problem) => AgentRow { agent, node: None, version: None, uptime_ms: None, away: Some(problem.detail) },
     };
     let names = broker.agents.iter().map(|agent| agent.name.to_string());
-    Ok(Json(Agents { agents: names.zip(answers.await).map(row).collect() }))
+    Ok(Agents { agents: names.zip(answers.await).map(row).collect() })
 }
 
 /// The networks on which agents are neighbours.
@@ -114,9 +129,14 @@ pub(crate) async fn interfaces(
     State(broker): Here,
     Extension(peer): Extension<ConnectionPeer>,
     RawQuery(query): RawQuery,
-) -> Said_<Interfaces> {
+) -> Shared {
     let caller = peer.caller()?;
     let only = only(&broker, &Query::read(query, &["agent"])?)?;
+    let key = SharedAnswers::of_caller(&format!("interfaces {only:?}"), &caller);
+    Ok(broker.shared.get(&key, all_interfaces(&broker, &caller, only)).await?)
+}
+
+async fn all_interfaces(broker: &Broker, caller: &CallerDoc, only: Option<usize>) -> Answer<Interfaces> {
     let answers = each(&broker.agents, |number, agent| {
         let caller = caller.clone();
         async move {
@@ -135,8 +155,81 @@ pub(crate) async fn interfaces(
             }))
         }
     });
-    let (agents, away) = present(&broker, answers.await)?;
-    Ok(Json(Interfaces { at: Instant(broker.clock.today()), agents, away }))
+    let (agents, away) = present(broker, answers.await)?;
+    Ok(Interfaces { at: Instant(broker.clock.today()), agents, away })
+}
+
+/// The signalled reservations of all agents, or of one: what RSVP and Boomerang asked for.
+#[utoipa::path(get, path = "/v1/signalled", params(
+    ("agent" = Option<String>, Query, description = "Only of this agent"),
+), responses((status = 200, body = Signalled), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(crate) async fn signalled(
+    State(broker): Here,
+    Extension(peer): Extension<ConnectionPeer>,
+    RawQuery(query): RawQuery,
+) -> Shared {
+    let caller = peer.caller()?;
+    let only = only(&broker, &Query::read(query, &["agent"])?)?;
+    let key = SharedAnswers::of_caller(&format!("signalled {only:?}"), &caller);
+    Ok(broker.shared.get(&key, all_signalled(&broker, &caller, only)).await?)
+}
+
+async fn all_signalled(broker: &Broker, caller: &CallerDoc, only: Option<usize>) -> Answer<Signalled> {
+    let answers = each(&broker.agents, |number, agent| {
+        let caller = caller.clone();
+        async move {
+            if only.is_some_and(|only| only != number) {
+                return Ok(None);
+            }
+            let mut conversation = agent.speak(&caller).await?;
+            let said = conversation.call(Request::Reservations(Skip { skip: 0 })).await?;
+            let Said::Reservations(rows) = said else { return Err(conversation.nonsense("no reservations")) };
+            conversation.end();
+            let name = agent.name.to_string();
+            Ok(Some(rows.iter().map(|row| SignalledRow::of(&name, row)).collect::<Vec<_>>()))
+        }
+    });
+    let (agents, away) = present(broker, answers.await)?;
+    let more = agents.iter().any(|rows| rows.len() >= PAGE);
+    let reservations = agents.into_iter().flatten().collect();
+    Ok(Signalled { at: Instant(broker.clock.today()), reservations, more, away })
+}
+
+/// What the machines of the agents have and lack, and the certificates that the broker and its agents show.
+#[utoipa::path(get, path = "/v1/doctor",
+    responses((status = 200, body = Doctors), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(crate) async fn doctor(State(broker): Here, Extension(peer): Extension<ConnectionPeer>) -> Said_<Doctors> {
+    let caller = peer.caller()?;
+    let answers = each(&broker.agents, |_, agent| {
+        let caller = caller.clone();
+        async move {
+            let mut conversation = agent.speak(&caller).await?;
+            let identity = conversation.identity().cloned();
+            let said = conversation.call(Request::Doctor).await;
+            let found = match said {
+                Ok(Said::Doctor(found)) => found,
+                Ok(_) => return Err(conversation.nonsense("no findings")),
+                // An agent of an earlier version does not know the question.
+                Err(problem) if problem.status < 500 => return Ok(Some((None, identity))),
+                Err(problem) => return Err(problem),
+            };
+            conversation.end();
+            Ok(Some((Some(AgentDoctor { agent: agent.name.to_string(), found }), identity)))
+        }
+    });
+    let own = broker.gate.as_ref().and_then(|gate| gate.own());
+    let row = |of: &str, identity: &Identity| CertificateRow {
+        of: of.to_owned(),
+        name: identity.to_string(),
+        until: Instant(identity.not_after),
+    };
+    let mut certificates: Vec<CertificateRow> = own.iter().map(|own| row("broker", own)).collect();
+    let (answers, away) = present(&broker, answers.await)?;
+    let names = broker.agents.iter().map(|agent| &*agent.name).filter(|name| !away.iter().any(|gone| gone == name));
+    let shown = names.zip(&answers).filter_map(|(name, (_, identity))| Some(row(name, identity.as_ref()?)));
+    certificates.extend(shown);
+    let agents = answers.into_iter().filter_map(|(found, _)| found).collect();
+    Ok(Json(Doctors { agents, certificates, away }))
 }
 
 /// The decisions of all agents, or of one: caller, request, outcome and rule. Without `from` the newest.

@@ -5,14 +5,14 @@ use crate::broker::Broker;
 use crate::caller::ConnectionPeer;
 use crate::change;
 use crate::follow::{self, EventCursor};
-use crate::gather::{self, GroupMembers, Member, each, find, id_of};
+use crate::gather::{self, GroupMembers, each, find};
 use crate::group;
 use crate::id::ReservationId;
 use crate::paths::LinkMap;
 use crate::problem::{Answer, BoxedProblem, Problem};
 use crate::query::{Query, key};
 use crate::request_body::body;
-use crate::shown::{shown, whole, with_domains};
+use crate::shown::{shown, with_domains};
 use crate::stream;
 use axum::body::Body;
 use axum::extract::{Extension, Path, RawQuery, State};
@@ -23,9 +23,8 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use axum::{Json, Router};
 use booking::policy::rights::Call;
 use documents::agent::Request;
-use documents::book::{BookAnswer, BookFilter, Instant, WindowDoc};
+use documents::book::{BookAnswer, Instant, WindowDoc};
 use documents::rest::*;
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -56,7 +55,7 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         Call::GetMay => get(crate::may::may),
         Call::PostEnquiry => post(enquire),
         Call::PostReservation => post(create),
-        Call::GetReservations => get(list),
+        Call::GetReservations => get(crate::listing::list),
         Call::GetReservation => get(show),
         Call::PatchReservation => patch(modify),
         Call::DeleteReservation => delete(cancel),
@@ -68,6 +67,11 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         Call::GetLeg | Call::DeleteLeg | Call::GetTopology | Call::GetAcceptances => return over_domains(call),
         Call::GetMe | Call::PostTicket | Call::GetAgents => return crate::overview::handler(call),
         Call::GetMap | Call::GetInterfaces | Call::GetAudit => return crate::overview::handler(call),
+        Call::GetSignalled | Call::GetDoctor => return crate::overview::handler(call),
+        Call::GetMeasured => get(crate::measured::measured),
+        Call::GetCalendar => get(crate::ical::feed),
+        Call::GetReadings => get(crate::readings::list),
+        Call::PutReading => put(crate::readings::put),
         Call::GetWebhooks => get(webhooks),
         Call::PostWebhook => post(add_webhook),
         Call::DeleteWebhook => delete(remove_webhook),
@@ -77,6 +81,7 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         | Call::Routes
         | Call::May
         | Call::Status
+        | Call::Doctor
         | Call::Sessions
         | Call::Senders
         | Call::Reservations
@@ -222,92 +227,6 @@ async fn create(
     let place = format!("/v1/reservations/{}", made.id);
     let place = HeaderValue::from_str(&place).map_err(|_| Problem::unavailable("a name that is none"))?;
     Ok((StatusCode::CREATED, [(header::LOCATION, place)], Json(made)).into_response())
-}
-
-/// The caller's reservations; for an operator or auditor, all.
-#[utoipa::path(get, path = "/v1/reservations", params(
-    ("owner" = Option<String>, Query, description = "Of this owner"),
-    ("label" = Option<String>, Query, description = "With this label"),
-    ("resource" = Option<String>, Query, description = "With a part of this resource, AGENT/RESOURCE"),
-    ("state" = Option<String>, Query, description = "In one of these states, separated by commas; default: all that are not over"),
-    ("from" = Option<String>, Query, description = "With a window that meets the one from here"),
-    ("to" = Option<String>, Query, description = "to here, RFC 3339"),
-), responses((status = 200, body = Reservations), (status = "default", body = Problem, content_type = "application/problem+json")))]
-async fn list(
-    State(broker): Here,
-    Extension(peer): Extension<ConnectionPeer>,
-    RawQuery(query): RawQuery,
-) -> Result_<Json<Reservations>> {
-    let caller = peer.caller()?;
-    let query = Query::read(query, &["owner", "label", "resource", "state", "from", "to"])?;
-    let window = match (query.parsed::<Instant>("from")?, query.parsed::<Instant>("to")?) {
-        (Some(start), Some(end)) => Some(WindowDoc { start, end }),
-        (None, None) => None,
-        _ => return Err(Problem::malformed("a window goes from and to").into()),
-    };
-    let states = query.text("state").map(|states| states.split(',').map(str::to_owned).collect()).unwrap_or_default();
-    let (owner, label) = (query.text("owner"), query.text("label"));
-    let names = broker.names();
-    let place = query
-        .text("resource")
-        .map(|resource| crate::plan::place(&names, &resource).map(|(n, r)| (n, r.to_owned())))
-        .transpose()?;
-    let answers = each(&broker.agents, |number, agent| {
-        let resource = place.as_ref().filter(|(at, _)| *at == number).map(|(_, resource)| resource.clone());
-        let elsewhere = place.is_some() && resource.is_none();
-        let filter = BookFilter {
-            owner: owner.clone(),
-            label: label.clone(),
-            states: Vec::clone(&states),
-            window,
-            resource,
-            ..BookFilter::default()
-        };
-        let caller = caller.clone();
-        async move {
-            if elsewhere {
-                return Ok((Vec::new(), false));
-            }
-            let mut conversation = agent.speak(&caller).await?;
-            let found = gather::list(&mut conversation, filter).await;
-            conversation.end();
-            found
-        }
-    });
-    let mut groups: BTreeMap<ReservationId, Vec<Member>> = BTreeMap::new();
-    let (mut more, mut away) = (false, Vec::new());
-    for (number, answer) in answers.await.into_iter().enumerate() {
-        let name = &broker.agents[number].name;
-        match answer {
-            Ok((rows, further)) => {
-                more |= further;
-                for doc in rows {
-                    let (id, way) = id_of(name, &doc.group, &doc.handle);
-                    groups.entry(id).or_default().push(Member { agent: number, way, doc });
-                }
-            }
-            Err(problem) if problem.status == 503 => away.push(name.to_string()),
-            Err(problem) => return Err(problem.into()),
-        }
-    }
-    let mut rows: Vec<Reservation> = Vec::new();
-    for (id, mut members) in groups {
-        members.sort_by_key(|member| (member.way, member.agent));
-        let found = whole(&broker, &caller, &id, members).await?;
-        rows.push(shown(&broker, &id, &found));
-    }
-    rows.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
-    Ok(Json(Reservations { reservations: asked_on(&broker, rows).await?, more, away }))
-}
-
-/// The same reservations, with the state of those that cross domains as the next domain knows it.
-async fn asked_on(broker: &Arc<Broker>, rows: Vec<Reservation>) -> Answer<Vec<Reservation>> {
-    let asked: Vec<_> = rows.into_iter().map(|row| tokio::spawn(with_domains(broker.clone(), row))).collect();
-    let mut rows = Vec::with_capacity(asked.len());
-    for row in asked {
-        rows.push(row.await.map_err(|error| Problem::unavailable(format!("a question was lost: {error}")))?);
-    }
-    Ok(rows)
 }
 
 /// One reservation.
@@ -483,6 +402,6 @@ async fn remove_webhook(
 }
 
 /// Parses a name in an address; a malformed one is as unknown as one that does not exist.
-fn named(text: &str) -> Answer<ReservationId> {
+pub(crate) fn named(text: &str) -> Answer<ReservationId> {
     ReservationId::parse(text).ok_or_else(Problem::not_found)
 }

@@ -122,7 +122,9 @@ pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
     let (mut listens, mut with_tls, mut without) = (Vec::new(), Vec::new(), Vec::new());
     let (web, door) = web_listener(config, now, clock)?.unzip();
     let routing = config.routing.clone();
-    let broker = Arc::new(Broker::new(config.limits, agents, hooks, transactions, domains, door, routing));
+    let mut broker = Broker::new(config.limits, agents, hooks, transactions, domains, door, routing);
+    broker.gate = tls.as_ref().map(|(_, gate)| gate.clone());
+    let broker = Arc::new(broker);
     let unix =
         unix_socket(&config.socket).map_err(|error| format!("listen on {}: {error}", config.socket.display()))?;
     for address in &config.listen {

@@ -2,10 +2,12 @@
 
 use crate::broker::Broker;
 use crate::caller::ConnectionPeer;
+use crate::conversation_limits::Room;
 use crate::follow::{EventCursor, Follower, FollowerEvent, event, is_about};
 use crate::problem::{Answer, Problem};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, Response, header};
+use documents::links::CallerDoc;
 use http_body::{Body as HttpBody, Frame};
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -31,23 +33,37 @@ pub fn open(
     only: Option<String>,
 ) -> Answer<Response<Body>> {
     let caller = peer.caller()?;
-    let room = broker.streams.try_enter(&caller.name).ok_or_else(|| {
-        let (most, of_one) = (broker.limits.streams, broker.limits.streams_of_one);
-        Problem::limit(format!("too many event streams are open: at most {most}, {of_one} of one caller"))
-    })?;
+    let room = room(broker, &caller)?;
     let follower = Follower::new(&broker.agents, &caller, &place);
     let names: Vec<String> = broker.agents.iter().map(|agent| agent.name.to_string()).collect();
-    let (to, from) = mpsc::channel(UNREAD);
+    let (to, response) = body();
     tokio::spawn(async move {
         let _room = room;
         // It ends when the client goes, or loses its right.
         let _ = write(follower, peer, names, place, only, to).await;
     });
+    Ok(response)
+}
+
+/// A place for a stream of this caller.
+///
+/// # Errors
+/// 429: too many streams.
+pub(crate) fn room(broker: &Broker, caller: &CallerDoc) -> Answer<Room> {
+    broker.streams.try_enter(&caller.name).ok_or_else(|| {
+        let (most, of_one) = (broker.limits.streams, broker.limits.streams_of_one);
+        Problem::limit(format!("too many event streams are open: at most {most}, {of_one} of one caller"))
+    })
+}
+
+/// The answer of a stream, and where its pieces of text go.
+pub(crate) fn body() -> (mpsc::Sender<String>, Response<Body>) {
+    let (to, from) = mpsc::channel(UNREAD);
     let mut response = Response::new(Body::new(Text(from)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    (to, response)
 }
 
 async fn write(

@@ -1,6 +1,7 @@
 //! Events of bookings. They have numbers, so that a stream can go on after a break.
 
 use super::{BindingDoc, Instant};
+use crate::words::words;
 use serde::{Deserialize, Serialize};
 
 /// Events, oldest first.
@@ -13,6 +14,40 @@ pub struct BookEvents {
     pub last: u64,
     /// True if some of the requested events are no longer kept.
     pub lost: bool,
+}
+
+words! {
+    /// What happened to a reservation.
+    EventWord {
+        /// It was made.
+        Created = "created",
+        /// What was held is booked.
+        Committed = "committed",
+        /// Its amounts or windows have changed.
+        Modified = "modified",
+        /// It serves another flow, process or control group.
+        Bound = "bound",
+        /// A window has begun.
+        Opened = "opened",
+        /// A window is over, and another comes.
+        Paused = "paused",
+        /// Its last window is over.
+        Ended = "ended",
+        /// It was given back.
+        Cancelled = "cancelled",
+        /// It was held, and nobody booked it in time.
+        Expired = "expired",
+        /// A background part has another amount.
+        Share = "share",
+        /// It is not in force.
+        Failing = "failing",
+        /// It is in force.
+        InForce = "in_force",
+        /// More is promised than there is.
+        Short = "short",
+        /// The kernel has something else than what was installed.
+        Contradicted = "contradicted",
+    }
 }
 
 /// An event of a reservation.
@@ -30,8 +65,8 @@ pub struct BookEvent {
     /// The group of the reservation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// `created`, `committed`, `modified`, `bound`, `opened`, `paused`, `ended`, `cancelled`, `expired`, `share`,
-    /// `failing`, `in_force`, `short`, `contradicted`.
+    /// What happened.
+    #[cfg_attr(feature = "openapi", schema(value_type = EventWord))]
     pub event: String,
     /// The part, if the event is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

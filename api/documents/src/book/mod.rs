@@ -18,7 +18,7 @@ pub use answer::{
     ReservationDoc, ResourceRow, StepDoc,
 };
 pub use audit::{AuditAsk, AuditPage, AuditRow};
-pub use event::{BookEvent, BookEvents};
+pub use event::{BookEvent, BookEvents, EventWord};
 pub use instant::Instant;
 pub use promise::{DecideDoc, EpochDoc, PrepareAskDoc, PrepareDoc, PromiseDoc, PromiseRow, PromiseRows, PromisesDoc};
 use serde::{Deserialize, Serialize};

@@ -431,7 +431,8 @@ pub struct AuditArgs {
 /// `sluice calendar`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  sluice calendar                            every resource, the next 24 hours\n  \
-                        sluice calendar net/eth1 --window \"monday 08:00..friday 18:00\"")]
+                        sluice calendar net/eth1 --window \"monday 08:00..friday 18:00\"\n  \
+                        sluice calendar net/eth1 --ics > eth1.ics   for calendar programs: what is reserved there")]
 pub struct CalendarArgs {
     /// The agent or the broker.
     #[command(flatten)]
@@ -447,4 +448,7 @@ pub struct CalendarArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+    /// Print the reservations that meet the window as a calendar file (iCalendar)
+    #[arg(long, conflicts_with = "json")]
+    pub ics: bool,
 }

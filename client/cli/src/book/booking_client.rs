@@ -319,12 +319,16 @@ impl BookingClient {
                 misuse("--group is for agents: a broker makes its own")
             }
             BookingClient::Broker(client) => {
-                let found = client.list(&filter)?;
-                missing(&found.away);
-                if found.more {
-                    eprintln!("sluice: there are more: ask for less, with --resource, --label, --state or --window");
+                let (mut filter, mut all) = (filter, Vec::new());
+                loop {
+                    let found = client.list(&filter)?;
+                    missing(&found.away);
+                    all.extend(found.reservations.into_iter().map(|one| ListedReservation::Broker(Box::new(one))));
+                    match found.next {
+                        Some(next) if filter.after.as_ref() != Some(&next) => filter.after = Some(next),
+                        _ => return Ok(all),
+                    }
                 }
-                Ok(found.reservations.into_iter().map(|one| ListedReservation::Broker(Box::new(one))).collect())
             }
         }
     }

@@ -3,10 +3,12 @@
 
 use super::args::CalendarArgs;
 use super::booking_client::BookingClient;
+use super::kept::ListedReservation;
 use super::show::{amount, at_most};
 use super::times::Calendar;
 use crate::complain::Complaint;
-use documents::book::{Instant, ResourceRow, StepDoc, WindowDoc};
+use broker_service::ical::{self, CalendarEntry};
+use documents::book::{BookFilter, Instant, ReservationDoc, ResourceRow, StepDoc, WindowDoc};
 use std::process::ExitCode;
 use terms::Time;
 
@@ -22,7 +24,11 @@ pub fn run(args: &CalendarArgs) -> Result<ExitCode, Complaint> {
     let window = calendar.window(&args.window).map_err(Complaint::usage)?;
     let start = window.start.unwrap_or_else(|| calendar.now());
     let Some(end) = window.end else { return Err(Complaint::usage("a drawing needs an end")) };
-    let rows = BookingClient::open(&args.book, false)?.resources(WindowDoc { start, end });
+    let mut client = BookingClient::open(&args.book, false)?;
+    if args.ics {
+        return as_file(args, &mut client, WindowDoc { start, end }, &calendar);
+    }
+    let rows = client.resources(WindowDoc { start, end });
     let rows = rows.map_err(|failed| failed.complaint(&[], &calendar, args.json))?;
     let wanted = |row: &ResourceRow| args.resources.is_empty() || args.resources.contains(&row.resource);
     let rows: Vec<ResourceRow> = rows.into_iter().filter(wanted).collect();
@@ -35,6 +41,31 @@ pub fn run(args: &CalendarArgs) -> Result<ExitCode, Complaint> {
     }
     let terminal = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     print!("{}", picture(&rows, start, end, &calendar, terminal));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the reservations that meet the window as a calendar file.
+fn as_file(
+    args: &CalendarArgs,
+    client: &mut BookingClient,
+    window: WindowDoc,
+    calendar: &Calendar,
+) -> Result<ExitCode, Complaint> {
+    let filter = BookFilter { window: Some(window), ..BookFilter::default() };
+    let found = client.list(filter).map_err(|failed| failed.complaint(&[], calendar, args.json))?;
+    let docs: Vec<ReservationDoc> = found.iter().map(ListedReservation::doc).collect();
+    let entries: Vec<CalendarEntry<'_>> = docs
+        .iter()
+        .map(|doc| CalendarEntry {
+            id: &doc.handle,
+            owner: &doc.owner,
+            label: &doc.label,
+            state: &doc.state,
+            parts: doc.parts.iter().collect(),
+        })
+        .collect();
+    let name = if args.resources.is_empty() { "Reservations".to_owned() } else { args.resources.join(", ") };
+    print!("{}", ical::calendar(&name, &entries, &args.resources, calendar.now()));
     Ok(ExitCode::SUCCESS)
 }
 

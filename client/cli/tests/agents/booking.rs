@@ -121,6 +121,18 @@ fn a_hold_is_booked_bound_late_bound_anew_and_changed_while_it_runs() {
     );
     assert_eq!(bed.part(node, &handle)["steps"], longer["steps"]);
     assert_eq!(bed.tc(node, "to-maui"), classes);
+    // For calendar programs: one window of one part, of this resource alone.
+    let file = |resource: &str| {
+        let said = bed.sluice(node, &["calendar", resource, "-w", "now..+1d", "--ics"]);
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8_lossy(&said.stdout).replace("\r\n ", "")
+    };
+    let of_it = file("net/to-maui");
+    assert!(of_it.starts_with("BEGIN:VCALENDAR\r\n") && of_it.contains(&format!("UID:{handle}-0-0@sluice")), "{of_it}");
+    assert_eq!(
+        (of_it.matches("BEGIN:VEVENT").count(), file("net/to-swissvale").matches("BEGIN:VEVENT").count()),
+        (1, 0)
+    );
     let status = bed.sluice(node, &["status"]);
     let status = String::from_utf8_lossy(&status.stdout).into_owned();
     assert!(status.contains("admitted") && status.contains("* > 10.0.2.2:5002"), "{status}");

@@ -163,6 +163,7 @@ calls! {
     Routes "routes"
     May "may"
     Status "status"
+    Doctor "doctor"
     Sessions "sessions"
     Senders "senders"
     Reservations "reservations"
@@ -214,6 +215,8 @@ calls! {
     PostBind "POST /v1/reservations/{id}/bind"
     PostCommit "POST /v1/reservations/{id}/commit"
     GetHistory "GET /v1/reservations/{id}/history"
+    GetMeasured "GET /v1/reservations/{id}/measured"
+    GetCalendar "GET /v1/calendar.ics"
     GetEvents "GET /v1/events"
     GetTransaction "GET /v1/transactions/{id}"
     PutTransaction "PUT /v1/transactions/{id}"
@@ -227,6 +230,10 @@ calls! {
     GetMap "GET /v1/map"
     GetInterfaces "GET /v1/interfaces"
     GetAudit "GET /v1/audit"
+    GetSignalled "GET /v1/signalled"
+    GetDoctor "GET /v1/doctor"
+    GetReadings "GET /v1/readings"
+    PutReading "PUT /v1/readings/{name}"
     GetWebhooks "GET /v1/webhooks"
     PostWebhook "POST /v1/webhooks"
     DeleteWebhook "DELETE /v1/webhooks/{id}"
@@ -297,6 +304,7 @@ impl Call {
             Call::Links | Call::Routes => const { &any("yyy yyy-r") },
             Call::May | Call::GetMay => const { &by_owner("yyy yyy--", "yyr ryy--") },
             Call::Status
+            | Call::Doctor
             | Call::Sessions
             | Call::Senders
             | Call::Reservations
@@ -325,8 +333,9 @@ impl Call {
             Call::BookResolve => const { &any("yy- --y--") },
             Call::GetAcceptances => READ,
             Call::GetReservations | Call::GetReservation | Call::GetHistory | Call::GetEvents => READ,
+            Call::GetMeasured | Call::GetCalendar | Call::GetReadings => READ,
             Call::BookAudit => const { &any("yyr ryy--") },
-            Call::GetInterfaces => const { &any("yy- -yy--") },
+            Call::GetInterfaces | Call::GetSignalled | Call::GetDoctor => const { &any("yy- -yy--") },
             Call::GetAudit => const { &any("yyr ryy--") },
             Call::SpeakFor => const { &any("y-- ----r") },
             Call::AddStatic
@@ -342,7 +351,7 @@ impl Call {
             Call::GetLeg | Call::DeleteLeg => const { &by_owner("--- ----r", "--- -----") },
             Call::GetWebhooks => const { &own("yyy yyy--") },
             // An auditor reads, and has nothing sent anywhere.
-            Call::PostWebhook => const { &own("yyy y-y--") },
+            Call::PostWebhook | Call::PutReading => const { &own("yyy y-y--") },
         }
     }
 

@@ -1,5 +1,6 @@
 //! The measurement of one point of the sweep.
 
+use super::live::DemoPages;
 use super::report::{DemoPoint, ETHERNET};
 use crate::reserve::ReservedFlow;
 use crate::video::rtp;
@@ -10,11 +11,13 @@ use bed::error::Error;
 use bed::patience::Patience;
 use bed::{Bed, CARRIERS};
 use linux::clock::Clock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use terms::{Rate, Time};
 
 /// The pause between a change and the measurement: queues fill, and the decoder finds a key picture.
 pub const SETTLE: Duration = Duration::from_millis(1_500);
+/// The time between two reports to those who look on.
+const TOLD_EACH: Duration = Duration::from_secs(1);
 /// The pause after a measurement, for packets that are still on the path.
 const STRAGGLERS: Duration = Duration::from_millis(150);
 
@@ -26,6 +29,10 @@ pub struct Scene<'a> {
     pub patience: &'a Patience,
     pub length: Duration,
     pub windows: u32,
+    /// Where browsers look on.
+    pub pages: Option<DemoPages>,
+    /// True while the video has a reservation.
+    pub reserved: bool,
 }
 
 /// A stretch of time.
@@ -49,15 +56,29 @@ impl Scene<'_> {
     /// Sets the flood, waits until the queues have settled, and measures.
     pub fn point(&mut self, flood: Rate, setup: Option<Duration>) -> Result<(DemoPoint, MeasuredWindow), Error> {
         self.flood.set_rate(flood);
-        self.patience.wait(SETTLE)?;
+        self.wait(SETTLE)?;
         let mut edges = vec![(self.clock.now(), self.flood.count())];
         for _ in 0..self.windows {
-            self.patience.wait(self.length / self.windows)?;
+            self.wait(self.length / self.windows)?;
             edges.push((self.clock.now(), self.flood.count()));
         }
         self.patience.wait(STRAGGLERS)?;
         self.stream.check()?;
         Ok(self.evaluate(flood, setup, &edges))
+    }
+
+    /// Waits, and tells those who look on how it goes.
+    fn wait(&self, span: Duration) -> Result<(), Error> {
+        let Some(pages) = &self.pages else { return self.patience.wait(span) };
+        let until = Instant::now() + span;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            self.patience.wait(left.min(TOLD_EACH))?;
+            if left <= TOLD_EACH {
+                return Ok(());
+            }
+            pages.tell(self.clock.now(), &self.stream.shown(), &self.stream.came(), self.flood.rate(), self.reserved);
+        }
     }
 
     fn evaluate(

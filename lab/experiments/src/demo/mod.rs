@@ -6,6 +6,7 @@
 
 mod beside;
 mod charts;
+mod live;
 mod measure;
 mod report;
 mod simulated;
@@ -29,9 +30,11 @@ use figures::progress::Progress;
 use linux::clock::Clock;
 use linux::error::SystemError;
 use linux::process::go_first;
+use live::DemoPages;
 use measure::{SETTLE, Scene};
 pub use report::{DemoPoint, DemoReport};
 pub use simulated::simulate;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use terms::{Rate, Span};
@@ -74,6 +77,8 @@ pub struct DemoOptions {
     pub progress: bool,
     /// The protocol that reserves.
     pub with: VideoProtocol,
+    /// The address at which browsers may look on, if they may.
+    pub web: Option<SocketAddr>,
 }
 
 impl DemoOptions {
@@ -89,6 +94,7 @@ impl DemoOptions {
             up,
             progress: true,
             with: VideoProtocol::Rsvp,
+            web: None,
         }
     }
 
@@ -104,6 +110,7 @@ impl DemoOptions {
             up,
             progress: true,
             with: VideoProtocol::Rsvp,
+            web: None,
         }
     }
 
@@ -142,13 +149,18 @@ pub fn run(options: &DemoOptions, patience: &Patience) -> Result<DemoReport, Err
     let boomerang = options.with == VideoProtocol::Boomerang;
     let bed = Bed::up_with(scratch.name(), Span::from_secs(30), boomerang, &options.up)?;
     patience.check()?;
+    let pages = options.web.map(|at| DemoPages::open(&bed, &options.up, at, patience)).transpose()?;
+    if let Some(pages) = &pages {
+        progress.say(&format!("in a browser, within a minute: {}", pages.link()));
+    }
     let measure = if boomerang { looping::setup_time } else { setup::setup_time };
     let setup = measure(&bed, setup::provisional(&bed), options.setups, patience)?;
     progress.say(&setup.line());
     let (from, to) = (bed.host(SENDER)?, bed.host(RECEIVER)?);
     let flood = Cbr::start(&from, &to, FLOOD_PORT, clock)?;
     let stream = Stream::start(&source, &from, &to, scratch.path(), clock, patience)?;
-    let mut scene = Scene { stream, flood, clock, patience, length: options.length, windows: options.windows };
+    let (length, windows) = (options.length, options.windows);
+    let mut scene = Scene { stream, flood, clock, patience, length, windows, pages, reserved: false };
     let mut report = DemoReport::new(bed.bottleneck(), setup);
     for &rate in &options.floods {
         progress.begin(&describe(rate, false), SETTLE + options.length);
@@ -194,6 +206,7 @@ fn sweep_reserved(
         scene.patience.wait(FLOOD_FIRST)?;
         let setup = applications.reserve(tspec)?;
         setup::in_place(bed, &flow)?;
+        scene.reserved = true;
         let (point, _) = scene.point(rate, Some(setup))?;
         let excess = measure::excess_packets(bed, &flow)?;
         progress.say(&point.line());
@@ -205,6 +218,7 @@ fn sweep_reserved(
         }
         report.points.push(point);
         applications.release()?;
+        scene.reserved = false;
     }
     Ok(())
 }

@@ -108,6 +108,7 @@ impl Agent {
         match request {
             Request::Hello => Ok(Answer::Hello(self.hello())),
             Request::Status => status::status(self).map(Answer::Status).map_err(fault),
+            Request::Doctor => Ok(Answer::Doctor(self.examination())),
             Request::Sessions(at) => Ok(Answer::Sessions(page(status::sessions(self), at))),
             Request::Senders(at) => Ok(Answer::Senders(page(status::senders(self), at))),
             Request::Reservations(at) => {

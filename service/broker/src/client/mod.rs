@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use documents::book::{AskDoc, BookFilter, Instant, WindowDoc};
 use documents::legs::Acceptances;
 use documents::may::{MayDoc, Signal, SignalDoc};
-use documents::overview::TicketDoc;
+use documents::overview::{ReadingWish, TicketDoc};
 use documents::rest::{BindWish, Change, Enquiry, Events, Reservation, Reservations, Resources, Wish};
 use documents::topology::DomainsDoc;
 use http::{Reply, Request};
@@ -116,6 +116,20 @@ impl BrokerClient {
         self.send("POST", "/v1/tickets", None::<&()>, "")
     }
 
+    /// Reports the newest value of a figure.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn report(&self, name: &str, wish: &ReadingWish) -> Answer<()> {
+        let body = serde_json::to_vec(wish).map_err(|error| Error::Nonsense(error.to_string()))?;
+        let target = format!("/v1/readings/{}", encoded(name));
+        let mut reply = self.reply("PUT", &target, Some(body), "", http::PATIENCE)?;
+        match reply.status() {
+            204 => Ok(()),
+            _ => Err(self.refused(&mut reply)),
+        }
+    }
+
     /// Shows one reservation.
     ///
     /// # Errors
@@ -180,7 +194,8 @@ impl BrokerClient {
         ))
     }
 
-    /// The reservations that match; a broker ignores the filter's groups.
+    /// A page of the reservations that match. The filter's `after` is the `next` of the page before; a broker ignores
+    /// the filter's groups.
     ///
     /// # Errors
     /// Any [`Error`].
@@ -196,6 +211,8 @@ impl BrokerClient {
                 ("state", states),
                 ("from", filter.window.map(|window| window.start.to_string())),
                 ("to", filter.window.map(|window| window.end.to_string())),
+                ("limit", filter.limit.map(|limit| limit.to_string())),
+                ("after", said(&filter.after)),
             ],
         ))
     }

@@ -8,6 +8,7 @@ mod halves;
 mod hooks;
 mod hooks_tls;
 mod life;
+mod lists;
 mod path;
 mod promised;
 mod python;

@@ -420,9 +420,16 @@ impl Book {
                     sees(caller, &row.owner)
                         && filter.group.as_ref().is_none_or(|group| *group == row.group)
                         && filter.label.as_ref().is_none_or(|label| *label == row.label)
+                        && filter.resource.as_ref().is_none_or(|of| row.parts.iter().any(|part| part.resource == *of))
                         && (if filter.states.is_empty() { !over(row) } else { filter.states.contains(&row.state) })
                 };
-                BookAnswer::Reservations { rows: self.rows.iter().filter(matches).cloned().collect(), more: false }
+                let after = filter.after.as_ref().map(|handle| self.mine(caller, handle)).transpose()?;
+                let rows = self.rows.iter().skip(after.map_or(0, |at| at + 1)).filter(matches);
+                let most = filter.limit.unwrap_or(usize::MAX);
+                let mut rows: Vec<ReservationDoc> = rows.take(most.saturating_add(1)).cloned().collect();
+                let more = rows.len() > most;
+                rows.truncate(most);
+                BookAnswer::Reservations { rows, more }
             }
             Request::BookHistory { handle, after } => {
                 self.mine(caller, &handle)?;

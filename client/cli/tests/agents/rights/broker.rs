@@ -129,6 +129,8 @@ impl House<'_> {
             | Call::PostBind
             | Call::PostCommit
             | Call::GetHistory
+            | Call::GetMeasured
+            | Call::GetCalendar
             | Call::GetEvents => return self.reservation(row, who, strength),
             Call::GetTransaction => asked("/v1/transactions/00112233445566778899aabbccddeeff?epoch=1", Value::Null),
             Call::GetAcceptances if row.whose == "own" => asked(route, Value::Null),
@@ -155,6 +157,18 @@ impl House<'_> {
                 came
             }
             Call::PostWebhook => asked(route, hook()),
+            Call::PutReading => asked("/v1/readings/frames", json!({"value": 25.0})),
+            Call::GetReadings if row.whose == "own" => asked(route, Value::Null),
+            Call::GetReadings => {
+                self.send(&Who::other(), "PUT", "/v1/readings/others", &json!({"value": 1.0}));
+                match self.send(who, "GET", route, &Value::Null) {
+                    (200, doc) => {
+                        let all = doc["readings"].as_array().expect("a list");
+                        among(all.iter().any(|one| one["name"] == "others"))
+                    }
+                    (status, doc) => came(status, &doc),
+                }
+            }
             Call::DeleteWebhook => {
                 let (mut id, mut owner) = (Value::Null, who.clone());
                 if row.whose == "own" {
@@ -225,7 +239,10 @@ impl House<'_> {
                 return Some(self.came(who, "GET", "/v1/reservations", &Value::Null));
             }
             Some(_)
-                if matches!(row.call, Call::GetReservation | Call::GetHistory | Call::GetEvents) && self.sees(who) =>
+                if matches!(
+                    row.call,
+                    Call::GetReservation | Call::GetHistory | Call::GetMeasured | Call::GetCalendar | Call::GetEvents
+                ) && self.sees(who) =>
             {
                 return None; // they have nothing
             }
@@ -255,7 +272,15 @@ impl House<'_> {
             }
             Call::PostCommit => self.came(who, "POST", &format!("{path}/commit"), &none),
             Call::GetHistory => self.came(who, "GET", &format!("{path}/history"), &none),
-            Call::GetEvents => self.hears(who, &id),
+            Call::GetEvents => self.hears(who, "/v1/events?after=0", &id),
+            Call::GetMeasured => self.hears(who, &format!("{path}/measured"), "event: measured"),
+            Call::GetCalendar => {
+                let all = self.talk(who, "GET", "/v1/calendar.ics", &none, |_| false);
+                match all.split(' ').nth(1) {
+                    Some("200") => among(all.replace("\r\n ", "").contains(&format!("UID:{id}-"))),
+                    status => Came::Refused(format!("{status:?}")),
+                }
+            }
             _ => self.came(who, "GET", &path, &none),
         })
     }
@@ -279,13 +304,13 @@ impl House<'_> {
     }
 
     /// Whether a reservation's events are in somebody's stream.
-    fn hears(&self, who: &Who, id: &str) -> Came {
+    fn hears(&self, who: &Who, path: &str, what: &str) -> Came {
         let until = Instant::now() + HEARD;
-        let all = self.talk(who, "GET", "/v1/events?after=0", &Value::Null, |all| {
-            all.contains(id) || Instant::now() > until || all.contains("application/problem")
+        let all = self.talk(who, "GET", path, &Value::Null, |all| {
+            all.contains(what) || Instant::now() > until || all.contains("application/problem")
         });
         match all.split(' ').nth(1) {
-            Some("200") => among(all.contains(id)),
+            Some("200") => among(all.contains(what)),
             status => Came::Refused(format!("{status:?}")),
         }
     }
@@ -348,7 +373,11 @@ impl House<'_> {
 
 /// A stream has no end, so that it is looked at every now and then.
 fn quick(path: &str) -> Option<Duration> {
-    Some(if path.contains("/events") { Duration::from_millis(50) } else { Duration::from_secs(20) })
+    Some(if path.contains("/events") || path.ends_with("/measured") {
+        Duration::from_millis(50)
+    } else {
+        Duration::from_secs(20)
+    })
 }
 
 /// Agents and brokers get no ticket.
