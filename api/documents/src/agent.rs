@@ -45,7 +45,7 @@ pub enum Request {
     Hello,
     /// All reservations and interfaces: [`Answer::Status`].
     Status,
-    /// What this machine has and lacks: [`Answer::Doctor`]. The first question starts the examination; until it is
+    /// The features that this machine has and lacks: [`Answer::Doctor`]. The first question starts the examination; until it is
     /// done, the kernel in the answer is empty.
     Doctor,
     /// The known sessions: [`Answer::Sessions`], a page.
@@ -311,7 +311,7 @@ pub enum Answer {
     Hello(HelloDoc),
     /// The whole status.
     Status(Status),
-    /// What this machine has and lacks.
+    /// The features that this machine has and lacks.
     Doctor(DoctorDoc),
     /// Sessions.
     Sessions(Vec<SessionRow>),

@@ -166,7 +166,7 @@ pub struct AgentAudit {
 /// The signalled reservations of agents: those that RSVP or Boomerang asked for.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Signalled {
+pub struct SignalledReservations {
     /// The broker's time when the agents had answered.
     pub at: Instant,
     /// The reservations.
@@ -246,7 +246,7 @@ impl SignalledRow {
     }
 }
 
-/// What the machines of agents have and lack, as `sluice doctor` finds it there; and certificates.
+/// The features that the machines of agents have and lack, as `sluice doctor` finds them there; and certificates.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Doctors {
@@ -264,12 +264,12 @@ pub struct Doctors {
 pub struct AgentDoctor {
     /// The agent.
     pub agent: String,
-    /// What was found.
+    /// The findings.
     #[serde(flatten)]
     pub found: DoctorDoc,
 }
 
-/// What a machine has and lacks.
+/// The features that a machine has and lacks.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DoctorDoc {
@@ -279,7 +279,7 @@ pub struct DoctorDoc {
     pub can_reserve: bool,
     /// The features.
     pub findings: Vec<FindingRow>,
-    /// What should be changed there.
+    /// The things that should be changed there.
     pub warnings: Vec<DoctorWarning>,
 }
 
@@ -319,7 +319,7 @@ pub struct CertificateRow {
     pub until: Instant,
 }
 
-/// What applications report of themselves.
+/// The figures that applications report of themselves.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Readings {
@@ -355,7 +355,7 @@ pub struct ReadingWish {
     pub unit: String,
 }
 
-/// What a reservation asks, is admitted, has installed, and what is measured.
+/// A reading of a reservation: asked, admitted, installed, measured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReservationReading {

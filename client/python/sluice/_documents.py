@@ -258,10 +258,10 @@ class Event:
 
     #: The place in the stream: ``events(after=event.id)`` goes on behind it.
     id: str
-    #: What happened. ``created``, ``committed``, ``modified``, ``bound``, ``opened``, ``paused``, ``ended``,
-    #: ``cancelled``, ``expired``, ``share``, ``failing``, ``in_force``, ``short``, ``contradicted``. Streams
-    #: also have ``lost``: some events before the next are no longer kept. The events of one reservation also
-    #: have ``state``: its state, in ``text``.
+    #: The kind of event. ``created``, ``committed``, ``modified``, ``bound``, ``opened``, ``paused``,
+    #: ``ended``, ``cancelled``, ``expired``, ``share``, ``failing``, ``in_force``, ``short``,
+    #: ``contradicted``. Streams also have ``lost``: some events before the next are no longer kept. The
+    #: events of one reservation also have ``state``: its state, in ``text``.
     event: str
     #: The name of the reservation.
     reservation: str

@@ -182,7 +182,7 @@ export type ClassRow = {
 /** The direction of a message or of packets at an interface. */
 export type Direction = "in" | "out";
 
-/** What a machine has and lacks. */
+/** The features that a machine has and lacks. */
 export type DoctorDoc = {
   can_reserve: boolean;
   findings: FindingRow[];
@@ -196,7 +196,7 @@ export type DoctorWarning = {
   text: string;
 };
 
-/** What the machines of agents have and lack, as `sluice doctor` finds it there; and certificates. */
+/** The features that the machines of agents have and lack, as `sluice doctor` finds them there; and certificates. */
 export type Doctors = {
   agents: AgentDoctor[];
   away: string[];
@@ -279,7 +279,7 @@ export type Event = BookEvent & {
   way?: string | null;
 };
 
-/** What happened to a reservation. */
+/** The kinds of events of a reservation. */
 export type EventWord = "created" | "committed" | "modified" | "bound" | "opened" | "paused" | "ended" | "cancelled" | "expired" | "share" | "failing" | "in_force" | "short" | "contradicted";
 
 /** Events of a reservation. */
@@ -622,7 +622,7 @@ export type ReadingWish = {
   value: number;
 };
 
-/** What applications report of themselves. */
+/** The figures that applications report of themselves. */
 export type Readings = {
   readings: ReadingRow[];
 };
@@ -658,7 +658,7 @@ export type Reservation = {
   state: ReservationWord;
 };
 
-/** What a reservation asks, is admitted, has installed, and what is measured. */
+/** A reading of a reservation: asked, admitted, installed, measured. */
 export type ReservationReading = {
   at: Instant;
   parts: PartReading[];
@@ -700,7 +700,7 @@ export type Resources = {
 };
 
 /** The signalled reservations of agents: those that RSVP or Boomerang asked for. */
-export type Signalled = {
+export type SignalledReservations = {
   at: Instant;
   away: string[];
   more: boolean;

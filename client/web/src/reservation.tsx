@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Failure, ask, query } from "./api";
 import { At, Head, State, Table, Trouble, Wrong } from "./bits";
-import type { Change, Events, Part, Reservation as Doc, ReservationReading, Reservations as List, Signalled } from "./documents";
+import type { Change, Events, Part, Reservation as Doc, ReservationReading, Reservations as List, SignalledReservations } from "./documents";
 import { useOnEvents, usePoll, useShared, useStream } from "./hooks";
 import { Ring } from "./live";
 import { KEY, Strip, type Reading } from "./strip";
@@ -56,7 +56,7 @@ export function Reservations() {
 
 /** What RSVP and Boomerang asked for, which is in no calendar. */
 function SignalledOnes() {
-  const found = usePoll<Signalled>("/v1/signalled", 3000);
+  const found = usePoll<SignalledReservations>("/v1/signalled", 3000);
   return (
     <section class="sheet" aria-labelledby="signalled">
       <h2 id="signalled">Signalled</h2>

@@ -81,7 +81,7 @@ pub(crate) struct Agent {
     remote: Option<Remote>,
     /// Time limits for the work of a turn, and statistics of its duration.
     turns: Turns,
-    /// What this machine has and lacks.
+    /// The features that this machine has and lacks.
     examination: Examination,
     /// Signs of life for the supervisor of this process.
     alive: Alive,
@@ -274,7 +274,7 @@ impl Agent {
         self.receiver.as_ref().map_or(0, MessageReceiver::dropped)
     }
 
-    /// What this machine has and lacks.
+    /// The features that this machine has and lacks.
     pub(crate) fn examination(&mut self) -> documents::overview::DoctorDoc {
         let now = self.drive.clock.now();
         self.examination.answer(&self.drive.config, now)

@@ -1,4 +1,4 @@
-//! What this machine has and lacks, as `sluice doctor` finds it: examined by a thread of its own, so that the agent's
+//! The features that this machine has and lacks, as `sluice doctor` finds them: examined by a thread of its own, so that the agent's
 //! loop does not wait for it, and again when the answer is old.
 
 use crate::config::AgentConfig;

@@ -6,11 +6,11 @@ use crate::conversation_limits::Rooms;
 use crate::domains::KnownDomains;
 use crate::gather::each;
 use crate::id::{GroupId, ReservationId};
-use crate::measured::Meters;
+use crate::meters::Meters;
 use crate::paths::LinkMap;
 use crate::plan::Names;
 use crate::problem::{Answer, Problem};
-use crate::readings::ReadingBoard;
+use crate::reading_board::ReadingBoard;
 use crate::routed::RouteBook;
 use crate::routing::{RouteSource, RoutingSettings};
 use crate::shared::SharedAnswers;
@@ -56,14 +56,11 @@ pub struct Broker {
     pub domains: Arc<KnownDomains>,
     /// The listener for browsers, if there is one.
     pub web: Option<Arc<WebDoor>>,
-    /// The reservations whose readings are streamed.
-    pub(crate) meters: Meters,
-    /// What applications report of themselves.
-    pub(crate) readings: ReadingBoard,
-    /// Answers for many browsers at once.
-    pub(crate) shared: SharedAnswers,
     /// Certificates that are trusted, and our own; `None`: the broker has no TLS.
     pub gate: Option<Arc<TrustGate>>,
+    meters: Meters,
+    readings: ReadingBoard,
+    shared: SharedAnswers,
     locks: Mutex<BTreeMap<ReservationId, Weak<Turns<()>>>>,
     routing: RoutingSettings,
     routes: RouteBook,
@@ -108,6 +105,21 @@ impl Broker {
             map: Mutex::default(),
             keys: Mutex::default(),
         }
+    }
+
+    /// The reservations whose readings are streamed.
+    pub(crate) fn meters(&self) -> &Meters {
+        &self.meters
+    }
+
+    /// The figures that applications report of themselves.
+    pub(crate) fn readings(&self) -> &ReadingBoard {
+        &self.readings
+    }
+
+    /// The answers that many browsers share.
+    pub(crate) fn shared(&self) -> &SharedAnswers {
+        &self.shared
     }
 
     /// The names of all agents.

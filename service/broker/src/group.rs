@@ -155,7 +155,14 @@ pub async fn cancel(broker: &Broker, caller: &CallerDoc, id: &ReservationId) -> 
         return Err(Problem::new(StatusCode::CONFLICT, "wrong_state", "Not in this state", what));
     }
     give_back(broker, caller, group, &found).await?;
-    let found = find(&broker.agents, caller, id).await?;
+    // From here on it is given back, whatever agents answer now: no answer may say that it was refused.
+    let found = find(&broker.agents, caller, id).await.map_err(|problem| {
+        let what = format!(
+            "it is written down that this is given back, and not known yet how far that is: {}",
+            problem.detail
+        );
+        Problem::unavailable(what)
+    })?;
     Ok(shown(broker, id, &found))
 }
 

@@ -78,7 +78,7 @@ struct AgentRows {
     more: bool,
 }
 
-/// What a request for a list asks.
+/// A request for a list.
 struct ListAsk {
     filter: BookFilter,
     /// Only this agent's, as a resource of it was named.

@@ -1,98 +1,57 @@
-//! What a reservation gets, once a second, as a stream: `GET /v1/reservations/{id}/measured`.
+//! The readings of a reservation, one a second, as a stream: `GET /v1/reservations/{id}/measured`.
 //!
-//! However many look at a reservation, one task of the broker asks its agents. It runs while somebody listens.
+//! For any number of listeners one task of the broker asks the agents. It runs while there are listeners.
 
 use crate::agents::own_voice;
 use crate::broker::Broker;
 use crate::caller::ConnectionPeer;
 use crate::gather::{document, find};
 use crate::id::ReservationId;
+use crate::meters::ReadingPiece;
 use crate::problem::{Answer, BoxedProblem, Problem};
-use crate::routes::named;
+use crate::query::named;
 use crate::stream;
 use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::Response;
 use documents::book::Instant;
 use documents::overview::{PartReading, ReservationReading};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::{MissedTickBehavior, interval};
 
 /// The time between two readings.
 const EACH: Duration = Duration::from_secs(1);
-/// The most readings that wait for a listener; who is slower misses the oldest.
-const WAITING: usize = 4;
 
-/// What a listener gets: a piece of the stream, or that there is no more.
-#[derive(Clone, Debug)]
-enum Piece {
-    Text(Arc<str>),
-    Over(Arc<str>),
-}
-
-/// The reservations that somebody watches.
-#[derive(Debug, Default)]
-pub(crate) struct Meters(Mutex<BTreeMap<ReservationId, broadcast::Sender<Piece>>>);
-
-impl Meters {
-    fn locked(&self) -> MutexGuard<'_, BTreeMap<ReservationId, broadcast::Sender<Piece>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The readings of a reservation from now on.
-    fn listen(&self, broker: &Arc<Broker>, id: &ReservationId) -> broadcast::Receiver<Piece> {
-        let mut all = self.locked();
-        if let Some(known) = all.get(id) {
-            return known.subscribe();
-        }
-        let (tell, listener) = broadcast::channel(WAITING);
-        all.insert(id.clone(), tell.clone());
-        tokio::spawn(read(Arc::downgrade(broker), id.clone(), tell));
-        listener
-    }
-
-    /// Forgets a reservation to which nobody listens any more, or of which there is no more to say.
-    fn forget(&self, id: &ReservationId, tell: &broadcast::Sender<Piece>, ended: bool) -> bool {
-        let mut all = self.locked();
-        let goes = ended || tell.receiver_count() == 0;
-        if goes {
-            all.remove(id);
-        }
-        goes
-    }
-}
-
-/// Reads a reservation each second until nobody listens, or it is no more.
-async fn read(broker: Weak<Broker>, id: ReservationId, tell: broadcast::Sender<Piece>) {
+/// Reads a reservation each second until it has no listener, or is no more.
+async fn read(broker: Weak<Broker>, id: ReservationId, tell: broadcast::Sender<ReadingPiece>) {
     let mut each = interval(EACH);
     each.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         each.tick().await;
         let Some(broker) = broker.upgrade() else { return };
-        if broker.meters.forget(&id, &tell, false) {
+        if broker.meters().forget(&id, &tell, false) {
             return;
         }
         let piece = reading(&broker, &id).await;
-        let over = matches!(piece, Piece::Over(_));
+        let over = matches!(piece, ReadingPiece::Over(_));
         let _ = tell.send(piece); // who has gone hears nothing
         if over {
-            broker.meters.forget(&id, &tell, true);
+            broker.meters().forget(&id, &tell, true);
             return;
         }
     }
 }
 
 /// One reading, or why there is none.
-async fn reading(broker: &Broker, id: &ReservationId) -> Piece {
+async fn reading(broker: &Broker, id: &ReservationId) -> ReadingPiece {
     let found = match find(&broker.agents, &own_voice(), id).await {
         Ok(found) => found,
-        Err(problem) if problem.status == 404 => return Piece::Over("event: over\ndata: {}\n\n".into()),
+        Err(problem) if problem.status == 404 => return ReadingPiece::Over("event: over\ndata: {}\n\n".into()),
         Err(problem) => {
             let why = serde_json::json!({ "detail": problem.detail });
-            return Piece::Text(format!("event: away\ndata: {why}\n\n").into());
+            return ReadingPiece::Text(format!("event: away\ndata: {why}\n\n").into());
         }
     };
     let doc = document(&broker.agents, id, &found);
@@ -109,10 +68,10 @@ async fn reading(broker: &Broker, id: &ReservationId) -> Piece {
     let parts = doc.parts.iter().map(part).collect();
     let row = ReservationReading { at: Instant(broker.clock.today()), state: doc.state, parts };
     let data = serde_json::to_string(&row).unwrap_or_default();
-    Piece::Text(format!("event: measured\ndata: {data}\n\n").into())
+    ReadingPiece::Text(format!("event: measured\ndata: {data}\n\n").into())
 }
 
-/// What a reservation asks, is admitted, has installed, and what is measured, each second (server-sent events).
+/// The amounts of a reservation that are asked, admitted, installed and measured, each second (server-sent events).
 #[utoipa::path(get, path = "/v1/reservations/{id}/measured", params(("id" = String, Path)),
     responses((status = 200, body = ReservationReading, content_type = "text/event-stream"), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(crate) async fn measured(
@@ -123,7 +82,10 @@ pub(crate) async fn measured(
     let (caller, id) = (peer.caller()?, named(&id)?);
     find(&broker.agents, &caller, &id).await?;
     let room = stream::room(&broker, &caller)?;
-    let readings = broker.meters.listen(&broker, &id);
+    let (readings, unread) = broker.meters().listen(&id);
+    if let Some(tell) = unread {
+        tokio::spawn(read(Arc::downgrade(&broker), id, tell));
+    }
     let (to, body) = stream::body();
     tokio::spawn(async move {
         let _room = room;
@@ -133,7 +95,7 @@ pub(crate) async fn measured(
 }
 
 async fn pass_on(
-    mut readings: broadcast::Receiver<Piece>,
+    mut readings: broadcast::Receiver<ReadingPiece>,
     peer: &ConnectionPeer,
     to: &mpsc::Sender<String>,
 ) -> Answer<()> {
@@ -144,8 +106,8 @@ async fn pass_on(
             () = to.closed() => return Ok(()),
         };
         let (text, over) = match piece {
-            Ok(Piece::Text(text)) => (text, false),
-            Ok(Piece::Over(text)) => (text, true),
+            Ok(ReadingPiece::Text(text)) => (text, false),
+            Ok(ReadingPiece::Over(text)) => (text, true),
             Err(broadcast::error::RecvError::Lagged(_)) => continue,
             Err(broadcast::error::RecvError::Closed) => return Ok(()),
         };

@@ -17,7 +17,7 @@ use documents::book::Instant;
 use documents::links::CallerDoc;
 use documents::overview::{
     AgentAudit, AgentDoctor, AgentInterfaces, AgentRow, Agents, Audits, CertificateRow, Doctors, Interfaces, MapDoc,
-    MeDoc, Signalled, SignalledRow, TicketDoc,
+    MeDoc, SignalledReservations, SignalledRow, TicketDoc,
 };
 use documents::show::{PAGE, Skip};
 use std::sync::Arc;
@@ -85,7 +85,7 @@ pub(crate) async fn ticket(
 pub(crate) async fn agents(State(broker): Here, Extension(peer): Extension<ConnectionPeer>) -> Shared {
     peer.caller()?;
     // The broker asks as itself, so that all callers hear the same.
-    Ok(broker.shared.get("agents", all_agents(&broker)).await?)
+    Ok(broker.shared().get("agents", all_agents(&broker)).await?)
 }
 
 async fn all_agents(broker: &Broker) -> Answer<Agents> {
@@ -133,7 +133,7 @@ pub(crate) async fn interfaces(
     let caller = peer.caller()?;
     let only = only(&broker, &Query::read(query, &["agent"])?)?;
     let key = SharedAnswers::of_caller(&format!("interfaces {only:?}"), &caller);
-    Ok(broker.shared.get(&key, all_interfaces(&broker, &caller, only)).await?)
+    Ok(broker.shared().get(&key, all_interfaces(&broker, &caller, only)).await?)
 }
 
 async fn all_interfaces(broker: &Broker, caller: &CallerDoc, only: Option<usize>) -> Answer<Interfaces> {
@@ -162,7 +162,7 @@ async fn all_interfaces(broker: &Broker, caller: &CallerDoc, only: Option<usize>
 /// The signalled reservations of all agents, or of one: what RSVP and Boomerang asked for.
 #[utoipa::path(get, path = "/v1/signalled", params(
     ("agent" = Option<String>, Query, description = "Only of this agent"),
-), responses((status = 200, body = Signalled), (status = "default", body = Problem, content_type = "application/problem+json")))]
+), responses((status = 200, body = SignalledReservations), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(crate) async fn signalled(
     State(broker): Here,
     Extension(peer): Extension<ConnectionPeer>,
@@ -171,10 +171,10 @@ pub(crate) async fn signalled(
     let caller = peer.caller()?;
     let only = only(&broker, &Query::read(query, &["agent"])?)?;
     let key = SharedAnswers::of_caller(&format!("signalled {only:?}"), &caller);
-    Ok(broker.shared.get(&key, all_signalled(&broker, &caller, only)).await?)
+    Ok(broker.shared().get(&key, all_signalled(&broker, &caller, only)).await?)
 }
 
-async fn all_signalled(broker: &Broker, caller: &CallerDoc, only: Option<usize>) -> Answer<Signalled> {
+async fn all_signalled(broker: &Broker, caller: &CallerDoc, only: Option<usize>) -> Answer<SignalledReservations> {
     let answers = each(&broker.agents, |number, agent| {
         let caller = caller.clone();
         async move {
@@ -192,10 +192,10 @@ async fn all_signalled(broker: &Broker, caller: &CallerDoc, only: Option<usize>)
     let (agents, away) = present(broker, answers.await)?;
     let more = agents.iter().any(|rows| rows.len() >= PAGE);
     let reservations = agents.into_iter().flatten().collect();
-    Ok(Signalled { at: Instant(broker.clock.today()), reservations, more, away })
+    Ok(SignalledReservations { at: Instant(broker.clock.today()), reservations, more, away })
 }
 
-/// What the machines of the agents have and lack, and the certificates that the broker and its agents show.
+/// The features that the agents' machines have and lack, and the certificates that the broker and its agents show.
 #[utoipa::path(get, path = "/v1/doctor",
     responses((status = 200, body = Doctors), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(crate) async fn doctor(State(broker): Here, Extension(peer): Extension<ConnectionPeer>) -> Said_<Doctors> {

@@ -152,3 +152,18 @@ impl From<Box<Problem>> for BoxedProblem {
         BoxedProblem(problem)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client takes a status of 4xx as "nothing has changed, and nothing will": an agent that has no room for a
+    /// connection, or broke, has not said that.
+    #[test]
+    fn only_what_is_decided_is_a_refusal() {
+        let said = |kind: &str| Said { kind: kind.to_owned(), message: "m".to_owned(), refusal: None };
+        let status = |kind: &str| Problem::said("maui", said(kind)).status;
+        assert_eq!((status("busy"), status("fault"), status("a kind of later")), (503, 503, 503));
+        assert_eq!((status("refused"), status("misuse")), (403, 422));
+    }
+}

@@ -1,5 +1,6 @@
 //! The query of a request, the part behind the question mark; and its idempotency key.
 
+use crate::id::ReservationId;
 use crate::problem::{Answer, Problem};
 use axum::http::HeaderMap;
 use std::collections::BTreeMap;
@@ -72,4 +73,9 @@ pub(crate) fn key(headers: &HeaderMap) -> Answer<String> {
         return Err(Problem::malformed(format!("an Idempotency-Key has 1 to {MAX_KEY} visible ASCII characters")));
     }
     Ok(text.to_owned())
+}
+
+/// Parses a name in an address; a malformed one is as unknown as one that does not exist.
+pub(crate) fn named(text: &str) -> Answer<ReservationId> {
+    ReservationId::parse(text).ok_or_else(Problem::not_found)
 }

@@ -32,6 +32,20 @@ fn asks(wish: &Wish, agent: &str) -> bool {
     wish.path.is_some() || wish.parts.iter().any(|part| of(&part.resource))
 }
 
+/// Gives back the remains of an earlier attempt.
+///
+/// # Errors
+/// 503: they have not gone everywhere. An order that an agent has not carried out yet, or that is carried out again after
+/// a crash, would take what the next attempt makes: both have the group's name.
+async fn remains_go(broker: &Broker, caller: &CallerDoc, group: &GroupId, found: &GroupMembers) -> Answer<()> {
+    group::give_back(broker, caller, group, found).await?;
+    let id = ReservationId::Group(*group).to_string();
+    match broker.transactions.quiet(&id).await.is_empty() {
+        true => Ok(()),
+        false => Err(Problem::unavailable("what is left of an earlier attempt has not gone at all agents: ask again")),
+    }
+}
+
 /// Repairs the remains of a request with this key: afterwards they are whole, or gone.
 ///
 /// # Errors
@@ -90,7 +104,7 @@ pub(crate) async fn before(broker: &Broker, caller: &CallerDoc, group: &GroupId,
         }
         // A part of what was asked, which cannot become the whole.
         _ => {
-            group::give_back(broker, caller, group, &found).await?;
+            remains_go(broker, caller, group, &found).await?;
             found = find(&broker.agents, caller, &id).await?;
         }
     }

@@ -7,10 +7,9 @@ use crate::change;
 use crate::follow::{self, EventCursor};
 use crate::gather::{self, GroupMembers, each, find};
 use crate::group;
-use crate::id::ReservationId;
 use crate::paths::LinkMap;
-use crate::problem::{Answer, BoxedProblem, Problem};
-use crate::query::{Query, key};
+use crate::problem::{BoxedProblem, Problem};
+use crate::query::{Query, key, named};
 use crate::request_body::body;
 use crate::shown::{shown, with_domains};
 use crate::stream;
@@ -68,13 +67,8 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         Call::GetMe | Call::PostTicket | Call::GetAgents => return crate::overview::handler(call),
         Call::GetMap | Call::GetInterfaces | Call::GetAudit => return crate::overview::handler(call),
         Call::GetSignalled | Call::GetDoctor => return crate::overview::handler(call),
-        Call::GetMeasured => get(crate::measured::measured),
-        Call::GetCalendar => get(crate::ical::feed),
-        Call::GetReadings => get(crate::readings::list),
-        Call::PutReading => put(crate::readings::put),
-        Call::GetWebhooks => get(webhooks),
-        Call::PostWebhook => post(add_webhook),
-        Call::DeleteWebhook => delete(remove_webhook),
+        Call::GetMeasured | Call::GetCalendar | Call::GetReadings | Call::PutReading => return of_pages(call),
+        Call::GetWebhooks | Call::PostWebhook | Call::DeleteWebhook => return of_webhooks(call),
         Call::Hello
         | Call::Resources
         | Call::Links
@@ -120,6 +114,27 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         | Call::ReloadKeys
         | Call::Stop => return None,
     })
+}
+
+/// The handlers of calls about webhooks.
+fn of_webhooks(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
+    match call {
+        Call::GetWebhooks => Some(get(webhooks)),
+        Call::PostWebhook => Some(post(add_webhook)),
+        Call::DeleteWebhook => Some(delete(remove_webhook)),
+        _ => None,
+    }
+}
+
+/// The handlers of calls that pages and calendar programs make.
+fn of_pages(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
+    match call {
+        Call::GetMeasured => Some(get(crate::measured::measured)),
+        Call::GetCalendar => Some(get(crate::ical::feed)),
+        Call::GetReadings => Some(get(crate::readings::list)),
+        Call::PutReading => Some(put(crate::readings::put)),
+        _ => None,
+    }
 }
 
 /// The handlers of calls between brokers, and of what they have said to each other.
@@ -399,9 +414,4 @@ async fn remove_webhook(
 ) -> Result_<StatusCode> {
     broker.hooks.remove(&peer.caller()?, &id)?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// Parses a name in an address; a malformed one is as unknown as one that does not exist.
-pub(crate) fn named(text: &str) -> Answer<ReservationId> {
-    ReservationId::parse(text).ok_or_else(Problem::not_found)
 }

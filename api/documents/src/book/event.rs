@@ -17,11 +17,11 @@ pub struct BookEvents {
 }
 
 words! {
-    /// What happened to a reservation.
+    /// The kinds of events of a reservation.
     EventWord {
         /// It was made.
         Created = "created",
-        /// What was held is booked.
+        /// A held reservation is booked.
         Committed = "committed",
         /// Its amounts or windows have changed.
         Modified = "modified",
@@ -35,7 +35,7 @@ words! {
         Ended = "ended",
         /// It was given back.
         Cancelled = "cancelled",
-        /// It was held, and nobody booked it in time.
+        /// It was held, and not booked in time.
         Expired = "expired",
         /// A background part has another amount.
         Share = "share",
@@ -65,7 +65,7 @@ pub struct BookEvent {
     /// The group of the reservation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// What happened.
+    /// The kind of event.
     #[cfg_attr(feature = "openapi", schema(value_type = EventWord))]
     pub event: String,
     /// The part, if the event is about one.

@@ -121,24 +121,24 @@ fn a_hold_is_booked_bound_late_bound_anew_and_changed_while_it_runs() {
     );
     assert_eq!(bed.part(node, &handle)["steps"], longer["steps"]);
     assert_eq!(bed.tc(node, "to-maui"), classes);
-    // For calendar programs: one window of one part, of this resource alone.
+    has_calendar_file(&bed, node, &handle);
+    let status = String::from_utf8_lossy(&bed.sluice(node, &["status"]).stdout).into_owned();
+    assert!(status.contains("admitted") && status.contains("* > 10.0.2.2:5002"), "{status}");
+    assert_eq!(bed.json(node, &["cancel", &handle])["state"], "cancelled");
+    wait_for("given back", || (!bed.tc(node, "to-maui").contains("5c1c:5 ")).then_some(()));
+    assert!(bed.sluice(node, &["calendar", "net/to-maui"]).status.success());
+}
+
+/// For calendar programs: one window of one part, of this resource alone.
+fn has_calendar_file(bed: &Bed, node: &str, handle: &str) {
     let file = |resource: &str| {
         let said = bed.sluice(node, &["calendar", resource, "-w", "now..+1d", "--ics"]);
         assert!(said.status.success(), "{said:?}");
         String::from_utf8_lossy(&said.stdout).replace("\r\n ", "")
     };
-    let of_it = file("net/to-maui");
+    let (of_it, other) = (file("net/to-maui"), file("net/to-swissvale"));
     assert!(of_it.starts_with("BEGIN:VCALENDAR\r\n") && of_it.contains(&format!("UID:{handle}-0-0@sluice")), "{of_it}");
-    assert_eq!(
-        (of_it.matches("BEGIN:VEVENT").count(), file("net/to-swissvale").matches("BEGIN:VEVENT").count()),
-        (1, 0)
-    );
-    let status = bed.sluice(node, &["status"]);
-    let status = String::from_utf8_lossy(&status.stdout).into_owned();
-    assert!(status.contains("admitted") && status.contains("* > 10.0.2.2:5002"), "{status}");
-    assert_eq!(bed.json(node, &["cancel", &handle])["state"], "cancelled");
-    wait_for("given back", || (!bed.tc(node, "to-maui").contains("5c1c:5 ")).then_some(()));
-    assert!(bed.sluice(node, &["calendar", "net/to-maui"]).status.success());
+    assert_eq!((of_it.matches("BEGIN:VEVENT").count(), other.matches("BEGIN:VEVENT").count()), (1, 0));
 }
 
 /// A host, an edge that keeps the book, a node in the middle of the domain, and where they send to.

@@ -29,7 +29,7 @@ pub struct Scene<'a> {
     pub patience: &'a Patience,
     pub length: Duration,
     pub windows: u32,
-    /// Where browsers look on.
+    /// The pages for browsers that look on.
     pub pages: Option<DemoPages>,
     /// True while the video has a reservation.
     pub reserved: bool,

@@ -7,6 +7,7 @@
 //! source, so that callers without a certificate keep none out that have one.
 
 use super::frames::{self, Order, Shown, Word};
+use super::said::RefusalKind;
 use super::session::{RemoteSession, Stage, Turn, Wants};
 use linux::channel::{Channel, ChannelMessage};
 use linux::clock::Clock;
@@ -173,7 +174,7 @@ impl Proxy {
             (Order::Open {}, _) => self.open()?,
             (Order::Seat { session }, Some(fd)) => self.enter(session, UnixStream::from(fd)),
             (Order::NoSeat { session, why }, _) => {
-                self.refuse(session, &why);
+                self.refuse(session, RefusalKind::Busy, &why);
                 self.settle(session);
             }
             (Order::Close {}, _) => self.closing = true,
@@ -289,10 +290,10 @@ impl Proxy {
             Turn::Is(identity)
                 if identity.role != CertificateRole::Broker && self.of_name(&identity) >= MAX_OF_NAME =>
             {
-                self.refuse(id, &format!("{identity} has {MAX_OF_NAME} connections already"));
+                self.refuse(id, RefusalKind::Refused, &format!("{identity} has {MAX_OF_NAME} connections already"));
             }
             Turn::Is(identity) => self.ask(id, identity),
-            Turn::Refused(why) => self.refuse(id, &why),
+            Turn::Refused(why) => self.refuse(id, RefusalKind::Refused, &why),
             Turn::Gone => return drop(self.sessions.remove(&id)),
         }
         self.settle(id);
@@ -305,7 +306,7 @@ impl Proxy {
         let word = Word::Enter { session: id, from: seat.session.from, who: Shown::from(&identity) };
         seat.session.ask(now, identity);
         if self.channel.send(&frames::write(&word), None).is_err() {
-            self.refuse(id, "the agent is busy: try again");
+            self.refuse(id, RefusalKind::Busy, "the agent is busy: try again");
         }
     }
 
@@ -327,11 +328,11 @@ impl Proxy {
         }
     }
 
-    fn refuse(&mut self, id: u64, why: &str) {
+    fn refuse(&mut self, id: u64, kind: RefusalKind, why: &str) {
         let now = self.clock.now();
         let Some(seat) = self.sessions.get_mut(&id) else { return };
         let from = seat.session.from;
-        seat.session.refuse(now, why);
+        seat.session.refuse(now, kind, why);
         self.tell_refused(from, why);
         self.serve_again(id);
     }
@@ -370,7 +371,7 @@ impl Proxy {
         };
         let bad: Vec<(u64, String)> = self.sessions.iter().filter_map(|(&id, seat)| Some((id, bad(seat)?))).collect();
         for (id, why) in bad {
-            self.refuse(id, &why);
+            self.refuse(id, RefusalKind::Refused, &why);
             self.settle(id);
         }
     }

@@ -112,9 +112,22 @@ impl Said {
     }
 }
 
+/// The kinds of refusals of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RefusalKind {
+    /// The caller has no right to it, or used its right up.
+    Refused,
+    /// The agent has no room at this moment: the same may be granted in the next.
+    Busy,
+}
+
 /// The line with the reason of a refusal.
-pub(super) fn refusal(why: &str) -> Vec<u8> {
-    line(0, problem("refused", why))
+pub(super) fn refusal(kind: RefusalKind, why: &str) -> Vec<u8> {
+    let kind = match kind {
+        RefusalKind::Refused => "refused",
+        RefusalKind::Busy => "busy",
+    };
+    line(0, problem(kind, why))
 }
 
 fn line(id: u64, error: Problem) -> Vec<u8> {

@@ -5,7 +5,7 @@
 //! A caller's bytes end here. Each line is parsed as a call and written anew for the agent; a line that is no
 //! call is answered at once.
 
-use super::said::Said;
+use super::said::{RefusalKind, Said};
 use rustls::ServerConnection;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
@@ -150,9 +150,9 @@ impl RemoteSession {
     }
 
     /// Sends the reason if possible, and gives the caller a moment to read it.
-    pub(super) fn refuse(&mut self, now: Time, why: &str) {
+    pub(super) fn refuse(&mut self, now: Time, kind: RefusalKind, why: &str) {
         if !self.tls.is_handshaking() {
-            let _ = self.tls.writer().write_all(&super::said::refusal(why));
+            let _ = self.tls.writer().write_all(&super::said::refusal(kind, why));
         }
         self.tls.send_close_notify();
         self.said = Said::default();

@@ -415,22 +415,7 @@ impl Book {
                 let at = self.mine(caller, &handle)?;
                 BookAnswer::Reservation(self.rows[at].clone())
             }
-            Request::BookShow { handle: None, filter } => {
-                let matches = |row: &&ReservationDoc| {
-                    sees(caller, &row.owner)
-                        && filter.group.as_ref().is_none_or(|group| *group == row.group)
-                        && filter.label.as_ref().is_none_or(|label| *label == row.label)
-                        && filter.resource.as_ref().is_none_or(|of| row.parts.iter().any(|part| part.resource == *of))
-                        && (if filter.states.is_empty() { !over(row) } else { filter.states.contains(&row.state) })
-                };
-                let after = filter.after.as_ref().map(|handle| self.mine(caller, handle)).transpose()?;
-                let rows = self.rows.iter().skip(after.map_or(0, |at| at + 1)).filter(matches);
-                let most = filter.limit.unwrap_or(usize::MAX);
-                let mut rows: Vec<ReservationDoc> = rows.take(most.saturating_add(1)).cloned().collect();
-                let more = rows.len() > most;
-                rows.truncate(most);
-                BookAnswer::Reservations { rows, more }
-            }
+            Request::BookShow { handle: None, filter } => self.list(caller, &filter)?,
             Request::BookHistory { handle, after } => {
                 self.mine(caller, &handle)?;
                 let its = self.events.iter().filter(|event| event.handle == handle && event.seq > after);
@@ -464,6 +449,24 @@ impl Book {
             other => panic!("the broker asks {other:?}"),
         };
         Ok(Answer::Book(book))
+    }
+
+    /// A page of what matches, in the order in which it was made.
+    fn list(&mut self, caller: &CallerDoc, filter: &BookFilter) -> Result<BookAnswer, Problem> {
+        let matches = |row: &&ReservationDoc| {
+            sees(caller, &row.owner)
+                && filter.group.as_ref().is_none_or(|group| *group == row.group)
+                && filter.label.as_ref().is_none_or(|label| *label == row.label)
+                && filter.resource.as_ref().is_none_or(|of| row.parts.iter().any(|part| part.resource == *of))
+                && (if filter.states.is_empty() { !over(row) } else { filter.states.contains(&row.state) })
+        };
+        let after = filter.after.as_ref().map(|handle| self.mine(caller, handle)).transpose()?;
+        let rows = self.rows.iter().skip(after.map_or(0, |at| at + 1)).filter(matches);
+        let most = filter.limit.unwrap_or(usize::MAX);
+        let mut rows: Vec<ReservationDoc> = rows.take(most.saturating_add(1)).cloned().collect();
+        let more = rows.len() > most;
+        rows.truncate(most);
+        Ok(BookAnswer::Reservations { rows, more })
     }
 }
 

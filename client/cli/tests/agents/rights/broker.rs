@@ -134,16 +134,7 @@ impl House<'_> {
             | Call::GetEvents => return self.reservation(row, who, strength),
             Call::GetTransaction => asked("/v1/transactions/00112233445566778899aabbccddeeff?epoch=1", Value::Null),
             Call::GetAcceptances if row.whose == "own" => asked(route, Value::Null),
-            Call::GetAcceptances => {
-                self.kept_leg();
-                match self.send(who, "GET", route, &Value::Null) {
-                    (200, doc) => {
-                        let all = doc["acceptances"].as_array().expect("a list");
-                        among(all.iter().any(|one| one["owner"] == "anl/alice"))
-                    }
-                    (status, doc) => came(status, &doc),
-                }
-            }
+            Call::GetAcceptances => self.acceptances_of_others(who),
             Call::PutTransaction => asked("/v1/transactions/00112233445566778899aabbccddeeff", decision(1, None)),
             Call::PostLeg => asked(route, self.leg().1),
             Call::GetLeg | Call::DeleteLeg => {
@@ -159,16 +150,7 @@ impl House<'_> {
             Call::PostWebhook => asked(route, hook()),
             Call::PutReading => asked("/v1/readings/frames", json!({"value": 25.0})),
             Call::GetReadings if row.whose == "own" => asked(route, Value::Null),
-            Call::GetReadings => {
-                self.send(&Who::other(), "PUT", "/v1/readings/others", &json!({"value": 1.0}));
-                match self.send(who, "GET", route, &Value::Null) {
-                    (200, doc) => {
-                        let all = doc["readings"].as_array().expect("a list");
-                        among(all.iter().any(|one| one["name"] == "others"))
-                    }
-                    (status, doc) => came(status, &doc),
-                }
-            }
+            Call::GetReadings => self.readings_of_others(who),
             Call::DeleteWebhook => {
                 let (mut id, mut owner) = (Value::Null, who.clone());
                 if row.whose == "own" {
@@ -187,6 +169,30 @@ impl House<'_> {
             }
             _ => asked(route, Value::Null),
         })
+    }
+
+    /// Whether they see a reading that somebody else's application reports.
+    fn readings_of_others(&self, who: &Who) -> Came {
+        self.send(&Who::other(), "PUT", "/v1/readings/others", &json!({"value": 1.0}));
+        match self.send(who, "GET", "/v1/readings", &Value::Null) {
+            (200, doc) => {
+                let all = doc["readings"].as_array().expect("a list");
+                among(all.iter().any(|one| one["name"] == "others"))
+            }
+            (status, doc) => came(status, &doc),
+        }
+    }
+
+    /// Whether they see an acceptance for somebody else.
+    fn acceptances_of_others(&self, who: &Who) -> Came {
+        self.kept_leg();
+        match self.send(who, "GET", "/v1/acceptances", &Value::Null) {
+            (200, doc) => {
+                let all = doc["acceptances"].as_array().expect("a list");
+                among(all.iter().any(|one| one["owner"] == "anl/alice"))
+            }
+            (status, doc) => came(status, &doc),
+        }
     }
 
     /// A leg that the neighbour has asked for, and that is decided: its name there.
