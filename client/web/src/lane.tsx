@@ -108,7 +108,7 @@ export function Lane({ row, blocks, scale, zone, now, step, booked }: Lane) {
   const time = (at: number) => clock(at, zone, now);
   return (
     <div class="lane" data-resource={row.resource}>
-      <p><b>{row.resource}</b><span class="small soft">{amount(row.free, row.unit)} of {amount(row.capacity, row.unit)} free now · {blocks.length} here</span> <a class="small noprint" href={`/v1/calendar.ics?resource=${encodeURIComponent(row.resource)}`} download={`${row.resource.replaceAll("/", "-")}.ics`} aria-label={`Calendar file of ${row.resource}`}>.ics</a></p>
+      <p><b>{row.resource}</b><span class="small soft">{amount(row.free, row.unit)} of {amount(row.capacity, row.unit)} free now · {blocks.length} here</span> <a class="small noprint" href={`/v1/calendar.ics?resource=${encodeURIComponent(row.resource)}`} download={`${row.resource.replaceAll("/", "-")}.ics`} aria-label={`.ics: calendar file of ${row.resource}`}>.ics</a></p>
       <svg viewBox={`0 0 ${scale.width} ${height}`} height={height} preserveAspectRatio="none" tabindex={0} role="application" aria-roledescription="lane of a calendar"
         aria-label={`${row.resource}: drag, or right and left arrows, shift and arrows for the end, Enter to book`}
         onKeyDown={keys}
