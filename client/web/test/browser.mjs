@@ -312,7 +312,7 @@ async function keyboard() {
   const before = list().length;
   await go(page, "calendar");
   await page.waitForSelector(".lane");
-  const at = () => page.evaluate(() => document.activeElement.closest(".lane")?.dataset.resource ?? "");
+  const at = () => page.evaluate(() => document.activeElement.closest(".lane > svg")?.closest(".lane").dataset.resource ?? "");
   for (let n = 0; n < 60 && (await at()) !== "glenwood/net/to-maui"; n++) await page.keyboard.press("Tab");
   for (const key of ["ArrowRight", "ArrowRight", "Shift+ArrowRight"]) await page.keyboard.press(key);
   await page.locator('.lane[data-resource="glenwood/net/to-maui"]').getByText("This would be granted.").waitFor();
@@ -422,7 +422,7 @@ async function large() {
   const list = answers["/v1/reservations"].reservations;
   const [lane, ...others] = answers["/v1/resources"].resources.slice(0, 3);
   const hour = (n) => new Date(Date.now() + n * 3_600_000).toISOString();
-  const moved = (one, n) => ({ ...one, id: `r${n}`, parts: [{ ...one.parts[0], resource: lane.resource, steps: [{ start: hour(n % 20), end: hour((n % 20) + 1), amount: 1e6 }] }] });
+  const moved = (one, n) => ({ ...one, id: `r${n}`, parts: [{ ...one.parts[0], agent: lane.resource.split("/")[0], resource: lane.resource, steps: [{ start: hour(n % 20), end: hour((n % 20) + 1), amount: 1e6 }] }] });
   answers["/v1/reservations"] = { reservations: Array.from({ length: 10_000 }, (_, n) => moved(list[n % count], n)), more: false };
   answers["/v1/resources"] = { resources: [lane, ...others], away: [] };
   await go(page, "calendar");
