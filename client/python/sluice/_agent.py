@@ -94,5 +94,5 @@ class Agent:
 
 def problem(error: Mapping[str, Any]) -> Problem:
     """The exception of an agent's refusal."""
-    sort = {"refused": NotAllowed, "fault": Unavailable}.get(error.get("kind", ""), Problem)
+    sort = {"refused": NotAllowed, "busy": Unavailable, "fault": Unavailable}.get(error.get("kind", ""), Problem)
     return sort(0, str(error.get("kind")), str(error.get("message")), error.get("refusal"))

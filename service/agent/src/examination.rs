@@ -1,5 +1,5 @@
-//! The features that this machine has and lacks, as `sluice doctor` finds them: examined by a thread of its own, so that the agent's
-//! loop does not wait for it, and again when the answer is old.
+//! The features that this machine has and lacks, as `sluice doctor` finds them: examined by a thread of its own, so that
+//! the agent's loop does not wait for it, and again when the answer is old.
 
 use crate::config::AgentConfig;
 use crate::standing;

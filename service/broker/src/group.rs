@@ -155,15 +155,15 @@ pub async fn cancel(broker: &Broker, caller: &CallerDoc, id: &ReservationId) -> 
         return Err(Problem::new(StatusCode::CONFLICT, "wrong_state", "Not in this state", what));
     }
     give_back(broker, caller, group, &found).await?;
-    // From here on it is given back, whatever agents answer now: no answer may say that it was refused.
-    let found = find(&broker.agents, caller, id).await.map_err(|problem| {
-        let what = format!(
-            "it is written down that this is given back, and not known yet how far that is: {}",
-            problem.detail
-        );
-        Problem::unavailable(what)
-    })?;
+    let found = find(&broker.agents, caller, id).await.map_err(|problem| is_given_back(&problem))?;
     Ok(shown(broker, id, &found))
+}
+
+/// The answer when the state of a reservation cannot be told after its end was ordered. It is never a refusal: the end is
+/// written down, and comes, whatever agents answer now.
+pub(crate) fn is_given_back(problem: &Problem) -> Box<Problem> {
+    let what = "it is written down that this is given back, and not known yet how far that is";
+    Problem::unavailable(format!("{what}: {}", problem.detail))
 }
 
 /// Orders the end of all live members of a group, and of those at agents that are away. The caller must have

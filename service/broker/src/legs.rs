@@ -123,7 +123,8 @@ pub(crate) async fn end(
         found => found?,
     };
     group::give_back(&broker, &caller, group, &found).await?;
-    Ok(Json(state_of(&broker, &id, &leg).await?))
+    let state = state_of(&broker, &id, &leg).await.map_err(|problem| group::is_given_back(&problem))?;
+    Ok(Json(state))
 }
 
 /// The neighbour whose broker this is.

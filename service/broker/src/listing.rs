@@ -169,7 +169,9 @@ pub(crate) async fn all(
     loop {
         let found = page(broker, caller, &ask).await?;
         rows.extend(found.reservations);
-        match found.next.as_deref().and_then(ListCursor::parse).filter(|_| rows.len() < most) {
+        // A page that ends where it began would come for ever.
+        let goes_on = |next: &ListCursor| rows.len() < most && *next != ask.cursor;
+        match found.next.as_deref().and_then(ListCursor::parse).filter(goes_on) {
             Some(next) => ask.cursor = next,
             None => return Ok(rows),
         }

@@ -137,25 +137,16 @@ pub(crate) async fn interfaces(
 }
 
 async fn all_interfaces(broker: &Broker, caller: &CallerDoc, only: Option<usize>) -> Answer<Interfaces> {
-    let answers = each(&broker.agents, |number, agent| {
-        let caller = caller.clone();
-        async move {
-            if only.is_some_and(|only| only != number) {
-                return Ok(None);
-            }
-            let mut conversation = agent.speak(&caller).await?;
-            let said = conversation.call(Request::Status).await?;
-            let Said::Status(status) = said else { return Err(conversation.nonsense("no status")) };
-            conversation.end();
-            Ok(Some(AgentInterfaces {
-                agent: agent.name.to_string(),
-                interfaces: status.interfaces,
-                signalled: status.reservations.len() as u64,
-                notes: status.notes,
-            }))
-        }
-    });
-    let (agents, away) = present(broker, answers.await)?;
+    let read = |agent: &str, said| match said {
+        Said::Status(status) => Some(AgentInterfaces {
+            agent: agent.to_owned(),
+            interfaces: status.interfaces,
+            signalled: status.reservations.len() as u64,
+            notes: status.notes,
+        }),
+        _ => None,
+    };
+    let (agents, away) = asked(broker, caller, only, Request::Status, read).await?;
     Ok(Interfaces { at: Instant(broker.clock.today()), agents, away })
 }
 
@@ -175,21 +166,11 @@ pub(crate) async fn signalled(
 }
 
 async fn all_signalled(broker: &Broker, caller: &CallerDoc, only: Option<usize>) -> Answer<SignalledReservations> {
-    let answers = each(&broker.agents, |number, agent| {
-        let caller = caller.clone();
-        async move {
-            if only.is_some_and(|only| only != number) {
-                return Ok(None);
-            }
-            let mut conversation = agent.speak(&caller).await?;
-            let said = conversation.call(Request::Reservations(Skip { skip: 0 })).await?;
-            let Said::Reservations(rows) = said else { return Err(conversation.nonsense("no reservations")) };
-            conversation.end();
-            let name = agent.name.to_string();
-            Ok(Some(rows.iter().map(|row| SignalledRow::of(&name, row)).collect::<Vec<_>>()))
-        }
-    });
-    let (agents, away) = present(broker, answers.await)?;
+    let read = |agent: &str, said| match said {
+        Said::Reservations(rows) => Some(rows.iter().map(|row| SignalledRow::of(agent, row)).collect::<Vec<_>>()),
+        _ => None,
+    };
+    let (agents, away) = asked(broker, caller, only, Request::Reservations(Skip { skip: 0 }), read).await?;
     let more = agents.iter().any(|rows| rows.len() >= PAGE);
     let reservations = agents.into_iter().flatten().collect();
     Ok(SignalledReservations { at: Instant(broker.clock.today()), reservations, more, away })
@@ -256,21 +237,13 @@ pub(crate) async fn audit(
         return Err(Problem::malformed(format!("limit is 1 to {MAX_ENTRIES}")).into());
     }
     let ask = AuditAsk { from, limit: Some(limit), handle: query.text("handle"), who: query.text("who") };
-    let answers = each(&broker.agents, |number, agent| {
-        let (caller, ask) = (caller.clone(), ask.clone());
-        async move {
-            if only.is_some_and(|only| only != number) {
-                return Ok(None);
-            }
-            let mut conversation = agent.speak(&caller).await?;
-            let said = conversation.call(Request::BookAudit(ask)).await?;
-            let Said::Audit(page) = said else { return Err(conversation.nonsense("no audit")) };
-            conversation.end();
-            let agent = agent.name.to_string();
-            Ok(Some(AgentAudit { agent, entries: page.entries, next: page.next, last: page.last }))
+    let read = |agent: &str, said| match said {
+        Said::Audit(page) => {
+            Some(AgentAudit { agent: agent.to_owned(), entries: page.entries, next: page.next, last: page.last })
         }
-    });
-    let (agents, away) = present(&broker, answers.await)?;
+        _ => None,
+    };
+    let (agents, away) = asked(&broker, &caller, only, Request::BookAudit(ask), read).await?;
     Ok(Json(Audits { agents, away }))
 }
 
@@ -282,6 +255,32 @@ fn only(broker: &Broker, query: &Query) -> Answer<Option<usize>> {
         Broker::number(&names, &name).ok_or_else(what)
     };
     query.text("agent").map(number).transpose()
+}
+
+/// Asks all agents, or the one of this index, the same for a caller. Returns what `read` makes of each answer (`None`: it
+/// makes no sense), and the agents that are away.
+async fn asked<T: Send + 'static>(
+    broker: &Broker,
+    caller: &CallerDoc,
+    only: Option<usize>,
+    request: Request,
+    read: impl Fn(&str, Said) -> Option<T> + Copy + Send + 'static,
+) -> Answer<(Vec<T>, Vec<String>)> {
+    let answers = each(&broker.agents, |number, agent| {
+        let (caller, request) = (caller.clone(), request.clone());
+        async move {
+            if only.is_some_and(|only| only != number) {
+                return Ok(None);
+            }
+            let mut conversation = agent.speak(&caller).await?;
+            let said = conversation.call(request).await?;
+            let row =
+                read(&agent.name, said).ok_or_else(|| conversation.nonsense("another answer than was asked for"))?;
+            conversation.end();
+            Ok(Some(row))
+        }
+    });
+    present(broker, answers.await)
 }
 
 /// The answers that came, and the agents that are away.

@@ -327,3 +327,20 @@ fn agents_whose_clocks_are_apart() {
     assert!(detail.contains("the clocks of the agents ") && detail.contains(" and b are 5.0 s apart"), "{detail}");
     wait("nothing is held", || !kept(&bed).iter().any(|row| row.ends_with("active")));
 }
+
+/// Once the end is written down no answer says that it was refused: the client would take the reservation for kept.
+#[test]
+fn an_agent_that_refuses_after_the_end_was_ordered_makes_it_no_refusal() {
+    let bed = Bed::five("ordered");
+    let wish = json!({"end": "forever", "parts": [{"resource": "a/net/b", "rate": 1000}, {"resource": "b/net/e", "rate": 1000}]});
+    let id = bed.alice("POST", "/v1/reservations", wish).ok(201)["id"].as_str().unwrap().to_owned();
+    // It is looked up, it is given back, and then this agent refuses to say how it is.
+    bed.agents[0].book.lock().unwrap().refuse_after = Some(("book_show", 2));
+    let said = bed.alice("DELETE", &format!("/v1/reservations/{id}"), Value::Null).problem(503);
+    assert!(said["detail"].as_str().unwrap().contains("given back"), "{said}");
+    bed.agents[0].book.lock().unwrap().refuse_after = None;
+    for agent in &bed.agents[..2] {
+        assert_eq!(agent.states(), ["cancelled"]);
+    }
+    assert_eq!(bed.alice("GET", &format!("/v1/reservations/{id}"), Value::Null).ok(200)["state"], "cancelled");
+}

@@ -37,6 +37,8 @@ pub struct Book {
     pub groups: Vec<Vec<String>>,
     /// Calls of this name fail once.
     pub fail_once: Option<&'static str>,
+    /// Calls of this name are refused from this one on, once so many were answered.
+    pub refuse_after: Option<(&'static str, usize)>,
     /// It goes away just before it is asked this (`true`: just after it has done it), as one that is cut off.
     pub leave_at: Option<(&'static str, bool)>,
     /// How far its clock is ahead, seconds.
@@ -151,6 +153,9 @@ fn serve(book: &Mutex<Book>, stream: UnixStream, number: usize) {
             _ if book.fail_once == Some(name.as_str()) => {
                 book.fail_once = None;
                 Err(refusal("not_written", "the disk is full"))
+            }
+            _ if book.refuses(&name) => {
+                Err(Problem { kind: "refused".into(), message: "not now".into(), refusal: None })
             }
             request => book.answer(&caller, request),
         };
@@ -449,6 +454,18 @@ impl Book {
             other => panic!("the broker asks {other:?}"),
         };
         Ok(Answer::Book(book))
+    }
+
+    /// True if this call is one that is refused now.
+    fn refuses(&mut self, call: &str) -> bool {
+        match &mut self.refuse_after {
+            Some((name, 0)) => *name == call,
+            Some((name, left)) if *name == call => {
+                *left -= 1;
+                false
+            }
+            _ => false,
+        }
     }
 
     /// A page of what matches, in the order in which it was made.
