@@ -1,9 +1,11 @@
 //! Reservations across three real domains: over all of them or none, whoever dies and whoever lies.
 
+use crate::agents::crossing_change::{a_day_less, changed, ended_in_the_middle};
 use crate::agents::domains::{Domains, said};
 use crate::bed::{SLUICE, detached, wait_at_most, wait_for};
 use crate::remote::now;
 use broker_service::id::{GroupId, ReservationId};
+use documents::book::ReservationDoc;
 use linux::netns::Namespace;
 use linux::process::ProcessId;
 use rpc::client::Client;
@@ -18,14 +20,14 @@ use std::time::{Duration, Instant};
 use trust::{CertificateRole, Domain, Files, Speaks};
 
 /// From alpha to bravo; the ends are in ANL and LBNL.
-const ENDS: [&str; 4] = ["--from", "10.0.0.1", "--to", "10.0.10.2"];
+pub const ENDS: [&str; 4] = ["--from", "10.0.0.1", "--to", "10.0.10.2"];
 /// Agents on the way, by domain.
 const WAY: [(&str, &[&str]); 3] = [
     ("anl", &["alpha", "anl-edge", "anl-border"]),
     ("esnet", &["esnet-west", "esnet-north", "esnet-south", "esnet-east"]),
     ("lbnl", &["lbnl-border", "lbnl-edge", "bravo"]),
 ];
-const DOMAINS: [&str; 3] = ["anl", "esnet", "lbnl"];
+pub const DOMAINS: [&str; 3] = ["anl", "esnet", "lbnl"];
 
 pub struct Crossing(pub Domains);
 
@@ -74,6 +76,14 @@ impl Crossing {
 
     /// What the agents of a domain have that is not over, as `NODE STATE AMOUNT OWNER`.
     pub fn agents(&self, domain: &str) -> Vec<String> {
+        let line = |(node, row): (&str, ReservationDoc)| {
+            format!("{node} {} {} {}", row.state, row.parts[0].steps[0].amount, row.owner)
+        };
+        self.rows(domain).into_iter().map(line).collect()
+    }
+
+    /// The same as the agents say it.
+    pub fn rows(&self, domain: &str) -> Vec<(&'static str, ReservationDoc)> {
         let (_, nodes) = WAY.iter().find(|(name, _)| *name == domain).unwrap();
         let mut all = Vec::new();
         for node in *nodes {
@@ -85,9 +95,7 @@ impl Crossing {
             else {
                 panic!("no list")
             };
-            all.extend(
-                rows.iter().map(|row| format!("{node} {} {} {}", row.state, row.parts[0].steps[0].amount, row.owner)),
-            );
+            all.extend(rows.into_iter().map(|row| (*node, row)));
         }
         all
     }
@@ -192,6 +200,7 @@ fn a_reservation_goes_over_three_domains_and_ends_in_all() {
     assert!(over.status.success(), "{}", said(&over));
     bed.nothing_left("it has ended in all domains");
     ended_in_the_middle(&bed);
+    a_day_less(&bed);
     // What does not fit in one is made in none; ESnet does not say where.
     let refused = bed.reserve(&["--forward", "44mbit"]).map(|doc| doc["id"].as_str().unwrap().to_owned());
     let second = bed.reserve(&["--forward", "44mbit"]);
@@ -249,46 +258,6 @@ fn made_and_shown(bed: &Crossing) -> String {
     assert_eq!(bed.list("esnet")[0]["legs"], made["legs"]);
     assert_eq!(bed.list("lbnl")[0]["legs"][0], made["legs"][1]);
     id
-}
-
-/// A change is made in all or in none.
-fn changed(bed: &Crossing, id: &str) {
-    let more = bed.alice(&["modify", id, "--forward", "7mbit"]);
-    assert!(more.status.success(), "{}", said(&more));
-    wait_for("all have more", || {
-        let all = || DOMAINS.iter().flat_map(|domain| bed.agents(domain));
-        (all().filter(|one| one.contains(" 7000000 ")).count() >= 6 && !all().any(|one| one.contains(" 6000000 ")))
-            .then_some(())
-    });
-    let refused = bed.alice(&["modify", id, "--forward", "50mbit"]);
-    assert!(!refused.status.success(), "{}", said(&refused));
-    assert!(DOMAINS.iter().flat_map(|domain| bed.agents(domain)).all(|one| !one.contains("50000000")));
-    let bound = bed.alice(&["bind", id, "--source", "10.0.0.1:4000", "--to", "10.0.10.2:5004", "--protocol", "udp"]);
-    assert!(bound.status.success(), "{}", said(&bound));
-    // Another change of a leg than by way of its first domain is refused there.
-    let there = bed.list("esnet")[0]["id"].as_str().unwrap().to_owned();
-    let alone = bed.0.ask("esnet-west", "esnet", "operator-root", &["modify", &there, "--forward", "1mbit"]);
-    assert!(!alone.status.success() && said(&alone).contains("comes from anl"), "{}", said(&alone));
-}
-
-/// An operator ends a leg: the domains after it give theirs back, and the first says that it is broken.
-fn ended_in_the_middle(bed: &Crossing) {
-    let made = bed.reserve(&["--forward", "6mbit"]).unwrap();
-    wait_for("it is there", || bed.list("esnet").first().is_some_and(|one| one["state"] == "active").then_some(()));
-    let audit = bed.alice(&["audit", "--json", "--handle", made["id"].as_str().unwrap()]);
-    assert!(audit.status.success(), "{}", said(&audit));
-    let kept: Vec<Value> = said(&audit).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let domains: Vec<&str> = kept.iter().filter_map(|row| row["accepted"]["domain"].as_str()).collect();
-    assert_eq!(domains, ["esnet", "lbnl"]);
-    assert!(kept.iter().all(|row| row["statement"]["signature"].as_str().is_some_and(|text| text.len() > 100)));
-    let there = bed.list("esnet")[0]["id"].as_str().unwrap().to_owned();
-    let ended = bed.0.ask("esnet-west", "esnet", "operator-root", &["cancel", &there]);
-    assert!(ended.status.success(), "{}", said(&ended));
-    wait_for("LBNL gives its leg back", || bed.agents("lbnl").is_empty().then_some(()));
-    let broken = &bed.list("anl")[0];
-    assert_eq!((&broken["state"], &broken["missing"]), (&"broken".into(), &json!(["esnet"])));
-    assert!(bed.alice(&["cancel", made["id"].as_str().unwrap()]).status.success());
-    bed.nothing_left("the rest is given back");
 }
 
 /// A neighbour's broker asks for what is not its own.

@@ -16,6 +16,7 @@ mod command;
 mod copy;
 mod crash;
 pub mod crossing;
+mod crossing_change;
 mod crossing_lies;
 mod crossing_older;
 mod crossing_tree;

@@ -3,6 +3,7 @@
 //! One at a time: they measure, and would disturb one another. Without root each says so loudly and is not run.
 
 use crate::alone;
+use crate::onlooker::{Moment, Onlooker};
 use bed::error::Error;
 use bed::patience::Patience;
 use bed::scratch;
@@ -10,6 +11,7 @@ use bed::testbed::UpOptions;
 use experiments::demo::{self, DemoOptions};
 use experiments::setup;
 use experiments::trial::{self, excess, kill_receiver, kill_router};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
@@ -81,7 +83,11 @@ fn a_reserved_video_survives_a_flood_that_ruins_an_unreserved_one() {
     let mut short = DemoOptions::quick(options());
     short.floods = [0, 12].map(Rate::from_mbps).to_vec();
     (short.length, short.windows, short.setups, short.progress) = (Duration::from_secs(3), 1, 5, false);
-    let Some(report) = possible(demo::run(&short, &Patience::endless())) else { return };
+    short.web = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let onlooker = Onlooker::of(&short.up.testbeds);
+    let report = possible(demo::run(&short, &Patience::endless()));
+    let seen = onlooker.saw();
+    let Some(report) = report else { return };
     println!("{}", report.text());
     let [calm, ruined, saved] = &report.points[..] else { panic!("three points: {:?}", report.points) };
     assert_eq!((calm.loss, saved.loss), (0.0, 0.0));
@@ -89,6 +95,19 @@ fn a_reserved_video_survives_a_flood_that_ruins_an_unreserved_one() {
     assert!(ruined.loss > 0.05 && ruined.damaged_frames > 30, "{ruined:?}");
     assert!(saved.flood_mbps > 6.0, "{saved:?}");
     assert!(!Path::new(&short.up.testbeds).exists(), "something was left behind");
+    // And whoever looks on in a browser sees it as it happens.
+    let is = |moment: &Moment, name: &str, so: fn(f64) -> bool| {
+        moment.iter().any(|(found, value)| found == name && so(*value))
+    };
+    let frames = "video: frames per second";
+    let flooded = |moment: &&Moment| is(moment, "flood: offered", |mbps| mbps > 11.0);
+    let reserved = |moment: &&Moment| is(moment, "video: reserved", |so| so == 1.0);
+    assert!(seen.iter().any(|moment| is(moment, frames, |fps| fps > 20.0) && !flooded(&moment)), "calm: {seen:?}");
+    assert!(seen.iter().filter(flooded).any(|moment| is(moment, frames, |fps| fps < 12.0)), "ruined: {seen:?}");
+    assert!(
+        seen.iter().filter(flooded).filter(reserved).any(|moment| is(moment, frames, |fps| fps > 20.0)),
+        "saved: {seen:?}"
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod fft;
 mod gara;
 mod lab;
 mod mace;
+mod onlooker;
 mod profile;
 mod web;
 

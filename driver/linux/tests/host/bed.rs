@@ -157,3 +157,17 @@ pub fn wait(what: &str, mut there: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(2));
     }
 }
+
+/// What `read` finds, and when. The hogs may keep this thread from the processor between the two: then it looks again.
+pub fn at_one_moment<T>(read: impl Fn() -> T) -> (T, Instant) {
+    let mut found = None;
+    for _ in 0..1000 {
+        let began = Instant::now();
+        let read = read();
+        found = Some((read, began));
+        if began.elapsed() < Duration::from_millis(1) {
+            break;
+        }
+    }
+    found.expect("it was read")
+}

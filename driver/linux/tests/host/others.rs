@@ -1,7 +1,7 @@
 //! Groups of other programs: served where they are, or followed, and as they were at the end.
 
-use crate::bed::{Host, Process, alone, wait};
-use crate::cpu_groups::{BUSY, tick};
+use crate::bed::{Host, Process, alone, at_one_moment, wait};
+use crate::cpu_groups::{ATTEMPTS, BUSY, tick};
 use crate::disk::{Folder, MB, served, storage};
 use linux::cgroup::{all_mounted, for_disk};
 use linux::cpu::{CORE, Cpu, Means, capacity};
@@ -69,16 +69,16 @@ fn a_group_has_its_share_where_it_is_and_its_weight_back() {
     let mut cpu = Cpu::open(Some(host.tree()), true, &host.state).unwrap();
     let cores = capacity::cores() as f64;
     let mut told = Vec::new();
-    let held = (0..3).any(|_| {
+    let held = (0..ATTEMPTS).any(|_| {
         cpu.enable("half", CORE / 2).unwrap();
         assert_eq!(cpu.bind_group("half", &theirs.name()).unwrap(), Means::Weight);
         assert!(theirs.holds(&busy), "nothing is moved");
         tick(&mut cpu, Duration::from_millis(1000));
-        let (before, at) = ([host.ran("theirs"), host.ran("")], Instant::now());
+        let (before, at) = at_one_moment(|| [host.ran("theirs"), host.ran("")]);
         tick(&mut cpu, Duration::from_secs(2));
-        let took = at.elapsed().as_nanos() as f64;
-        let got = (host.ran("theirs") - before[0]) as f64 / took;
-        let all = (host.ran("") - before[1]) as f64 / took;
+        let (after, until) = at_one_moment(|| [host.ran("theirs"), host.ran("")]);
+        let took = (until - at).as_nanos() as f64;
+        let [got, all] = [0, 1].map(|n| (after[n] - before[n]) as f64 / took);
         let (status, asked) = (cpu.status("half").unwrap(), 0.5 * all / cores);
         let seen = status.seen.expect("measured for a second");
         assert!(seen.span >= Duration::from_secs(1), "{seen:?}");
@@ -183,7 +183,7 @@ fn a_group_has_its_part_of_a_disk_against_direct_writers() {
     storage.bind_group("main", "a", &theirs.name()).unwrap();
     std::thread::sleep(Duration::from_millis(500));
     let mut told = Vec::new();
-    let held = (0..3).any(|_| {
+    let held = (0..ATTEMPTS).any(|_| {
         let found = served(&host, &mut storage, &["theirs", "sluice.rest"], Duration::from_millis(2500));
         told.push(found.clone());
         let seen = storage.status("main", "a").unwrap().seen.map_or(0.0, |seen| seen.rate as f64 / MB as f64);

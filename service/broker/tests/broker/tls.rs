@@ -320,12 +320,12 @@ fn one_requesters_streams_block_nobody() {
     for _ in 0..20 {
         ask(&bed, "requester-alice", "GET", "/v1/resources", Value::Null).ok(200);
     }
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     let (good, mut alice) = open("requester-alice");
     assert!(good, "alice has a stream");
     // All of them hear by one conversation: the agent has no follower for each.
     let followers = || bed.agents[0].followers();
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(60);
     while followers() != ["broker"] && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
     }
