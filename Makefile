@@ -125,6 +125,7 @@ install: build
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 	$(SLUICE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sluice
 	$(SLUICE) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_sluice
+	install -D -m 644 dist/wireshark/boomerang.lua $(DESTDIR)$(PREFIX)/share/sluice/boomerang.lua
 	$(MAKE) install-c
 
 # The C libraries as they are built in BUILT: shared and static, headers, pkg-config files, pages of section 3.
@@ -144,6 +145,7 @@ install-c:
 		ln -sf $$(basename $$page) $(DESTDIR)$(PREFIX)/share/man/man3/$$name.3 || exit 1; done || exit 1; done
 
 uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/share/sluice/boomerang.lua
 	rm -f $(DESTDIR)$(PREFIX)/bin/sluice $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice-agent.service
 	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice-broker.service
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/sluice*.1

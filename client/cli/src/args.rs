@@ -145,6 +145,10 @@ pub enum Command {
     Status(StatusArgs),
     /// Show events as they happen
     Watch(WatchArgs),
+    /// Show what needs somebody, at an agent or at a broker and its agents; exit status 1 if something does
+    Health(crate::health::HealthArgs),
+    /// Print what an agent counts as text for Prometheus, or serve it
+    Metrics(crate::metrics::MetricsArgs),
     /// Print a link that signs a browser in at a broker, with the rights of the caller
     Web(WebArgs),
     /// Print shell completion

@@ -11,8 +11,10 @@ mod complain;
 mod copy;
 mod decode;
 mod doctor;
+mod health;
 mod lab;
 mod mace;
+mod metrics;
 mod places;
 mod plane;
 mod profile;
@@ -105,6 +107,8 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Mace(command) => mace::run(command),
         Command::Status(args) => status::run(args),
         Command::Watch(args) => watch::run(args),
+        Command::Metrics(args) => metrics::run(args),
+        Command::Health(args) => health::run(args),
         Command::Web(args) => web::run(args),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "sluice", &mut std::io::stdout());

@@ -10,7 +10,7 @@ fn decode(args: &[&str], input: &[u8]) -> Output {
     decode_of("rsvp", args, input)
 }
 
-fn decode_of(protocol: &str, args: &[&str], input: &[u8]) -> Output {
+pub fn decode_of(protocol: &str, args: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_sluice"))
         .args([protocol, "decode"])
         .args(args)

@@ -3,6 +3,7 @@
 mod agents;
 mod ca;
 mod decode;
+mod dissector;
 mod docs;
 mod experiments;
 mod plane;

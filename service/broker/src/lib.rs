@@ -37,6 +37,7 @@ mod listing;
 mod may;
 mod measured;
 mod meters;
+pub mod metrics_page;
 pub mod neighbours;
 pub mod openapi;
 mod origin;

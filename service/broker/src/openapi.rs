@@ -42,6 +42,7 @@ use utoipa::openapi::{Object, RefOr, Schema};
         crate::overview::audit,
         crate::overview::signalled,
         crate::overview::doctor,
+        crate::metrics_page::metrics,
         crate::measured::measured,
         crate::ical::feed,
         crate::readings::list,

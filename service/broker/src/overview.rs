@@ -88,7 +88,7 @@ pub(crate) async fn agents(State(broker): Here, Extension(peer): Extension<Conne
     Ok(broker.shared().get("agents", all_agents(&broker)).await?)
 }
 
-async fn all_agents(broker: &Broker) -> Answer<Agents> {
+pub(crate) async fn all_agents(broker: &Broker) -> Answer<Agents> {
     let answers = each(&broker.agents, |_, agent| async move {
         let mut conversation = agent.speak_as_itself().await?;
         let said = conversation.call(Request::Hello).await?;
@@ -136,7 +136,7 @@ pub(crate) async fn interfaces(
     Ok(broker.shared().get(&key, all_interfaces(&broker, &caller, only)).await?)
 }
 
-async fn all_interfaces(broker: &Broker, caller: &CallerDoc, only: Option<usize>) -> Answer<Interfaces> {
+pub(crate) async fn all_interfaces(broker: &Broker, caller: &CallerDoc, only: Option<usize>) -> Answer<Interfaces> {
     let read = |agent: &str, said| match said {
         Said::Status(status) => Some(AgentInterfaces {
             agent: agent.to_owned(),

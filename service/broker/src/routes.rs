@@ -8,7 +8,7 @@ use crate::follow::{self, EventCursor};
 use crate::gather::{self, GroupMembers, each, find};
 use crate::group;
 use crate::paths::LinkMap;
-use crate::problem::{BoxedProblem, Problem};
+use crate::problem::{Answer, BoxedProblem, Problem};
 use crate::query::{Query, key, named};
 use crate::request_body::body;
 use crate::shown::{shown, with_domains};
@@ -23,6 +23,7 @@ use axum::{Json, Router};
 use booking::policy::rights::Call;
 use documents::agent::Request;
 use documents::book::{BookAnswer, Instant, WindowDoc};
+use documents::links::CallerDoc;
 use documents::rest::*;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -67,6 +68,7 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         Call::GetMe | Call::PostTicket | Call::GetAgents => return crate::overview::handler(call),
         Call::GetMap | Call::GetInterfaces | Call::GetAudit => return crate::overview::handler(call),
         Call::GetSignalled | Call::GetDoctor => return crate::overview::handler(call),
+        Call::GetMetrics => get(crate::metrics_page::metrics),
         Call::GetMeasured | Call::GetCalendar | Call::GetReadings | Call::PutReading => return of_pages(call),
         Call::GetWebhooks | Call::PostWebhook | Call::DeleteWebhook => return of_webhooks(call),
         Call::Hello
@@ -190,6 +192,15 @@ async fn resources(
         (None, None) => None,
         _ => return Err(Problem::malformed("a timeline goes from and to").into()),
     };
+    Ok(Json(all_resources(&broker, &caller, timeline).await?))
+}
+
+/// The resources of all agents, as the caller may see them.
+pub(crate) async fn all_resources(
+    broker: &Broker,
+    caller: &CallerDoc,
+    timeline: Option<WindowDoc>,
+) -> Answer<Resources> {
     let answers = each(&broker.agents, |_, agent| {
         let caller = caller.clone();
         async move {
@@ -207,10 +218,10 @@ async fn resources(
                 row
             })),
             Err(problem) if problem.status == 503 => away.push(agent.name.to_string()),
-            Err(problem) => return Err(problem.into()),
+            Err(problem) => return Err(problem),
         }
     }
-    Ok(Json(Resources { resources: all, away }))
+    Ok(Resources { resources: all, away })
 }
 
 /// An enquiry: the amounts that would be granted. Nothing is held.

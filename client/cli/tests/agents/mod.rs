@@ -34,6 +34,7 @@ mod life;
 mod load;
 pub mod lone;
 mod mace;
+mod monitoring;
 mod offers;
 mod pages;
 mod peer;

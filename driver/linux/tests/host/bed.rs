@@ -1,7 +1,7 @@
 //! Groups that stand for a host, and hogs.
 
 use linux::cgroup::{GroupPlace, GroupTree, Mounted, all_mounted, for_cpu};
-use linux::process::die_with_us;
+use linux::process::{die_with_us, keep_time};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -24,12 +24,21 @@ pub struct Host {
 }
 
 impl Host {
-    /// For the processors, before all other work of this machine for as long as it lives; `None`, said loudly, where
-    /// that cannot be.
+    /// For the processors; `None`, said loudly, where that cannot be.
     pub fn for_cpu() -> Option<Host> {
-        let host = Host::of(for_cpu(&all_mounted()), "cpu")?;
-        fs::write(host.dir(0).join("cpu.shares"), "262144").expect("the parent's own weight");
-        Some(host)
+        Host::of(for_cpu(&all_mounted()), "cpu")
+    }
+
+    /// Puts what runs in this host before all other work of this machine, and this thread before that: to measure. Nothing may
+    /// be started in the mean time: it would have to share with this thread.
+    pub fn goes_first(&self) -> GoesFirst<'_> {
+        keep_time().expect("root may keep times");
+        self.weigh("262144");
+        GoesFirst(self)
+    }
+
+    fn weigh(&self, shares: &str) {
+        fs::write(self.dir(0).join("cpu.shares"), shares).expect("the parent's own weight");
     }
 
     pub fn of(mounted: Option<Vec<Mounted>>, what: &str) -> Option<Host> {
@@ -111,6 +120,18 @@ impl Host {
         let n = self.mounted.len() - 1;
         let path = self.dir(n).join(group).join("cpuacct.usage");
         fs::read_to_string(path).map_or(0, |text| text.trim().parse().expect("a number"))
+    }
+}
+
+/// A host that goes before all others while this lives.
+pub struct GoesFirst<'a>(&'a Host);
+
+impl Drop for GoesFirst<'_> {
+    fn drop(&mut self) {
+        self.0.weigh("1024");
+        let ordinary = libc::sched_param { sched_priority: 0 };
+        // SAFETY: `ordinary` outlives the call; 0 is the calling thread.
+        unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &ordinary) };
     }
 }
 

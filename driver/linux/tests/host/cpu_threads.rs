@@ -55,7 +55,7 @@ fn a_thread_has_exactly_its_share_against_hogs() {
     let ran = || measure::thread_times(busy.id(), busy.id()).unwrap().ran;
     // The span is some periods long and need not begin with one; waking up late adds to it.
     let has = |share: std::ops::Range<f64>| {
-        let mut told = Vec::new();
+        let (mut told, _first) = (Vec::new(), host.goes_first());
         let held = (0..ATTEMPTS).any(|_| {
             let (before, at) = at_one_moment(ran);
             std::thread::sleep(Duration::from_millis(1500));

@@ -232,6 +232,7 @@ calls! {
     GetAudit "GET /v1/audit"
     GetSignalled "GET /v1/signalled"
     GetDoctor "GET /v1/doctor"
+    GetMetrics "GET /metrics"
     GetReadings "GET /v1/readings"
     PutReading "PUT /v1/readings/{name}"
     GetWebhooks "GET /v1/webhooks"
@@ -335,7 +336,9 @@ impl Call {
             Call::GetReservations | Call::GetReservation | Call::GetHistory | Call::GetEvents => READ,
             Call::GetMeasured | Call::GetCalendar | Call::GetReadings => READ,
             Call::BookAudit => const { &any("yyr ryy--") },
-            Call::GetInterfaces | Call::GetSignalled | Call::GetDoctor => const { &any("yy- -yy--") },
+            Call::GetInterfaces | Call::GetSignalled | Call::GetDoctor | Call::GetMetrics => {
+                const { &any("yy- -yy--") }
+            }
             Call::GetAudit => const { &any("yyr ryy--") },
             Call::SpeakFor => const { &any("y-- ----r") },
             Call::AddStatic

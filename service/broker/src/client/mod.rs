@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use documents::book::{AskDoc, BookFilter, Instant, WindowDoc};
 use documents::legs::Acceptances;
 use documents::may::{MayDoc, Signal, SignalDoc};
-use documents::overview::{ReadingWish, TicketDoc};
+use documents::overview::{Agents, Doctors, ReadingWish, TicketDoc};
 use documents::rest::{BindWish, Change, Enquiry, Events, Reservation, Reservations, Resources, Wish};
 use documents::topology::DomainsDoc;
 use http::{Reply, Request};
@@ -276,6 +276,22 @@ impl BrokerClient {
             "/v1/resources",
             &[("from", edge(|window| window.start.to_string())), ("to", edge(|window| window.end.to_string()))],
         ))
+    }
+
+    /// The agents: those that answer, and those that do not.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn agents(&self) -> Answer<Agents> {
+        self.get("/v1/agents")
+    }
+
+    /// What the agents' machines have and lack, and the certificates with their ends.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn doctor(&self) -> Answer<Doctors> {
+        self.get("/v1/doctor")
     }
 
     /// The known domains; with a question, the paths over them.
