@@ -68,7 +68,9 @@ fn tshark(packets: &[Vec<u8>]) -> Vec<Vec<String>> {
     let script = format!("lua_script:{}", folder("dist/wireshark/boomerang.lua").display());
     let mut command = Command::new("tshark");
     command.args(["-X", &script, "-T", "fields", "-E", "separator=|", "-E", "occurrence=a", "-r"]).arg(&file);
-    FIELDS.iter().map(|(name, _)| *name).chain(LISTS).for_each(|name| drop(command.args(["-e", name])));
+    for name in FIELDS.iter().map(|(name, _)| *name).chain(LISTS) {
+        command.args(["-e", name]);
+    }
     let output = command.output().unwrap();
     std::fs::remove_file(&file).unwrap();
     let complaints = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -23,6 +23,7 @@
 //! **The end.** After [`Input::Stop`] the node takes [`Input::PlanDone`] alone, ignores every other input, and asks for
 //! no wake-up.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -174,8 +175,8 @@ pub enum Output {
     Reply {
         /// The number of the call.
         id: booking::io::CallId,
-        /// The answer.
-        reply: booking::Reply,
+        /// The answer. It is the largest of all, and every other output is moved with room for the largest.
+        reply: Box<booking::Reply>,
     },
     /// Carry out an order for a resource of the host (processor, disk, licence), read it back, and answer with
     /// [`booking::Input::Enforced`].

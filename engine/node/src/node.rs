@@ -158,13 +158,14 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
     /// [`Node::end_turn`], so that all of them make one batch on each interface.
     pub fn handle_in_turn(&mut self, now: Time, input: Input<'_>) {
         debug_assert!(self.out.is_empty(), "one input, then drain");
+        // Whatever is told to an engine settles there.
         match input {
             Input::PlanDone { id, result } => self.world.tc.plan_done(now, id, result),
             _ if self.stopped => return,
             Input::Message { iif, src, dst, ttl, bytes } => {
-                self.tell(now, protocol::Input::Message { iif, src, dst, ttl, bytes });
+                return self.tell(now, protocol::Input::Message { iif, src, dst, ttl, bytes });
             }
-            Input::Waited(waiting) => self.tell(now, protocol::Input::Waited(waiting)),
+            Input::Waited(waiting) => return self.tell(now, protocol::Input::Waited(waiting)),
             Input::Wake => {
                 self.world.tc.wake(now);
                 self.settle(now);
@@ -174,10 +175,10 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
                     self.tell_bookings(now, booking::Input::Wake);
                 }
             }
-            Input::App(call) => self.tell(now, protocol::Input::App(call)),
-            Input::Echo { iif, packet } => self.tell_boomerang(now, boomerang::Input::Packet { iif, packet }),
-            Input::Boomerang(call) => self.tell_boomerang(now, boomerang::Input::App(call)),
-            Input::Interface(state) => self.interface(now, state),
+            Input::App(call) => return self.tell(now, protocol::Input::App(call)),
+            Input::Echo { iif, packet } => return self.tell_boomerang(now, boomerang::Input::Packet { iif, packet }),
+            Input::Boomerang(call) => return self.tell_boomerang(now, boomerang::Input::App(call)),
+            Input::Interface(state) => return self.interface(now, state),
             Input::InterfaceGone(interface) => {
                 self.interfaces.remove(&interface);
                 self.world.tc.interface_gone(now, interface);

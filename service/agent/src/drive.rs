@@ -164,7 +164,7 @@ impl Drive {
             }
             Output::Append(batch) => self.write(batch),
             Output::Order(order) => self.carry_out(&order),
-            Output::Reply { id, reply } => self.reply_book(id, reply),
+            Output::Reply { id, reply } => self.reply_book(id, *reply),
             Output::AskDecision(question) => self.book.coordinators.ask(question),
             Output::Contradicted(what) => {
                 self.console.announce(Level::Error, "contradicted", &contradicted(&what));

@@ -124,7 +124,9 @@ fn a_brokers_page_has_its_agents_and_health_names_who_is_away() {
     wait_for("the broker sees it", || {
         (value(&page(&socket), r#"sluice_agent_up{agent="glenwood"}"#) == 0.0).then_some(())
     });
-    let away = run(&["health", "--broker", &at]);
+    // An answer about all agents is shared for a moment.
+    let ask = || Some(run(&["health", "--broker", &at])).filter(|output| !output.status.success());
+    let away = wait_for("health says it", ask);
     let said = text(&away);
     assert!(away.status.code() == Some(1) && said.contains("glenwood") && said.contains("not healthy"), "{said}");
 }

@@ -102,7 +102,7 @@ impl<'a> Turn<'a> {
                 Output::Boomerang(said) => self.boomerang(id, said),
                 Output::Append(batch) => self.write(id, batch),
                 Output::Order(order) => self.order(id, &order),
-                Output::Reply { id: call, reply } => self.note_for_book(id, BookingOutput::Reply(call.0, reply)),
+                Output::Reply { id: call, reply } => self.note_for_book(id, BookingOutput::Reply(call.0, *reply)),
                 Output::Corrupt { table, what, .. } => {
                     unreachable!("a disk of ours has what we wrote: {table:?}, {what}")
                 }

@@ -248,7 +248,8 @@ impl Agent {
         node.handle(now, node::io::Input::Booking(input));
         let mut found = Vec::new();
         while let Some(output) = node.poll() {
-            let node::io::Output::Reply { reply: Ok(CallResult::Resources(views)), .. } = output else { continue };
+            let node::io::Output::Reply { reply, .. } = output else { continue };
+            let Ok(CallResult::Resources(views)) = *reply else { continue };
             for view in views {
                 let resource = RESOURCES.iter().position(|(name, ..)| *name == view.name);
                 let steps = resource.into_iter().flat_map(|n| view.timeline.iter().map(move |step| (n, step)));
@@ -314,7 +315,7 @@ impl Agent {
             }
             Output::Reply { id, reply } => {
                 if let Some(waiting) = self.calls.remove(&id) {
-                    self.reply(waiting, reply, inputs, said);
+                    self.reply(waiting, *reply, inputs, said);
                 }
             }
             Output::AskDecision(question) => {

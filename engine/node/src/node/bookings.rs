@@ -2,6 +2,7 @@
 
 use super::Node;
 use crate::io::{ControlEvent, Event, GroupEvent, Output};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -90,7 +91,7 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
     pub(super) fn bookings_said(&mut self, output: booking::Output, news: &mut VecDeque<News>) {
         match output {
             booking::Output::Append(batch) => self.out.push_back(Output::Append(batch)),
-            booking::Output::Reply { id, reply } => self.out.push_back(Output::Reply { id, reply }),
+            booking::Output::Reply { id, reply } => self.out.push_back(Output::Reply { id, reply: Box::new(reply) }),
             booking::Output::Event(event) => self.out.push_back(Output::Event(Event::Booking(event))),
             booking::Output::AskDecision(question) => self.out.push_back(Output::AskDecision(question)),
             booking::Output::Contradicted(what) => self.out.push_back(Output::Contradicted(what)),

@@ -94,8 +94,10 @@ impl Inside {
             while let Some(output) = self.node.poll() {
                 match output {
                     Output::Append(batch) => due.extend(self.desk.hand_in(batch)),
-                    Output::Reply { reply: Ok(CallResult::Reservation(_)), .. } => answered += 1,
-                    Output::Reply { reply, .. } => panic!("everything fits: {reply:?}"),
+                    Output::Reply { reply, .. } => match *reply {
+                        Ok(CallResult::Reservation(_)) => answered += 1,
+                        reply => panic!("everything fits: {reply:?}"),
+                    },
                     _ => {}
                 }
             }
