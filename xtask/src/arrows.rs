@@ -92,6 +92,7 @@ fn check_manifest(folder: &str, manifest: &str, row: &Row, findings: &mut Vec<St
         "documents",
         "rsvp_client",
         "rpc",
+        "metrics",
         "copy",
         "agent_service",
         "broker_service",

@@ -4,7 +4,7 @@ use crate::page::{Labels, Page, labels};
 use documents::agent::{CounterRow, InterfaceRow, Status};
 use documents::book::ResourceRow;
 
-/// What an agent answered.
+/// The answers of an agent.
 #[derive(Clone, Debug)]
 pub struct AgentFigures {
     /// Its status.
@@ -53,7 +53,7 @@ fn messages(page: &mut Page, counters: &[CounterRow]) {
     page.counters("messages_dropped", "RSVP messages that were dropped, refused or not sent", rest.map(reason));
 }
 
-/// What can be reserved, with the labels of `of`.
+/// Adds the resources, with the labels of `of`.
 pub(crate) fn fill_resources<'a>(
     page: &mut Page,
     rows: impl Iterator<Item = (String, &'a ResourceRow)> + Clone,

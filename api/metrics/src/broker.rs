@@ -5,7 +5,7 @@ use crate::page::{Page, labels};
 use documents::book::ResourceRow;
 use documents::overview::{AgentInterfaces, AgentRow};
 
-/// What a broker knows.
+/// The state of a broker.
 #[derive(Clone, Debug)]
 pub struct BrokerFigures {
     /// Its name as a coordinator.
@@ -16,7 +16,7 @@ pub struct BrokerFigures {
     pub agents: Vec<AgentRow>,
     /// The interfaces of those that answer.
     pub interfaces: Vec<AgentInterfaces>,
-    /// What can be reserved, as AGENT/RESOURCE.
+    /// The resources, as AGENT/RESOURCE.
     pub resources: Vec<ResourceRow>,
     /// Transactions that have not come to their end at all agents.
     pub open_transactions: usize,

@@ -1,7 +1,7 @@
-//! What agents and brokers count, as text for Prometheus.
+//! The figures of agents and brokers as text for Prometheus.
 //!
 //! Labels are interfaces, classes, resources, kinds of messages, and at a broker its agents: never a handle, a port or a
-//! name of somebody, so that the number of series does not grow with what is reserved.
+//! person, so that the number of series does not grow with what is reserved.
 #![forbid(unsafe_code)]
 
 mod agent;

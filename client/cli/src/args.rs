@@ -145,7 +145,7 @@ pub enum Command {
     Status(StatusArgs),
     /// Show events as they happen
     Watch(WatchArgs),
-    /// Show what needs somebody, at an agent or at a broker and its agents; exit status 1 if something does
+    /// Show what is broken, at an agent or at a broker and its agents; exit status 1 if something is
     Health(crate::health::HealthArgs),
     /// Print what an agent counts as text for Prometheus, or serve it
     Metrics(crate::metrics::MetricsArgs),

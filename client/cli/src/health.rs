@@ -1,4 +1,4 @@
-//! `sluice health`: what needs somebody, at an agent or at a broker and all its agents; for people and for monitoring.
+//! `sluice health`: the faults of an agent, or of a broker and all its agents; for people and for monitoring.
 
 use crate::complain::Complaint;
 use crate::places::BookArgs;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::process::ExitCode;
 use terms::{Span, Time};
 
-/// A certificate that ends sooner needs somebody.
+/// A certificate that ends sooner is noted.
 const SOON: Span = Span::from_secs(14 * 86_400);
 
 /// The reservations of one answer.
@@ -22,7 +22,7 @@ const PAGE: usize = 1000;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  sluice health                           this machine's agent\n  \
                   sluice health --broker https://broker.example.org:8443 --json\n\
-Exit status 0: nothing needs somebody, though there may be notes; 1: something does; 3: no answer. It asks with the rights of \
+Exit status 0: healthy, perhaps with notes; 1: something is broken; 3: no answer. It asks with the rights of \
 whoever runs it: operators and auditors see everything.")]
 pub struct HealthArgs {
     /// The agent or the broker.
@@ -37,7 +37,7 @@ pub struct HealthArgs {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Severity {
-    /// A promise does not hold, or somebody does not answer.
+    /// A promise does not hold, or an agent does not answer.
     Broken,
     /// It holds, and should be looked at.
     Note,
@@ -94,7 +94,7 @@ fn note(of: impl Into<String>, what: impl Into<String>) -> HealthFinding {
     HealthFinding { severity: Severity::Note, of: of.into(), what: what.into() }
 }
 
-/// What is promised of a resource and not there.
+/// The shortage of a resource, if it has one.
 fn short(row: &ResourceRow) -> Option<HealthFinding> {
     let missing = row.missing?;
     let when = row.missing_from.as_ref().map(|at| format!(" from {at} on")).unwrap_or_default();
@@ -160,7 +160,7 @@ fn of_broker(place: BrokerEndpoint) -> Result<Vec<HealthFinding>, Complaint> {
     Ok(found)
 }
 
-/// What should be changed at agents' machines, and certificates that end.
+/// The faults of agents' machines, and certificates that end.
 fn machines(doctors: &Doctors) -> Vec<HealthFinding> {
     let mut found = Vec::new();
     for one in &doctors.agents {

@@ -25,7 +25,7 @@ pub struct MetricsArgs {
     /// Serve the page at this address of the loopback, to every program of this machine
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,
-    /// Where the agent is.
+    /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
 }

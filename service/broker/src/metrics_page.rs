@@ -44,7 +44,7 @@ pub(crate) async fn metrics(
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], page))
 }
 
-/// Serves what `text` gives to whoever asks for `/metrics` at this address of the loopback, until the process ends.
+/// Serves the page that `text` makes, as `/metrics` at this address of the loopback, until the process ends.
 /// `ready` is told the address; requests that were sent to another name, or by a page from elsewhere, are refused.
 ///
 /// # Errors

@@ -286,7 +286,7 @@ impl BrokerClient {
         self.get("/v1/agents")
     }
 
-    /// What the agents' machines have and lack, and the certificates with their ends.
+    /// The features of the agents' machines, and the certificates with their ends.
     ///
     /// # Errors
     /// Any [`Error`].
