@@ -79,7 +79,7 @@ fn create(number: u64) -> Batch {
 
 /// Callers that each wait for their answer before they ask again.
 struct Callers {
-    journal: Journal,
+    journal: Journal<Sqlite>,
     answered: Arc<(Mutex<Vec<Ticket>>, Condvar)>,
     number: AtomicU64,
 }

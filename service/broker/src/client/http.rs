@@ -49,6 +49,15 @@ struct Body {
     silence: Duration,
 }
 
+/// The reason why there is no answer.
+#[derive(Debug)]
+pub(super) enum AskFailure {
+    /// There was no connection: the request was not sent.
+    Unreached(io::Error),
+    /// The connection broke, or no answer came in time: the request may have been carried out.
+    Broken(io::Error),
+}
+
 fn wrong(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
@@ -76,13 +85,12 @@ pub(super) fn ask(
     connect: impl Future<Output = io::Result<Box<dyn Wire>>>,
     request: Request<'_>,
     silence: Duration,
-) -> io::Result<Reply> {
-    let request = written(request)?;
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-    let answer = runtime.block_on(async {
-        let wire = connect.await?;
-        timeout(silence, exchange(wire, request)).await?
-    })?;
+) -> Result<Reply, AskFailure> {
+    let request = written(request).map_err(AskFailure::Unreached)?;
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(AskFailure::Unreached)?;
+    let wire = runtime.block_on(connect).map_err(AskFailure::Unreached)?;
+    let answer = runtime.block_on(async { timeout(silence, exchange(wire, request)).await });
+    let answer = answer.map_err(io::Error::from).and_then(|answer| answer).map_err(AskFailure::Broken)?;
     let status = answer.status().as_u16();
     let body = Body { runtime, incoming: answer.into_body(), left: Bytes::new(), silence };
     Ok(Reply { status, body })
@@ -160,6 +168,12 @@ mod tests {
         Ok(Box::new(tokio::net::UnixStream::from_std(socket)?))
     }
 
+    fn reason(failure: AskFailure) -> io::Error {
+        match failure {
+            AskFailure::Unreached(error) | AskFailure::Broken(error) => error,
+        }
+    }
+
     /// The client's answer or error for these bytes.
     fn heard(bytes: &[u8]) -> io::Result<(u16, Vec<u8>)> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
@@ -169,8 +183,8 @@ mod tests {
             let _ = theirs.write_all(&bytes);
         });
         let request = Request { method: "GET", target: "/", host: "b".into(), key: "", body: None };
-        let said =
-            ask(over(ours), request, Duration::from_secs(5)).and_then(|mut reply| Ok((reply.status(), reply.text()?)));
+        let said = ask(over(ours), request, Duration::from_secs(5)).map_err(reason);
+        let said = said.and_then(|mut reply| Ok((reply.status(), reply.text()?)));
         other.join().unwrap();
         said
     }
@@ -211,7 +225,7 @@ mod tests {
         let request = || Request { method: "GET", target: "/", host: "b".into(), key: "", body: None };
         let silence = Duration::from_millis(50);
         let (ours, _theirs) = UnixStream::pair().unwrap();
-        assert_eq!(ask(over(ours), request(), silence).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(reason(ask(over(ours), request(), silence).unwrap_err()).kind(), io::ErrorKind::TimedOut);
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc").unwrap();
         let mut reply = ask(over(ours), request(), Duration::from_secs(5)).unwrap();
