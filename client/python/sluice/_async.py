@@ -145,7 +145,9 @@ class AsyncBroker:
         while True:
             place, patient = self._turns.place, self._turns.several and time.monotonic() < until
             try:
-                said, reply = await self._exchange(method, path, head, text)
+                # One that is stopped takes connections and says nothing: what can be asked again is, before the time is over.
+                seconds = self._timeout / 4 if patient and again else self._timeout
+                said, reply = await self._exchange(seconds, method, path, head, text)
                 if not (patient and is_standby(said.status, reply)):
                     return answer(said.status, reply)
             except (OSError, EOFError) as error:
@@ -153,8 +155,10 @@ class AsyncBroker:
                     raise place.away(error) from error
             await AsyncStream.pause(self._turns.pass_on())
 
-    async def _exchange(self, method: str, path: str, head: Mapping[str, str], text: Optional[bytes]) -> Tuple[Head, bytes]:
-        stream = await self._open(self._timeout, method, path, head, text)
+    async def _exchange(
+        self, seconds: float, method: str, path: str, head: Mapping[str, str], text: Optional[bytes]
+    ) -> Tuple[Head, bytes]:
+        stream = await self._open(seconds, method, path, head, text)
         try:
             said = await _head(stream)
             return said, await _whole(stream, said)

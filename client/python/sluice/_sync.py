@@ -148,7 +148,9 @@ class Broker:
         while True:
             place, patient = self._turns.place, self._turns.several and time.monotonic() < until
             try:
-                said, reply = self._exchange(method, path, head, text)
+                # One that is stopped takes connections and says nothing: what can be asked again is, before the time is over.
+                seconds = self._timeout / 4 if patient and again else self._timeout
+                said, reply = self._exchange(seconds, method, path, head, text)
                 if not (patient and is_standby(said.status, reply)):
                     return answer(said.status, reply)
             except (OSError, EOFError) as error:
@@ -156,8 +158,10 @@ class Broker:
                     raise place.away(error) from error
             Stream.pause(self._turns.pass_on())
 
-    def _exchange(self, method: str, path: str, head: Mapping[str, str], text: Optional[bytes]) -> Tuple[Head, bytes]:
-        stream = self._open(self._timeout, method, path, head, text)
+    def _exchange(
+        self, seconds: float, method: str, path: str, head: Mapping[str, str], text: Optional[bytes]
+    ) -> Tuple[Head, bytes]:
+        stream = self._open(seconds, method, path, head, text)
         try:
             said = _head(stream)
             return said, _whole(stream, said)

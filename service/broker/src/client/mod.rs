@@ -372,7 +372,7 @@ impl BrokerClient {
         loop {
             let (number, door) = (self.leads.load(Ordering::Relaxed), self.door());
             let request = Request { method, target, host: door.host(), key, body: body.clone() };
-            let error = match http::ask(door.connect(), request, silence) {
+            let error = match http::ask(door.connect(), request, silence, &self.others(number)) {
                 Ok(mut reply) if reply.status() == 503 && many > 1 => match self.refused(&mut reply) {
                     Error::Said(problem) if problem.is_standby() => Error::Said(problem),
                     other => return Err(other),
@@ -395,6 +395,12 @@ impl BrokerClient {
                 std::thread::sleep(ROUND);
             }
         }
+    }
+
+    /// All but the one of this number.
+    fn others(&self, number: usize) -> Vec<&BrokerEndpoint> {
+        let others = self.doors.iter().enumerate().filter(|(other, _)| *other != number % self.doors.len());
+        others.map(|(_, door)| door).collect()
     }
 
     /// The broker that is asked now.

@@ -180,7 +180,9 @@ impl CommitLog {
             Some(journal) => journal.append(Ticket(ticket), vec![record]).err().map(|error| error.to_string()),
             None => Some("the broker is ending".to_owned()),
         };
-        if let (Some(why), Some(tell)) = (refused, waiting().remove(&ticket)) {
+        if let Some(why) = refused
+            && let Some(tell) = waiting().remove(&ticket)
+        {
             let _ = tell.send(Err(why));
         }
         told
