@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Where Debian has the programs, by version.
+/// The folder in which Debian has the programs, by version.
 const VERSIONS: &str = "/usr/lib/postgresql";
-/// The user of the server where the caller is root, whom it refuses: `nobody`.
+/// The number of the server's user where the caller is root, whom it refuses: that without rights.
 const USER: &str = "65534";
 /// The longest wait for a server to take connections.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -110,10 +110,10 @@ impl PostgresServer {
         Ok(())
     }
 
-    /// What `psql` prints for a statement, without decoration.
+    /// The output of `psql` for a statement, without decoration.
     ///
     /// # Errors
-    /// What it complains about.
+    /// Its complaint.
     pub fn sql(&self, statement: &str) -> Result<String, String> {
         let mut command = self.command("psql");
         command.env("PGCONNECT_TIMEOUT", "5").args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", statement]);

@@ -11,7 +11,7 @@ use bench::postgres::PostgresServer;
 use bench::{Bench, median};
 use callers::Callers;
 use std::time::Duration;
-use store::postgres::{Candidate, PostgresOptions, Standing};
+use store::postgres::{JournalCandidate, Leadership, PostgresOptions};
 use store::{Batch, Record, TableId};
 
 const ROUNDS: usize = 5;
@@ -31,8 +31,8 @@ fn main() {
     let one = "INSERT INTO row (value) VALUES (decode(repeat('07', 100), 'hex'));";
     std::fs::write(&script, one).expect("a script");
     let options = PostgresOptions::new(&server.connection(), None, "bench", "bench").expect("a connection string");
-    let mut candidate = Candidate::new(options).expect("a candidate");
-    let Ok(Standing::Leads(store)) = candidate.attempt() else { panic!("nobody else leads here") };
+    let mut candidate = JournalCandidate::new(options).expect("a candidate");
+    let Ok(Leadership::Leads(store)) = candidate.attempt() else { panic!("nobody else leads here") };
     let callers = Callers::start(*store, decision, ROUND);
     let (mut one, mut many, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..=ROUNDS {

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::Store;
-use store::postgres::Candidate;
+use store::postgres::JournalCandidate;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -90,7 +90,7 @@ enum Begins {
     /// At once: its journal is its own.
     Now(Arc<Broker>),
     /// When it leads, of those who share a database.
-    Leading(Box<(Candidate, BrokerParts)>),
+    Leading(Box<(JournalCandidate, BrokerParts)>),
 }
 
 /// All that a broker is made of but its journal.
@@ -187,7 +187,7 @@ pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
         (None, shared) => {
             let place = listens.first().map_or_else(|| config.socket.display().to_string(), SocketAddr::to_string);
             let options = shared.as_ref().ok_or("there is no journal")?.options(&journal, &place)?;
-            let candidate = Candidate::new(options).map_err(|error| error.to_string())?;
+            let candidate = JournalCandidate::new(options).map_err(|error| error.to_string())?;
             Begins::Leading(Box::new((candidate, parts)))
         }
     };
@@ -280,7 +280,7 @@ impl Opened {
 
 /// Waits until this broker leads, then serves until it does not, or is stopped.
 async fn lead(
-    (candidate, parts): (Candidate, BrokerParts),
+    (candidate, parts): (JournalCandidate, BrokerParts),
     reception: Arc<Reception>,
     seat: Seat,
     to_brokers: Option<Outward>,

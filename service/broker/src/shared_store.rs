@@ -31,7 +31,8 @@ pub struct SharedStore {
     pub tls: Option<DatabaseTls>,
     /// The time without a sign of life after which another broker takes over.
     pub lease: Duration,
-    /// What a standby tells its callers of this broker when it leads; `None`: the machine, and where it listens.
+    /// The words by which a standby tells its callers of this broker when it leads; `None`: the machine, and where it
+    /// listens.
     pub called: Option<String>,
 }
 
@@ -59,7 +60,7 @@ impl SharedStore {
         SharedStore { postgres: postgres.to_owned(), tls: None, lease: Duration::from_millis(1500), called: None }
     }
 
-    /// What the store is told; `journal` is the name that the brokers share, `listens` where this one does.
+    /// The settings of the store; `journal` is the name that the brokers share, `listens` where this one does.
     ///
     /// # Errors
     /// A sentence: the connection string or a file makes no sense.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// Where they are.
+/// A place of small documents.
 #[derive(Clone, Debug)]
 pub enum Shelf {
     /// Files of this folder.

@@ -10,7 +10,7 @@ use axum::http::{Method, StatusCode};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use store::Error;
-use store::postgres::{Candidate, Lease, Postgres, Standing};
+use store::postgres::{JournalCandidate, Leadership, Lease, Postgres};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
 
@@ -82,7 +82,7 @@ fn standby(notice: &str) -> Box<Problem> {
 /// # Errors
 /// A sentence: the database will not have us.
 pub(crate) async fn lead(
-    candidate: Candidate,
+    candidate: JournalCandidate,
     reception: &Reception,
     stopped: &mut watch::Receiver<bool>,
 ) -> Result<Option<Box<Postgres>>, String> {
@@ -104,12 +104,12 @@ pub(crate) async fn lead(
     }
 }
 
-/// Attempts until one succeeds or nobody waits any more.
-fn attempts(mut candidate: Candidate, notes: &mpsc::Sender<String>) -> Result<Option<Box<Postgres>>, Error> {
+/// Attempts until one succeeds or the caller has gone.
+fn attempts(mut candidate: JournalCandidate, notes: &mpsc::Sender<String>) -> Result<Option<Box<Postgres>>, Error> {
     while !notes.is_closed() {
         let notice = match candidate.attempt() {
-            Ok(Standing::Leads(store)) => return Ok(Some(store)),
-            Ok(Standing::Waits { leader, .. }) => format!("{leader} leads"),
+            Ok(Leadership::Leads(store)) => return Ok(Some(store)),
+            Ok(Leadership::Waits { leader, .. }) => format!("{leader} leads"),
             Err(Error::Dead(why)) => format!("the database does not answer: {why}"),
             Err(error) => return Err(error),
         };

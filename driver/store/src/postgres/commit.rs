@@ -1,7 +1,6 @@
 //! Commits: all waiting batches by one statement, which is one transaction and one round trip.
 
-use super::keeper::SOMEBODY;
-use super::session::{Parameter, Session, Trouble};
+use super::session::{Parameter, SOMEBODY, Session, Trouble, signed};
 use super::{PAUSE, Postgres};
 use crate::chain::checksum;
 use crate::{Batch, ChainLink, Error, Record};
@@ -89,7 +88,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// What is known of a batch that was sent.
+/// The fate of a batch that was sent.
 enum Found {
     Written,
     /// It is not written. Whatever of it may still be on its way cannot be written beside a repeated one.
@@ -152,10 +151,6 @@ fn send(store: &mut Postgres, number: i64, group: &Group<'_>) -> Result<Found, T
         Some(session) => session,
         lost => lost.insert(Session::open(&store.options)?),
     };
-    if session.append.is_none() {
-        session.append = Some(session.prepare(APPEND)?);
-    }
-    let Some(append) = &session.append else { return Err(Trouble::Away("there is no statement".to_owned())) };
     let (head, hash) = (signed(group.head.number), &group.head.hash[..]);
     let (dead, fresh, trail) = (&group.dead, &group.fresh, &group.trail);
     let parameters: [Parameter<'_>; 14] = [
@@ -174,7 +169,7 @@ fn send(store: &mut Postgres, number: i64, group: &Group<'_>) -> Result<Found, T
         &trail.1,
         &trail.2,
     ];
-    let rows = session.prepared(append, &parameters)?;
+    let rows = session.append(APPEND, &parameters)?;
     Ok(if rows.is_empty() { Found::NotYet } else { Found::Written })
 }
 
@@ -220,9 +215,4 @@ pub(super) fn shorten(store: &mut Postgres) -> Result<(), Error> {
         store.begins = ChainLink { number: row.get::<_, i64>(0).unsigned_abs(), hash };
     }
     Ok(())
-}
-
-/// A number as the database has it. They count from 1 and never come near the limit.
-pub(super) fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -2,15 +2,12 @@
 
 use super::lease::Lease;
 use super::options::PostgresOptions;
-use super::session::{Session, Trouble};
+use super::session::{SOMEBODY, Session, Trouble};
 use crate::Error;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
-
-/// What a journal says that was taken over by somebody who does not say who it is.
-pub(super) const SOMEBODY: &str = "another process, or the database is an older copy of itself";
 
 /// The thread; it gives the lease back when this is dropped.
 #[derive(Debug)]
@@ -40,7 +37,8 @@ impl Keeper {
     ) -> Result<Keeper, Error> {
         let (stop, stopped) = channel();
         // An answer that comes after the lease is over is none.
-        let options = PostgresOptions { answer: options.lease, ..(*options).clone() };
+        let mut options = (*options).clone();
+        options.answer = options.lease;
         let mut renewals = Renewals { options, lease, journal, epoch, session: None };
         let thread = Builder::new().name("lease".to_owned()).spawn(move || renewals.run(&stopped));
         let thread = thread.map_err(Error::doing("start the thread of the lease"))?;

@@ -9,9 +9,10 @@
 //! Why a lease of time and not a lock of the session: a lock falls when the server notices the end of a
 //! connection. It does not notice a stopped process or a cut network, for minutes.
 //!
-//! When the connection is lost at a commit, nobody knows whether it was made. The row is asked, after whatever
+//! When the connection is lost at a commit, it is not known whether it was made. The row is asked, after whatever
 //! still works on it: it has the number of the last batch.
 
+mod candidate;
 mod commit;
 mod keeper;
 mod lease;
@@ -20,7 +21,8 @@ mod read;
 mod schema;
 mod session;
 
-pub use lease::{Candidate, Lease, Standing};
+pub use candidate::{JournalCandidate, Leadership};
+pub use lease::Lease;
 pub use options::{DatabaseTls, PostgresOptions};
 
 use crate::{Batch, ChainLink, Error, Store, Visit};

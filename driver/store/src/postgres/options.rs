@@ -17,13 +17,13 @@ const CONNECT: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct PostgresOptions {
     /// The parsed connection string.
-    pub(super) place: tokio_postgres::Config,
+    place: tokio_postgres::Config,
     /// The TLS that a host on a network is spoken to with; `None`: none is named.
-    pub(super) tls: Option<ClientConfig>,
+    tls: Option<ClientConfig>,
     /// The journal's name. Processes that name the same one in the same database share it.
-    pub(super) journal: String,
-    /// What others are told of this process when it leads.
-    pub(super) holder: String,
+    journal: String,
+    /// The words by which others are told of this process when it leads.
+    holder: String,
     /// The time without renewal after which another process may take over.
     pub lease: Duration,
     /// The longest silence of the database in the middle of a commit; then the journal is dead.
@@ -90,6 +90,28 @@ impl PostgresOptions {
             answer: Duration::from_secs(5),
             audit_keep: 1_000_000,
         })
+    }
+}
+
+impl PostgresOptions {
+    /// The parsed connection string.
+    pub(super) fn place(&self) -> &tokio_postgres::Config {
+        &self.place
+    }
+
+    /// The TLS that the server is spoken to with.
+    pub(super) fn tls(&self) -> Option<&ClientConfig> {
+        self.tls.as_ref()
+    }
+
+    /// The journal's name.
+    pub(super) fn journal(&self) -> &str {
+        &self.journal
+    }
+
+    /// The words by which others are told of this process.
+    pub(super) fn holder(&self) -> &str {
+        &self.holder
     }
 }
 

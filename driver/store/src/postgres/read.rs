@@ -1,7 +1,7 @@
 //! Reading, in pages: every record's checksum and every audit entry's hash are verified.
 
 use super::Postgres;
-use super::commit::signed;
+use super::session::signed;
 use crate::chain::checksum;
 use crate::{ChainLink, Damage, Error, TableId, Visit};
 

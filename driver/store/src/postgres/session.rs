@@ -62,7 +62,7 @@ pub(super) struct Session {
     client: Client,
     answer: Duration,
     /// The statement of appends, prepared once.
-    pub(super) append: Option<Statement>,
+    append: Option<Statement>,
 }
 
 impl std::fmt::Debug for Session {
@@ -80,14 +80,14 @@ impl Session {
         let away = |error: std::io::Error| Trouble::Away(error.to_string());
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(away)?;
         let connect = async {
-            match &options.tls {
+            match options.tls() {
                 Some(tls) => {
-                    let (client, connection) = options.place.connect(MakeRustlsConnect::new(tls.clone())).await?;
+                    let (client, connection) = options.place().connect(MakeRustlsConnect::new(tls.clone())).await?;
                     tokio::spawn(connection);
                     Ok(client)
                 }
                 None => {
-                    let (client, connection) = options.place.connect(NoTls).await?;
+                    let (client, connection) = options.place().connect(NoTls).await?;
                     tokio::spawn(connection);
                     Ok(client)
                 }
@@ -140,14 +140,15 @@ impl Session {
         self.wait(self.client.query(sql, parameters))
     }
 
-    /// The rows of a prepared query.
-    pub(super) fn prepared(&self, statement: &Statement, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Trouble> {
-        self.wait(self.client.query(statement, parameters))
-    }
-
-    /// Prepares a statement.
-    pub(super) fn prepare(&self, sql: &str) -> Result<Statement, Trouble> {
-        self.wait(self.client.prepare(sql))
+    /// The rows of the statement of appends, which is prepared once.
+    pub(super) fn append(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Trouble> {
+        let statement = match self.append.take() {
+            Some(statement) => statement,
+            None => self.wait(self.client.prepare(sql))?,
+        };
+        let rows = self.wait(self.client.query(&statement, parameters));
+        self.append = Some(statement);
+        rows
     }
 
     /// Runs statements without results.
@@ -185,10 +186,18 @@ impl Trouble {
 }
 
 impl Drop for Session {
-    /// Where many wait nobody may be made to wait.
+    /// Returns at once, also where others wait for this thread.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
+}
+
+/// The words for a process that took over and does not say who it is.
+pub(super) const SOMEBODY: &str = "another process, or the database is an older copy of itself";
+
+/// A number as the database has it. They count from 1 and never come near the limit.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }

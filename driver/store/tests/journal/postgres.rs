@@ -4,7 +4,7 @@ use crate::script::{Content, batch};
 use bench::postgres::PostgresServer;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use store::postgres::{Candidate, Postgres, PostgresOptions, Standing};
+use store::postgres::{JournalCandidate, Leadership, Postgres, PostgresOptions};
 use store::{Error, Journal, Store, Ticket};
 
 /// A server; without one the test says that it is skipped.
@@ -19,8 +19,8 @@ pub fn database(name: &str, settings: &[&str]) -> Option<PostgresServer> {
     }
 }
 
-fn candidate(connection: &str, journal: &str, holder: &str) -> Candidate {
-    Candidate::new(PostgresOptions::new(connection, None, journal, holder).unwrap()).unwrap()
+fn candidate(connection: &str, journal: &str, holder: &str) -> JournalCandidate {
+    JournalCandidate::new(PostgresOptions::new(connection, None, journal, holder).unwrap()).unwrap()
 }
 
 /// Waits until it leads.
@@ -28,12 +28,12 @@ pub fn leader(connection: &str, journal: &str) -> Postgres {
     wait_to_lead(&mut candidate(connection, journal, "this test"))
 }
 
-fn wait_to_lead(candidate: &mut Candidate) -> Postgres {
+fn wait_to_lead(candidate: &mut JournalCandidate) -> Postgres {
     let begun = Instant::now();
     loop {
         let why = match candidate.attempt() {
-            Ok(Standing::Leads(store)) => return *store,
-            Ok(Standing::Waits { leader, left }) => format!("{leader} leads for {left:?}"),
+            Ok(Leadership::Leads(store)) => return *store,
+            Ok(Leadership::Waits { leader, left }) => format!("{leader} leads for {left:?}"),
             Err(Error::Dead(why)) => why,
             Err(error) => panic!("{error}"),
         };
@@ -53,7 +53,7 @@ fn one_leads_and_who_was_taken_over_writes_nothing() {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(3) {
         let standing = second.attempt().unwrap();
-        assert!(matches!(&standing, Standing::Waits { leader, .. } if leader == "the first"), "{standing:?}");
+        assert!(matches!(&standing, Leadership::Waits { leader, .. } if leader == "the first"), "{standing:?}");
         assert!(old.lease().is_held());
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -65,7 +65,7 @@ fn one_leads_and_who_was_taken_over_writes_nothing() {
     let over = || server.sql("UPDATE sluice.journal SET until = to_timestamp(0) WHERE name = 'main'").unwrap();
     let mut new = loop {
         over();
-        if let Standing::Leads(store) = second.attempt().unwrap() {
+        if let Leadership::Leads(store) = second.attempt().unwrap() {
             break store;
         }
     };
@@ -80,7 +80,7 @@ fn one_leads_and_who_was_taken_over_writes_nothing() {
     let begun = Instant::now();
     let mut third = loop {
         over();
-        if let Standing::Leads(store) = first.attempt().unwrap() {
+        if let Leadership::Leads(store) = first.attempt().unwrap() {
             break store;
         }
     };
@@ -91,7 +91,7 @@ fn one_leads_and_who_was_taken_over_writes_nothing() {
     // One that ends in order is followed at once.
     assert!(Content::of(&mut *third).unwrap() == Content::after(2));
     drop(third);
-    assert!(matches!(second.attempt().unwrap(), Standing::Leads(_)));
+    assert!(matches!(second.attempt().unwrap(), Leadership::Leads(_)));
     assert!(Content::of(&mut other).unwrap().audit.len() == 1);
 }
 
@@ -209,7 +209,7 @@ fn a_server_that_stays_silent() {
     let Some(server) = database("silent", &[]) else { return };
     let mut options = PostgresOptions::new(&server.connection(), None, "main", "x").unwrap();
     (options.answer, options.patience) = (Duration::from_millis(300), Duration::from_secs(1));
-    let mut store = wait_to_lead(&mut Candidate::new(options).unwrap());
+    let mut store = wait_to_lead(&mut JournalCandidate::new(options).unwrap());
     store.commit(&mut [batch(0)].iter()).unwrap();
     server.stop();
     let begun = Instant::now();

@@ -421,7 +421,7 @@ impl BrokerClient {
     }
 }
 
-/// A key that nobody else uses.
+/// A random key.
 fn draw_key() -> io::Result<String> {
     Ok(crate::transactions::draw::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
