@@ -136,8 +136,10 @@ impl PostgresServer {
     /// Kills it with all its processes, as a loss of power does for them.
     pub fn kill(&mut self) {
         let Some(mut child) = self.child.take() else { return };
-        let mut all = descendants(child.id());
-        all.push(child.id());
+        // The first one would start again what it loses: it stands still before the others are looked for.
+        signal(&[child.id()], "STOP");
+        let mut all = vec![child.id()];
+        all.extend(descendants(child.id()));
         signal(&all, "KILL");
         let _ = child.wait();
         // The next start waits for the shared memory of processes that are still there.

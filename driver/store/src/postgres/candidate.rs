@@ -1,6 +1,6 @@
 //! Who leads: taking the journal over.
 
-use super::keeper::Keeper;
+use super::keeper::{Keeper, PRESENCE};
 use super::lease::Lease;
 use super::options::PostgresOptions;
 use super::session::{Session, Trouble};
@@ -11,6 +11,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_postgres::Row;
 
+/// How often in a row a leader is not seen at the server before it counts as gone. One that is there and has lost its
+/// connection is back sooner.
+const UNSEEN: u32 = 4;
+
 /// A process that wants to lead.
 #[derive(Debug)]
 pub struct JournalCandidate {
@@ -18,6 +22,8 @@ pub struct JournalCandidate {
     /// The name of this candidate, which no other has: a takeover whose answer was lost is recognized by it.
     instance: String,
     session: Option<Session>,
+    /// The epoch whose leader was not seen at the server, and how often in a row.
+    unseen: (i64, u32),
 }
 
 /// The result of an attempt at leading.
@@ -44,7 +50,7 @@ impl JournalCandidate {
         let drawn = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
         drawn.map_err(Error::doing("draw a random name"))?;
         let instance = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(JournalCandidate { options: Arc::new(options), instance, session: None })
+        Ok(JournalCandidate { options: Arc::new(options), instance, session: None, unseen: (0, 0) })
     }
 
     /// The pause between two attempts.
@@ -82,23 +88,34 @@ impl JournalCandidate {
             self.session = Some(session);
         }
         let Some(session) = &self.session else { return Err(Trouble::Away("there is no connection".to_owned())) };
-        let looked = "SELECT holder, extract(epoch FROM until - clock_timestamp())::float8, instance FROM sluice.journal \
-                      WHERE name = $1";
-        let rows = session.query(looked, &[&name])?;
+        // A leader whose process is killed is gone from the server at once, long before its lease is over.
+        let looked = "SELECT holder, extract(epoch FROM until - clock_timestamp())::float8, instance, epoch, \
+                      EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted \
+                              AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+                              AND classid = $2::int4::oid AND objid = number::int4::oid) \
+                      FROM sluice.journal WHERE name = $1";
+        let rows = session.query(looked, &[&name, &PRESENCE])?;
         let Some(row) = rows.first() else {
             // Somebody deleted it; the next attempt makes it.
             return Err(Trouble::Away("the journal's row is gone".to_owned()));
         };
         let (left, instance): (f64, String) = (row.get(1), row.get(2));
-        if left > 0.0 && instance != self.instance {
+        let (epoch, seen): (i64, bool) = (row.get(3), row.get(4));
+        self.unseen = match (seen, self.unseen) {
+            (true, _) => (epoch, 0),
+            (false, (of, count)) if of == epoch => (epoch, count + 1),
+            (false, _) => (epoch, 1),
+        };
+        let gone = self.unseen.1 >= UNSEEN;
+        if left > 0.0 && instance != self.instance && !gone {
             return Ok(Ok(Leadership::Waits { leader: row.get(0), left: Duration::from_secs_f64(left.min(86_400.0)) }));
         }
         let begun = Instant::now();
         let take = "UPDATE sluice.journal SET epoch = epoch + 1, holder = $2, instance = $3, \
                     until = clock_timestamp() + make_interval(secs => $4) \
-                    WHERE name = $1 AND (until <= clock_timestamp() OR instance = $3) \
+                    WHERE name = $1 AND (until <= clock_timestamp() OR instance = $3 OR ($5 AND epoch = $6)) \
                     RETURNING number, epoch, batch, head_number, head_hash, begins_number, begins_hash";
-        let rows = session.query(take, &[&name, &options.holder(), &self.instance, &length])?;
+        let rows = session.query(take, &[&name, &options.holder(), &self.instance, &length, &gone, &epoch])?;
         let Some(row) = rows.first() else {
             return Ok(Ok(Leadership::Waits {
                 leader: "another process, since a moment".to_owned(),

@@ -9,6 +9,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
+/// The first half of the number of the lock that shows a leader's presence: the letters `SLJL`. The second is the journal's
+/// number.
+pub(super) const PRESENCE: i32 = 0x534c_4a4c;
+
+/// The second half.
+pub(super) fn presence(journal: i64) -> i32 {
+    i32::try_from(journal).unwrap_or(i32::MAX)
+}
+
 /// The thread; it gives the lease back when this is dropped.
 #[derive(Debug)]
 pub(super) struct Keeper {
@@ -22,6 +31,8 @@ struct Renewals {
     journal: i64,
     epoch: i64,
     session: Option<Session>,
+    /// True if this session has the lock that shows its presence.
+    shown: bool,
 }
 
 impl Keeper {
@@ -39,7 +50,7 @@ impl Keeper {
         // An answer that comes after the lease is over is none.
         let mut options = (*options).clone();
         options.answer = options.lease;
-        let mut renewals = Renewals { options, lease, journal, epoch, session: None };
+        let mut renewals = Renewals { options, lease, journal, epoch, session: None, shown: false };
         let thread = Builder::new().name("lease".to_owned()).spawn(move || renewals.run(&stopped));
         let thread = thread.map_err(Error::doing("start the thread of the lease"))?;
         Ok(Keeper { stop: Some(stop), thread: Some(thread) })
@@ -59,17 +70,17 @@ impl Drop for Keeper {
 impl Renewals {
     fn run(&mut self, stopped: &Receiver<()>) {
         loop {
-            // Three more attempts fit before the lease is over.
-            match stopped.recv_timeout(self.options.lease / 4) {
-                Err(RecvTimeoutError::Timeout) => {}
-                _ => return self.give_back(),
-            }
             let begun = Instant::now();
             match self.renew() {
                 Ok(true) => self.lease.renewed(begun + self.options.lease),
                 Ok(false) => return self.lease.lose(&self.leader()),
-                // It is tried again as long as nobody takes over; the holder sees that its lease ends.
+                // It is tried again as long as no other takes over; the holder sees that its lease ends.
                 Err(_) => self.session = None,
+            }
+            // Three more attempts fit before the lease is over.
+            match stopped.recv_timeout(self.options.lease / 4) {
+                Err(RecvTimeoutError::Timeout) => {}
+                _ => return self.give_back(),
             }
         }
     }
@@ -79,7 +90,7 @@ impl Renewals {
             let session = Session::open(&self.options)?;
             // A renewal that a crash of the server loses is no loss: it need not wait for a disk.
             session.batch("SET synchronous_commit = off")?;
-            self.session = Some(session);
+            (self.session, self.shown) = (Some(session), false);
         }
         self.session.as_ref().ok_or_else(|| Trouble::Away("there is no connection".to_owned()))
     }
@@ -88,7 +99,14 @@ impl Renewals {
         let (journal, epoch, length) = (self.journal, self.epoch, self.options.lease.as_secs_f64());
         let sql = "UPDATE sluice.journal SET until = clock_timestamp() + make_interval(secs => $3) \
                    WHERE number = $1 AND epoch = $2 RETURNING number";
-        Ok(!self.session()?.query(sql, &[&journal, &epoch, &length])?.is_empty())
+        let leads = !self.session()?.query(sql, &[&journal, &epoch, &length])?.is_empty();
+        if leads && !self.shown {
+            // A session before may have it still, until the server notices that it has ended.
+            let rows =
+                self.session()?.query("SELECT pg_try_advisory_lock($1, $2)", &[&PRESENCE, &presence(journal)])?;
+            self.shown = rows.first().is_some_and(|row| row.get(0));
+        }
+        Ok(leads)
     }
 
     fn leader(&self) -> String {

@@ -6,8 +6,9 @@
 //! was taken over, or a repeated one, writes nothing. So the lease decides only how soon another takes over; that
 //! no two write is decided by the row.
 //!
-//! Why a lease of time and not a lock of the session: a lock falls when the server notices the end of a
-//! connection. It does not notice a stopped process or a cut network, for minutes.
+//! Why a lease of time and not only a lock of the session: a lock falls when the server notices the end of a
+//! connection. It does not notice a stopped process or a cut network, for minutes. The leader has such a lock as well:
+//! where its process is killed, the others see that and need not wait for the end of the lease.
 //!
 //! When the connection is lost at a commit, it is not known whether it was made. The row is asked, after whatever
 //! still works on it: it has the number of the last batch.
