@@ -286,8 +286,9 @@ class AsyncBroker:
             except (OSError, EOFError):
                 pass
             if self._turns.several:
-                self._turns.pass_on()
-            await AsyncStream.pause(1 if not self._turns.several else 0.3)
+                await AsyncStream.pause(0.2 + self._turns.pass_on())
+            else:
+                await AsyncStream.pause(1)
 
     async def _stream(self, lines: Lines, reservation: Optional[str]) -> AsyncIterator[d.Event]:
         head = {"Accept": "text/event-stream"}

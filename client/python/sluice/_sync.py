@@ -289,8 +289,9 @@ class Broker:
             except (OSError, EOFError):
                 pass
             if self._turns.several:
-                self._turns.pass_on()
-            Stream.pause(1 if not self._turns.several else 0.3)
+                Stream.pause(0.2 + self._turns.pass_on())
+            else:
+                Stream.pause(1)
 
     def _stream(self, lines: Lines, reservation: Optional[str]) -> Iterator[d.Event]:
         head = {"Accept": "text/event-stream"}
