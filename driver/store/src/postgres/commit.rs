@@ -9,13 +9,19 @@ use std::time::Instant;
 use tokio_postgres::error::SqlState;
 
 /// Appends if the row still has our epoch and the batch before ours; otherwise writes nothing, and returns no row.
+///
+/// What is deleted is looked up key by key (the limit keeps the planner from anything else): a join that goes through all
+/// records goes through the dead ones too, of which there are many between two vacuums.
 const APPEND: &str = "
     WITH lease AS (
         UPDATE sluice.journal SET batch = $3::int8, head_number = $4, head_hash = $5
         WHERE number = $1 AND epoch = $2 AND batch = $3::int8 - 1 RETURNING number
     ), gone AS (
-        DELETE FROM sluice.record USING lease, unnest($6::int4[], $7::bytea[]) AS dead (tbl, key)
-        WHERE record.journal = lease.number AND record.tbl = dead.tbl AND record.key = dead.key
+        DELETE FROM sluice.record WHERE EXISTS (SELECT FROM lease) AND ctid = ANY (ARRAY(
+            SELECT found.ctid FROM unnest($6::int4[], $7::bytea[]) AS dead (tbl, key), LATERAL (
+                SELECT ctid FROM sluice.record WHERE journal = $1 AND tbl = dead.tbl AND key = dead.key LIMIT 1
+            ) AS found
+        ))
     ), put AS (
         INSERT INTO sluice.record (journal, tbl, key, sum, value)
         SELECT lease.number, fresh.tbl, fresh.key, fresh.sum, fresh.value

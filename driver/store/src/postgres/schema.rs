@@ -19,12 +19,12 @@ const STEPS: [&str; 1] = ["
         begins_hash bytea NOT NULL DEFAULT decode(repeat('00', 32), 'hex')
     ) WITH (fillfactor = 10);
     CREATE TABLE sluice.record (
-        journal bigint NOT NULL REFERENCES sluice.journal,
+        journal bigint NOT NULL,
         tbl integer NOT NULL, key bytea NOT NULL, sum bigint NOT NULL, value bytea NOT NULL,
         PRIMARY KEY (journal, tbl, key)
     );
     CREATE TABLE sluice.audit (
-        journal bigint NOT NULL REFERENCES sluice.journal,
+        journal bigint NOT NULL,
         number bigint NOT NULL, hash bytea NOT NULL, body bytea NOT NULL,
         PRIMARY KEY (journal, number)
     );
