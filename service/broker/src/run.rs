@@ -405,6 +405,7 @@ impl RunningBroker {
         let _ = self.stop.send(true);
         while self.tasks.join_next().await.is_some() {}
         if let Some(broker) = self.broker.get() {
+            broker.hooks.end().await;
             broker.transactions.close().await;
         }
     }

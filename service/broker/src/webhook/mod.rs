@@ -130,6 +130,16 @@ impl WebhookRegistry {
         }
     }
 
+    /// Ends the delivery of all webhooks: nothing is delivered or written down when this returns.
+    pub async fn end(&self) {
+        let tasks: Vec<JoinHandle<()>> = self.locked().values_mut().filter_map(|hook| hook.task.take()).collect();
+        tasks.iter().for_each(JoinHandle::abort);
+        for task in tasks {
+            // It was aborted, or has ended before.
+            let _ = task.await;
+        }
+    }
+
     /// The number of webhooks.
     pub fn count(&self) -> usize {
         self.locked().len()
