@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 
 /// Appends if the row still has our epoch and the batch before ours; otherwise writes nothing, and returns no row.
 ///
-/// What is deleted is looked up key by key (the limit keeps the planner from anything else): a join that goes through all
+/// Deletions look up key by key (the limit keeps the planner from anything else): a join that goes through all
 /// records goes through the dead ones too, of which there are many between two vacuums.
 const APPEND: &str = "
     WITH lease AS (
