@@ -9,7 +9,7 @@ case "$want" in
 build | fuzz) ;;
 demo) packages="$packages ffmpeg iproute2 fonts-dejavu-core" ;;
 test)
-    packages="$packages ffmpeg iproute2 iputils-ping fonts-dejavu-core iperf3 tshark clang-14 llvm-14 libbpf-dev git python3 openssl nginx-light chromium openmpi-bin libopenmpi-dev libfftw3-dev libfftw3-mpi-dev"
+    packages="$packages ffmpeg iproute2 iputils-ping fonts-dejavu-core iperf3 tshark clang-14 llvm-14 libbpf-dev git python3 openssl nginx-light chromium openmpi-bin libopenmpi-dev libfftw3-dev libfftw3-mpi-dev postgresql"
     # Node from elsewhere will do.
     command -v npm >/dev/null 2>&1 || packages="$packages nodejs npm"
     ;;

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod order;
+pub mod postgres;
 
 use std::time::Instant;
 

@@ -2,7 +2,7 @@
 //! machine's own; or of the broker: `--broker`.
 
 use crate::complain::Complaint;
-use broker_service::client::BrokerEndpoint;
+use broker_service::client::{BrokerClient, BrokerEndpoint};
 use clap::Args;
 use linux::clock::Clock;
 use rpc::client::Client;
@@ -45,9 +45,10 @@ impl PapersArgs {
         Endpoint::parse(text, &self.papers(), now()).map_err(Complaint::usage)
     }
 
-    /// The broker that a text names.
-    pub fn door(&self, text: &str) -> Result<BrokerEndpoint, Complaint> {
-        BrokerEndpoint::parse(text, &self.papers(), now()).map_err(Complaint::usage)
+    /// The broker that a text names, or several of which one leads.
+    pub fn broker(&self, text: &str) -> Result<BrokerClient, Complaint> {
+        let doors = BrokerEndpoint::parse_all(text, &self.papers(), &now()).map_err(Complaint::usage)?;
+        Ok(BrokerClient::over(doors))
     }
 
     fn papers(&self) -> Papers {
@@ -72,7 +73,7 @@ pub struct BookArgs {
     /// The agent.
     #[command(flatten)]
     pub agent: AgentArgs,
-    /// A broker: unix:PATH, https://HOST:PORT or http://127.0.0.1:PORT [env: SLUICE_BROKER]
+    /// A broker: unix:PATH, https://HOST:PORT or http://127.0.0.1:PORT; several of which one leads: with commas [env: SLUICE_BROKER]
     #[arg(long, short = 'b', value_name = "PLACE", conflicts_with_all = ["socket", "node"])]
     pub broker: Option<String>,
 }
@@ -80,15 +81,15 @@ pub struct BookArgs {
 impl BookArgs {
     /// The broker that is meant, if it is one. The command line takes precedence over the environment.
     /// `path`: only a broker can do this, so that the default is this machine's own.
-    pub fn broker(&self, path: bool) -> Result<Option<BrokerEndpoint>, Complaint> {
+    pub fn broker(&self, path: bool) -> Result<Option<BrokerClient>, Complaint> {
         let text = match &self.broker {
             None if self.agent.is_said() => return Ok(None),
             None => from_environment("SLUICE_BROKER"),
             said => said.clone(),
         };
         match text {
-            Some(text) => self.agent.papers.door(&text).map(Some),
-            None => Ok(path.then(BrokerEndpoint::own)),
+            Some(text) => self.agent.papers.broker(&text).map(Some),
+            None => Ok(path.then(|| BrokerClient::new(BrokerEndpoint::own()))),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::book::times::Calendar;
 use crate::complain::Complaint;
 use crate::places::BookArgs;
 use crate::rates::rate;
-use broker_service::client::{BrokerClient, Error, PathQuestion};
+use broker_service::client::{Error, PathQuestion};
 use clap::Args;
 use documents::book::Instant;
 use documents::topology::{BorderRow, DomainPathRow, DomainWayRow, DomainsDoc};
@@ -51,7 +51,7 @@ pub struct TopologyArgs {
 /// Asks the broker, and shows what it knows.
 pub fn run(args: &TopologyArgs) -> Result<ExitCode, Complaint> {
     let calendar = Calendar::here(args.zone.as_deref()).map_err(Complaint::usage)?;
-    let door = args
+    let client = args
         .book
         .broker(true)?
         .ok_or_else(|| Complaint::usage("domains are known to brokers, not to agents: name one with --broker"))?;
@@ -66,7 +66,7 @@ pub fn run(args: &TopologyArgs) -> Result<ExitCode, Complaint> {
         }
         _ => None,
     };
-    let doc = BrokerClient::new(door).topology(question.as_ref()).map_err(|error| match error {
+    let doc = client.topology(question.as_ref()).map_err(|error| match error {
         Error::Said(problem) if (400..500).contains(&problem.status) => Complaint::refused(problem.detail),
         other => Complaint::world(other.to_string()),
     })?;

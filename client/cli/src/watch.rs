@@ -19,7 +19,7 @@ const AWAY: Duration = Duration::from_secs(1);
 /// Streams events until the time is over or the agent is gone; waits for a broker that is gone.
 pub fn run(args: &WatchArgs) -> Result<ExitCode, Complaint> {
     match args.book.broker(false)? {
-        Some(door) => of_broker(&broker::BrokerClient::new(door), args),
+        Some(client) => of_broker(&client, args),
         None => of_agent(args),
     }
 }

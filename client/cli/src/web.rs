@@ -29,8 +29,8 @@ pub struct WebArgs {
 /// Asks for a ticket, and prints the link.
 pub fn run(args: &WebArgs) -> Result<ExitCode, Complaint> {
     let said = args.broker.clone().or_else(|| std::env::var("SLUICE_BROKER").ok().filter(|text| !text.is_empty()));
-    let door = said.map_or_else(|| Ok(BrokerEndpoint::own()), |text| args.papers.door(&text))?;
-    let ticket = BrokerClient::new(door).ticket().map_err(|error| match error {
+    let own = || Ok(BrokerClient::new(BrokerEndpoint::own()));
+    let ticket = said.map_or_else(own, |text| args.papers.broker(&text))?.ticket().map_err(|error| match error {
         Error::Said(problem) => Complaint::refused(problem.detail.clone()),
         other => Complaint::world(other.to_string()),
     })?;

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Sequence, Union
+import secrets
+import time
+from typing import Any, AsyncIterator, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _documents as d
 from ._co_async import AsyncCoReservation, together
@@ -12,7 +14,7 @@ from ._requests import change, flow, limited, wish
 from ._streams import AsyncStream
 from ._units import Duration, Rate, When, instant
 from ._units import rate as bits
-from ._wire import MAX_ANSWER, Head, Lines, Place, answer, chunk, fields, of_state, request, target
+from ._wire import MAX_ANSWER, Head, Lines, Place, Turns, answer, chunk, fields, is_standby, of_state, request, target
 
 #: States in which a reservation is no more.
 OVER = ("ended", "cancelled", "expired")
@@ -106,7 +108,8 @@ class AsyncBroker:
     """A broker whose calls are awaited.
 
     ``AsyncBroker()`` is this machine's own, ``AsyncBroker("https://host:8443", ca=..., certificate=..., key=...)`` another.
-    ``timeout`` is for a whole call, from connecting to the last byte, in seconds.
+    ``timeout`` is for a whole call, from connecting to the last byte, in seconds. Of several brokers of which one leads
+    (``"https://a:8443,https://b:8443"``) the next is asked where one is away or a standby.
     """
 
     def __init__(
@@ -118,12 +121,12 @@ class AsyncBroker:
         key: Optional[str] = None,
         timeout: float = 30.0,
     ) -> None:
-        self._place = Place.of(where, ca, certificate, key)
+        self._turns = Turns(Place.all(where, ca, certificate, key))
         self._timeout = timeout
 
     async def _open(self, seconds: float, method: str, path: str, head: Mapping[str, str], text: Optional[bytes] = None) -> AsyncStream:
-        asked = request(self._place, method, path, head, text)
-        stream = await AsyncStream.open(self._place, seconds)
+        asked = request(self._turns.place, method, path, head, text)
+        stream = await AsyncStream.open(self._turns.place, seconds)
         try:
             await stream.write(asked)
         except BaseException:
@@ -133,17 +136,34 @@ class AsyncBroker:
 
     async def call(self, method: str, path: str, body: Optional[Mapping[str, Any]] = None, key: Optional[str] = None) -> Any:
         """Makes any request of docs/openapi.json and returns the answer's document."""
+        if key is None and self._turns.several and (method, path) == ("POST", "/v1/reservations"):
+            # Only with a key may the next broker be asked for what this one may have done.
+            key = secrets.token_hex(16)
         head, text = fields(body, key)
-        try:
-            stream = await self._open(self._timeout, method, path, head, text)
+        again = bool(key) or method not in ("POST", "PATCH") or path == "/v1/enquiries"
+        until = time.monotonic() + self._timeout
+        while True:
+            place, patient = self._turns.place, self._turns.several and time.monotonic() < until
             try:
-                said = await _head(stream)
-                reply = await _whole(stream, said)
-            finally:
-                stream.close()
-        except (OSError, EOFError) as error:
-            raise self._place.away(error) from error
-        return answer(said.status, reply)
+                # One that is stopped takes connections and says nothing: what can be asked again is, before the time is over.
+                seconds = self._timeout / 4 if patient and again else self._timeout
+                said, reply = await self._exchange(seconds, method, path, head, text)
+                if not (patient and is_standby(said.status, reply)):
+                    return answer(said.status, reply)
+            except (OSError, EOFError) as error:
+                if not (patient and (again or isinstance(error, ConnectionRefusedError))):
+                    raise place.away(error) from error
+            await AsyncStream.pause(self._turns.pass_on())
+
+    async def _exchange(
+        self, seconds: float, method: str, path: str, head: Mapping[str, str], text: Optional[bytes]
+    ) -> Tuple[Head, bytes]:
+        stream = await self._open(seconds, method, path, head, text)
+        try:
+            said = await _head(stream)
+            return said, await _whole(stream, said)
+        finally:
+            stream.close()
 
     async def resources(self, start: Optional[When] = None, end: Optional[When] = None) -> List[d.Resource]:
         """The resources of all agents; with a window also the free amounts in it, step by step."""
@@ -265,7 +285,10 @@ class AsyncBroker:
                     yield event
             except (OSError, EOFError):
                 pass
-            await AsyncStream.pause(1)
+            if self._turns.several:
+                await AsyncStream.pause(0.2 + self._turns.pass_on())
+            else:
+                await AsyncStream.pause(1)
 
     async def _stream(self, lines: Lines, reservation: Optional[str]) -> AsyncIterator[d.Event]:
         head = {"Accept": "text/event-stream"}
@@ -275,7 +298,9 @@ class AsyncBroker:
         try:
             said = await _head(stream)
             if said.status != 200:
-                answer(said.status, await _whole(stream, said))
+                reply = await _whole(stream, said)
+                if not (self._turns.several and is_standby(said.status, reply)):
+                    answer(said.status, reply)
                 return
             rest = b""
             async for piece in _pieces(stream, said):

@@ -5,7 +5,9 @@ Generated from _async.py by client/python/generate.py: change that file, not thi
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+import secrets
+import time
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _documents as d
 from ._co_sync import CoReservation, together
@@ -15,7 +17,7 @@ from ._requests import change, flow, limited, wish
 from ._streams import Stream
 from ._units import Duration, Rate, When, instant
 from ._units import rate as bits
-from ._wire import MAX_ANSWER, Head, Lines, Place, answer, chunk, fields, of_state, request, target
+from ._wire import MAX_ANSWER, Head, Lines, Place, Turns, answer, chunk, fields, is_standby, of_state, request, target
 
 #: States in which a reservation is no more.
 OVER = ("ended", "cancelled", "expired")
@@ -109,7 +111,8 @@ class Broker:
     """A broker.
 
     ``Broker()`` is this machine's own, ``Broker("https://host:8443", ca=..., certificate=..., key=...)`` another.
-    ``timeout`` is for a whole call, from connecting to the last byte, in seconds.
+    ``timeout`` is for a whole call, from connecting to the last byte, in seconds. Of several brokers of which one leads
+    (``"https://a:8443,https://b:8443"``) the next is asked where one is away or a standby.
     """
 
     def __init__(
@@ -121,12 +124,12 @@ class Broker:
         key: Optional[str] = None,
         timeout: float = 30.0,
     ) -> None:
-        self._place = Place.of(where, ca, certificate, key)
+        self._turns = Turns(Place.all(where, ca, certificate, key))
         self._timeout = timeout
 
     def _open(self, seconds: float, method: str, path: str, head: Mapping[str, str], text: Optional[bytes] = None) -> Stream:
-        asked = request(self._place, method, path, head, text)
-        stream = Stream.open(self._place, seconds)
+        asked = request(self._turns.place, method, path, head, text)
+        stream = Stream.open(self._turns.place, seconds)
         try:
             stream.write(asked)
         except BaseException:
@@ -136,17 +139,34 @@ class Broker:
 
     def call(self, method: str, path: str, body: Optional[Mapping[str, Any]] = None, key: Optional[str] = None) -> Any:
         """Makes any request of docs/openapi.json and returns the answer's document."""
+        if key is None and self._turns.several and (method, path) == ("POST", "/v1/reservations"):
+            # Only with a key may the next broker be asked for what this one may have done.
+            key = secrets.token_hex(16)
         head, text = fields(body, key)
-        try:
-            stream = self._open(self._timeout, method, path, head, text)
+        again = bool(key) or method not in ("POST", "PATCH") or path == "/v1/enquiries"
+        until = time.monotonic() + self._timeout
+        while True:
+            place, patient = self._turns.place, self._turns.several and time.monotonic() < until
             try:
-                said = _head(stream)
-                reply = _whole(stream, said)
-            finally:
-                stream.close()
-        except (OSError, EOFError) as error:
-            raise self._place.away(error) from error
-        return answer(said.status, reply)
+                # One that is stopped takes connections and says nothing: what can be asked again is, before the time is over.
+                seconds = self._timeout / 4 if patient and again else self._timeout
+                said, reply = self._exchange(seconds, method, path, head, text)
+                if not (patient and is_standby(said.status, reply)):
+                    return answer(said.status, reply)
+            except (OSError, EOFError) as error:
+                if not (patient and (again or isinstance(error, ConnectionRefusedError))):
+                    raise place.away(error) from error
+            Stream.pause(self._turns.pass_on())
+
+    def _exchange(
+        self, seconds: float, method: str, path: str, head: Mapping[str, str], text: Optional[bytes]
+    ) -> Tuple[Head, bytes]:
+        stream = self._open(seconds, method, path, head, text)
+        try:
+            said = _head(stream)
+            return said, _whole(stream, said)
+        finally:
+            stream.close()
 
     def resources(self, start: Optional[When] = None, end: Optional[When] = None) -> List[d.Resource]:
         """The resources of all agents; with a window also the free amounts in it, step by step."""
@@ -268,7 +288,10 @@ class Broker:
                     yield event
             except (OSError, EOFError):
                 pass
-            Stream.pause(1)
+            if self._turns.several:
+                Stream.pause(0.2 + self._turns.pass_on())
+            else:
+                Stream.pause(1)
 
     def _stream(self, lines: Lines, reservation: Optional[str]) -> Iterator[d.Event]:
         head = {"Accept": "text/event-stream"}
@@ -278,7 +301,9 @@ class Broker:
         try:
             said = _head(stream)
             if said.status != 200:
-                answer(said.status, _whole(stream, said))
+                reply = _whole(stream, said)
+                if not (self._turns.several and is_standby(said.status, reply)):
+                    answer(said.status, reply)
                 return
             rest = b""
             for piece in _pieces(stream, said):

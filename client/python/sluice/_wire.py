@@ -7,7 +7,7 @@ import os
 import ssl
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 from urllib.parse import urlencode, urlsplit
 
 from ._documents import Event
@@ -45,6 +45,12 @@ class Place:
         if certificate:
             context.load_cert_chain(certificate, key)
         return Place(None, parts.hostname or "localhost", parts.port or 8443, context)
+
+    @staticmethod
+    def all(where: Optional[str], ca: Optional[str], certificate: Optional[str], key: Optional[str]) -> "List[Place]":
+        """Several of which one leads, separated by commas."""
+        said = where or os.environ.get("SLUICE_BROKER") or SOCKET
+        return [Place.of(one.strip(), ca, certificate, key) for one in said.split(",")]
 
     @property
     def authority(self) -> str:
@@ -130,6 +136,39 @@ def chunk(line: bytes) -> int:
     if not 0 <= size <= MAX_ANSWER:
         raise Malformed(0, "nonsense", "the broker's answer is too large")
     return size
+
+
+class Turns:
+    """Which of several brokers is asked: the one that answered last, and the next where it is away or a standby."""
+
+    def __init__(self, places: "List[Place]") -> None:
+        self._places = places
+        self._number = 0
+        self._asked = 0
+
+    @property
+    def place(self) -> Place:
+        """The one that is asked now."""
+        return self._places[self._number]
+
+    @property
+    def several(self) -> bool:
+        """True if there is another one."""
+        return len(self._places) > 1
+
+    def pass_on(self) -> float:
+        """The next one; the seconds before it is asked: not again at once when all were asked."""
+        self._number = (self._number + 1) % len(self._places)
+        self._asked += 1
+        return 0.1 if self._asked % len(self._places) == 0 else 0.0
+
+
+def is_standby(status: int, body: bytes) -> bool:
+    """True if another broker leads, and this one has changed nothing."""
+    try:
+        return status == 503 and str(json.loads(body)["type"]).endswith("/standby")
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 def answer(status: int, body: bytes) -> Any:

@@ -5,13 +5,14 @@
 //! an audit entry of 160. The directory is `SLUICE_BENCH_DIR`, or `target` of this workspace: a disk, and
 //! not memory.
 
+mod callers;
+
 use bench::{Bench, median};
+use callers::Callers;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use store::sqlite::{Sqlite, SqliteOptions};
-use store::{Batch, Journal, Record, Store, TableId, Ticket};
+use store::{Batch, Record, Store, TableId};
 
 const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_millis(700);
@@ -28,7 +29,8 @@ fn main() {
     let directory = base.join(format!("bench-journal-{}", std::process::id()));
     let (ours, theirs) = (directory.join("journal"), directory.join("loop"));
     let mut row = Sqlite::open(&theirs, SqliteOptions::default()).expect("a journal");
-    let callers = Callers::start(&ours);
+    let store = Sqlite::open(&ours, SqliteOptions::default()).expect("a journal");
+    let callers = Callers::start(store, create, ROUND);
     let (mut one, mut many, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     let mut number = 0;
     for round in 0..=ROUNDS {
@@ -75,53 +77,4 @@ fn create(number: u64) -> Batch {
         Record::Put { table: TableId(1), key: number.to_be_bytes().to_vec(), value: vec![2; 120] },
         Record::Audit { body: vec![3; 160] },
     ]
-}
-
-/// Callers that each wait for their answer before they ask again.
-struct Callers {
-    journal: Journal,
-    answered: Arc<(Mutex<Vec<Ticket>>, Condvar)>,
-    number: AtomicU64,
-}
-
-impl Callers {
-    fn start(directory: &std::path::Path) -> Callers {
-        let store = Sqlite::open(directory, SqliteOptions::default()).expect("a journal");
-        let answered: Arc<(Mutex<Vec<Ticket>>, Condvar)> = Arc::default();
-        let to = answered.clone();
-        let journal = Journal::start(store, move |answers| {
-            let mut waiting = to.0.lock().expect("nobody panics");
-            for answer in answers.drain(..) {
-                answer.result.expect("written");
-                waiting.push(answer.ticket);
-            }
-            to.1.notify_one();
-        });
-        Callers { journal: journal.expect("a thread"), answered, number: AtomicU64::new(0) }
-    }
-
-    /// One thread stands for all callers, as the agent's loop does: each answer is followed by its caller's next create.
-    fn run(&self, callers: usize) -> f64 {
-        let ask = || {
-            let number = self.number.fetch_add(1, Ordering::Relaxed);
-            self.journal.append(Ticket(number), create(number)).expect("queued");
-        };
-        let (start, mut done, mut out) = (Instant::now(), 0_u64, callers);
-        (0..callers).for_each(|_| ask());
-        while out > 0 {
-            let mut waiting = self.answered.0.lock().expect("nobody panics");
-            while waiting.is_empty() {
-                waiting = self.answered.1.wait(waiting).expect("nobody panics");
-            }
-            let came = std::mem::take(&mut *waiting).len();
-            drop(waiting);
-            done += came as u64;
-            if start.elapsed() < ROUND {
-                (0..came).for_each(|_| ask());
-            } else {
-                out -= came;
-            }
-        }
-        done as f64 / start.elapsed().as_secs_f64()
-    }
 }

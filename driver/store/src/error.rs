@@ -23,6 +23,9 @@ pub enum Error {
     /// "Can applications recover from fsync failures?", 2020). The process must stop and read the journal
     /// again.
     Dead(String),
+    /// Another process has taken it over and writes it now. Nothing of the batch was written, and this process
+    /// writes nothing more.
+    Deposed(String),
     /// Another process has it open.
     Held(PathBuf),
     /// The file system of the directory has no reliable locks or fsync.
@@ -43,13 +46,13 @@ pub enum Error {
     Damaged(Damage),
     /// The SQLite that this program was linked with is too old to be trusted.
     OldSqlite(String),
-    /// SQLite did not take a setting that durability rests on.
+    /// The database did not take a setting that durability rests on.
     Pragma {
         /// The name of the setting.
         name: &'static str,
         /// The value that was set.
         wanted: String,
-        /// The value that SQLite reports.
+        /// The value that it reports.
         found: String,
     },
     /// A call to the system or the database failed.
@@ -110,6 +113,9 @@ impl std::fmt::Display for Error {
             Error::Dead(why) => {
                 write!(f, "the journal failed and writes nothing more ({why}): mend the disk and start the agent again")
             }
+            Error::Deposed(leader) => {
+                write!(f, "the journal was taken over by {leader}, and this process writes nothing more")
+            }
             Error::Held(path) => write!(f, "another process has the journal {} open", path.display()),
             Error::Place { path, filesystem } => write!(
                 f,
@@ -126,7 +132,9 @@ impl std::fmt::Display for Error {
             Error::OldSqlite(version) => {
                 write!(f, "SQLite {version} can spoil a write-ahead log: 3.51.3 or later is needed")
             }
-            Error::Pragma { name, wanted, found } => write!(f, "SQLite keeps {name} at {found} instead of {wanted}"),
+            Error::Pragma { name, wanted, found } => {
+                write!(f, "the database keeps {name} at {found} instead of {wanted}")
+            }
             Error::Failed { what, why } => write!(f, "cannot {what}: {why}"),
         }
     }

@@ -6,7 +6,6 @@
 
 use crate::{Batch, Error, Store, record};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -31,21 +30,25 @@ pub struct Completion {
 }
 
 /// A store and the thread that writes to it.
-#[derive(Debug)]
-pub struct Journal {
-    queue: Option<Sender<Work>>,
+pub struct Journal<S = Box<dyn Store>> {
+    queue: Option<Sender<Work<S>>>,
     thread: Option<JoinHandle<()>>,
     waiting: Arc<AtomicUsize>,
     panicked: Arc<AtomicBool>,
 }
 
+impl<S> std::fmt::Debug for Journal<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Journal").field("waiting", &self.waiting).finish_non_exhaustive()
+    }
+}
+
 /// The reason in the answer to all work that a panic interrupted.
 const PANICKED: &str = "its thread panicked: nobody knows what of the last transaction is on the disk";
 
-enum Work {
+enum Work<S> {
     Append(Vec<PendingBatch>),
-    Backup(Ticket, PathBuf),
-    Look(Look),
+    Look(Look<S>),
 }
 
 /// A batch in the queue.
@@ -61,29 +64,25 @@ pub struct PendingBatch {
 }
 
 /// A function that reads the store.
-type Look = Box<dyn FnOnce(&mut dyn Store) + Send>;
+type Look<S> = Box<dyn FnOnce(&mut S) + Send>;
 
-impl std::fmt::Debug for Work {
+impl<S> std::fmt::Debug for Work<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Work::Append(batches) => f.debug_tuple("Append").field(batches).finish(),
-            Work::Backup(ticket, path) => f.debug_tuple("Backup").field(ticket).field(path).finish(),
             Work::Look(_) => f.write_str("Look"),
         }
     }
 }
 
-impl Journal {
+impl<S: Store + 'static> Journal<S> {
     /// Starts the thread. The thread calls `answered` with the answers of one transaction at a time, in the
     /// order in which the work was queued. After a panic it may call it with no answers
     /// ([`Journal::has_panicked`]).
     ///
     /// # Errors
     /// The system cannot start a thread.
-    pub fn start(
-        store: impl Store + 'static,
-        answered: impl FnMut(&mut Vec<Completion>) + Send + 'static,
-    ) -> Result<Journal, Error> {
+    pub fn start(store: S, answered: impl FnMut(&mut Vec<Completion>) + Send + 'static) -> Result<Journal<S>, Error> {
         let (queue, work) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let panicked = Arc::new(AtomicBool::new(false));
@@ -134,20 +133,12 @@ impl Journal {
         refused
     }
 
-    /// Writes a copy of all batches answered so far to `path`. The answer comes when the copy is complete.
-    ///
-    /// # Errors
-    /// As [`Journal::append`].
-    pub fn backup(&self, ticket: Ticket, path: PathBuf) -> Result<(), Error> {
-        self.queue(Work::Backup(ticket, path), 1)
-    }
-
     /// Calls `look` with the store on the journal's thread, after all work queued before it. Appends wait
     /// meanwhile, so `look` must be short.
     ///
     /// # Errors
     /// As [`Journal::append`].
-    pub fn look(&self, look: impl FnOnce(&mut dyn Store) + Send + 'static) -> Result<(), Error> {
+    pub fn look(&self, look: impl FnOnce(&mut S) + Send + 'static) -> Result<(), Error> {
         self.queue(Work::Look(Box::new(look)), 1)
     }
 
@@ -162,7 +153,7 @@ impl Journal {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    fn queue(&self, work: Work, count: usize) -> Result<(), Error> {
+    fn queue(&self, work: Work<S>, count: usize) -> Result<(), Error> {
         let before = self.waiting.fetch_add(count, Ordering::Relaxed);
         let ended = || Error::Dead("its thread has ended".to_owned());
         let queued = match &self.queue {
@@ -177,7 +168,7 @@ impl Journal {
     }
 }
 
-impl Drop for Journal {
+impl<S> Drop for Journal<S> {
     /// Waits until all queued work is answered.
     fn drop(&mut self) {
         drop(self.queue.take());
@@ -199,18 +190,12 @@ struct Writer<S, F> {
 }
 
 impl<S: Store, F: FnMut(&mut Vec<Completion>)> Writer<S, F> {
-    fn run(&mut self, work: &Receiver<Work>) {
+    fn run(&mut self, work: &Receiver<Work<S>>) {
         while let Ok(first) = work.recv() {
             let mut next = Some(first);
             while let Some(work_item) = next.take() {
                 match work_item {
                     Work::Append(mut batches) => self.group.append(&mut batches),
-                    Work::Backup(ticket, path) => {
-                        self.write();
-                        let result = self.store.backup(&path);
-                        self.answer(ticket, result);
-                        self.tell();
-                    }
                     Work::Look(look) => {
                         self.write();
                         look(&mut self.store);
@@ -230,7 +215,7 @@ impl<S: Store, F: FnMut(&mut Vec<Completion>)> Writer<S, F> {
 
     /// After a panic: answers all work with [`Error::Dead`], interrupted work first, until the queue is
     /// closed.
-    fn bury(&mut self, work: &Receiver<Work>) {
+    fn bury(&mut self, work: &Receiver<Work<S>>) {
         let dead = || Err(Error::Dead(PANICKED.to_owned()));
         for piece in std::mem::take(&mut self.group) {
             self.answer(piece.ticket, dead());
@@ -239,7 +224,6 @@ impl<S: Store, F: FnMut(&mut Vec<Completion>)> Writer<S, F> {
         while let Ok(item) = work.recv() {
             match item {
                 Work::Append(pieces) => pieces.into_iter().for_each(|piece| self.answer(piece.ticket, dead())),
-                Work::Backup(ticket, _) => self.answer(ticket, dead()),
                 Work::Look(_) => drop(self.waiting.fetch_sub(1, Ordering::Relaxed)),
             }
             self.tell();

@@ -3,7 +3,8 @@
 //! An engine says `Append(batch)`: opaque [`Record`]s, a slot with its quota change and its audit entry
 //! together. Callers queue their batches at the [`Journal`]. Its one thread writes all waiting batches in one
 //! transaction and answers each after the disk has confirmed it (*group commit*). Behind it is a [`Store`]:
-//! [`sqlite::Sqlite`] here. Another database can replace it without a change above.
+//! [`sqlite::Sqlite`] on a disk of this machine, for one process; or [`postgres::Postgres`], a database that several
+//! brokers share, of which one leads.
 //!
 //! `docs/store.md` has the promises and the proof of each.
 #![forbid(unsafe_code)]
@@ -12,6 +13,7 @@ mod chain;
 mod error;
 mod journal;
 mod place;
+pub mod postgres;
 mod record;
 pub mod sqlite;
 mod store;

@@ -1,7 +1,6 @@
 //! The interface of a database that can hold a journal.
 
 use crate::{Batch, ChainLink, Error, TableId};
-use std::path::Path;
 
 /// A function that receives a record: its table, key and value.
 pub type Visit<'a> = dyn FnMut(TableId, &[u8], &[u8]) + 'a;
@@ -12,7 +11,7 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// [`Error::Full`]: nothing was written. [`Error::Dead`]: the state on the disk is unknown, and later
-    /// calls return the same.
+    /// calls return the same. [`Error::Deposed`]: nothing was written, and nothing will be.
     fn commit(&mut self, batches: &mut dyn Iterator<Item = &Batch>) -> Result<(), Error>;
 
     /// Gives up the room kept for urgent batches, after a full disk. Returns true if there was any.
@@ -46,15 +45,43 @@ pub trait Store: Send {
     /// [`Error::Full`]: a later call may succeed. [`Error::Dead`]: the store writes nothing more.
     fn tidy(&mut self, idle: bool) -> Result<(), Error>;
 
-    /// Writes a copy of the present state to `path`. No file may be there yet.
-    ///
-    /// # Errors
-    /// The copy could not be written. This store is unchanged.
-    fn backup(&mut self, path: &Path) -> Result<(), Error>;
-
     /// The number of openings for writing. A process that holds an older number is no longer the owner.
     fn epoch(&self) -> u64;
 
     /// The last entry of the audit trail.
     fn head(&self) -> ChainLink;
+}
+
+impl<S: Store + ?Sized> Store for Box<S> {
+    fn commit(&mut self, batches: &mut dyn Iterator<Item = &Batch>) -> Result<(), Error> {
+        (**self).commit(batches)
+    }
+
+    fn relieve(&mut self) -> bool {
+        (**self).relieve()
+    }
+
+    fn is_short(&mut self) -> bool {
+        (**self).is_short()
+    }
+
+    fn scan(&mut self, visit: &mut Visit<'_>) -> Result<(), Error> {
+        (**self).scan(visit)
+    }
+
+    fn audit(&mut self, from: u64, most: u64, visit: &mut dyn FnMut(&ChainLink, &[u8])) -> Result<(), Error> {
+        (**self).audit(from, most, visit)
+    }
+
+    fn tidy(&mut self, idle: bool) -> Result<(), Error> {
+        (**self).tidy(idle)
+    }
+
+    fn epoch(&self) -> u64 {
+        (**self).epoch()
+    }
+
+    fn head(&self) -> ChainLink {
+        (**self).head()
+    }
 }

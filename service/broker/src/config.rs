@@ -35,6 +35,8 @@
 //! allow = ["https://hooks.example.org/sluice/"]
 //! ca = "/etc/ssl/certs/ca-certificates.crt"   # the default: who signs for the targets
 //!
+//! [store]                              # a database that several brokers share: see `shared_store`; default: a file
+//!
 //! routes = "kernel"                    # or "configured": see `routing`, also for [costs]
 //!
 //! [topology]                           # what our domain publishes: see `domains::settings`
@@ -53,6 +55,7 @@ use crate::domains::settings::{self, TopologyFile, TopologySettings};
 use crate::limits::{self, LimitsFile};
 use crate::neighbours::{self, DistantFile, NeighbourDomains, NeighbourFile};
 use crate::routing::{self, RoutingSettings};
+use crate::shared_store::{self, SharedStore, StoreFile};
 use crate::web::{self, WebFile, WebSettings};
 use documents::units;
 use rpc::document::{Document, Mistake, read};
@@ -87,6 +90,8 @@ pub struct BrokerConfig {
     pub operators: String,
     /// The folder of webhooks, and of the journal of transactions.
     pub state: PathBuf,
+    /// The database that several brokers share, in place of the journal and the webhooks of the folder.
+    pub store: Option<SharedStore>,
     /// The name by which agents know this broker, unless its certificate says another.
     pub name: String,
     /// The largest difference between the clocks of two agents of one reservation.
@@ -152,6 +157,7 @@ impl Default for BrokerConfig {
             socket: SOCKET.into(),
             operators: rpc::places::OPERATORS.to_owned(),
             state: STATE.into(),
+            store: None,
             name: NAME.to_owned(),
             most_skew: Span::from_secs(1),
             accept_older_journal: false,
@@ -200,6 +206,7 @@ struct File {
     costs: BTreeMap<String, Spanned<u32>>,
     topology: Option<TopologyFile>,
     limits: Option<LimitsFile>,
+    store: Option<StoreFile>,
 }
 
 #[derive(Deserialize)]
@@ -300,6 +307,7 @@ impl BrokerConfig {
             routing,
             topology: settings::read(&document, found.topology)?,
             limits: limits::read(&document, found.limits)?,
+            store: shared_store::read(&document, found.store)?,
         })
     }
 }

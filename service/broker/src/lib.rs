@@ -57,7 +57,10 @@ pub mod routing;
 mod run;
 mod seats;
 mod shared;
+mod shared_store;
+pub mod shelf;
 mod shown;
+mod standby;
 mod state_file;
 pub mod stream;
 pub mod strict;
@@ -70,3 +73,4 @@ mod wire;
 
 pub use config::{AgentAt, At, BrokerConfig, Limits};
 pub use run::{Broken, Opened, Pulse, RunningBroker, open, start};
+pub use shared_store::SharedStore;

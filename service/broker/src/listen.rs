@@ -10,18 +10,19 @@ use crate::config::Limits;
 use crate::origin;
 use crate::problem::{Answer, BoxedProblem};
 use crate::seats::{ConnectionSeat, SeatSource, Seats};
+use crate::standby::Reception;
 use crate::unread::Unread;
 use crate::web::WebDoor;
 use axum::Router;
 use axum::response::IntoResponse;
-use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
+use hyper::{Method, Request};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
@@ -37,8 +38,12 @@ const MAX_FIELDS: usize = 64;
 
 /// The state that all listeners share.
 #[derive(Clone)]
-pub struct House {
-    router: Router,
+pub(crate) struct House {
+    reception: Arc<Reception>,
+    /// The pages of the listener for browsers, before the routes.
+    door: Option<Arc<WebDoor>>,
+    /// The routes of this listener, once there are any.
+    routes: Arc<OnceLock<Router>>,
     limits: Limits,
     stop: watch::Receiver<bool>,
 }
@@ -68,9 +73,19 @@ impl Entrance {
 }
 
 impl House {
-    /// A server of these routes, until `stop` changes.
-    pub fn new(router: Router, limits: Limits, stop: watch::Receiver<bool>) -> House {
-        House { router, limits, stop }
+    /// A server of the routes behind this reception, until `stop` changes.
+    pub(crate) fn new(reception: Arc<Reception>, limits: Limits, stop: watch::Receiver<bool>) -> House {
+        House { reception, door: None, routes: Arc::default(), limits, stop }
+    }
+
+    /// The routes for a request of this method.
+    ///
+    /// # Errors
+    /// 503: another broker leads.
+    fn admit(&self, method: &Method) -> Answer<Router> {
+        let routes = self.reception.admit(method)?;
+        let with_pages = || self.door.as_ref().map_or_else(|| routes.clone(), |door| door.router(routes.clone()));
+        Ok(self.routes.get_or_init(with_pages).clone())
     }
 
     /// The seats for one listener, or for several of one kind.
@@ -132,7 +147,7 @@ impl House {
 
     /// Serves browsers, which are known by their sessions: on the loopback without TLS, or with TLS.
     pub async fn browsers(mut self, listener: TcpListener, acceptor: Option<TlsAcceptor>, door: Arc<WebDoor>) {
-        self.router = door.router(self.router);
+        (self.door, self.routes) = (Some(door.clone()), Arc::default());
         let seats = self.seats();
         while let Some((stream, from)) = self.accept(&listener).await {
             let Some((seat, away)) = seats.wait(from) else { continue };
@@ -181,14 +196,14 @@ impl House {
         entrance: Entrance,
         seat: ConnectionSeat,
     ) {
-        let router = TowerToHyperService::new(self.router);
+        let house = self.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
-            let wrong = entrance.admit(&mut request).err();
-            let answer = wrong.is_none().then(|| router.call(request));
+            let routes = entrance.admit(&mut request).and_then(|()| house.admit(request.method()));
+            let answer = routes.map(|routes| TowerToHyperService::new(routes).call(request));
             async move {
-                match (answer, wrong) {
-                    (Some(answer), _) => answer.await,
-                    (None, wrong) => Ok(wrong.map(|problem| BoxedProblem(problem).into_response()).unwrap_or_default()),
+                match answer {
+                    Ok(answer) => answer.await,
+                    Err(problem) => Ok(BoxedProblem(problem).into_response()),
                 }
             }
         });

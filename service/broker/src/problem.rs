@@ -32,6 +32,14 @@ pub struct Problem {
 pub type Answer<T> = Result<T, Box<Problem>>;
 
 impl Problem {
+    /// The kind of a broker that does not lead: clients ask the next one.
+    pub const STANDBY: &'static str = "standby";
+
+    /// True if another broker leads; this one has changed nothing.
+    pub fn is_standby(&self) -> bool {
+        self.kind.strip_prefix("/problems/") == Some(Problem::STANDBY)
+    }
+
     /// A problem of this status and kind.
     pub fn new(status: StatusCode, kind: &str, title: &str, detail: impl Into<String>) -> Box<Problem> {
         Box::new(Problem {

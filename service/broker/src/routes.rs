@@ -411,7 +411,7 @@ async fn add_webhook(
     if let Some(only) = &wish.reservation {
         find(&broker.agents, &caller, &named(only)?).await?;
     }
-    let made = broker.hooks.add(&broker, &peer, &caller, wish)?;
+    let made = broker.hooks.add(&broker, &peer, &caller, wish).await?;
     Ok((StatusCode::CREATED, Json(made)).into_response())
 }
 
@@ -423,6 +423,6 @@ async fn remove_webhook(
     Extension(peer): Extension<ConnectionPeer>,
     Path(id): Path<String>,
 ) -> Result_<StatusCode> {
-    broker.hooks.remove(&peer.caller()?, &id)?;
+    broker.hooks.remove(&peer.caller()?, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

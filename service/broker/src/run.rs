@@ -9,7 +9,9 @@ use crate::domains::{self, KnownDomains};
 use crate::listen::House;
 use crate::neighbours::NeighbourDomain;
 use crate::routes;
-use crate::transactions::{CoordinatorSettings, Learn, Transactions, Visits, take_over};
+use crate::shelf::Shelf;
+use crate::standby::{self, Reception};
+use crate::transactions::{CoordinatorSettings, Learn, Transactions, Visits, in_folder, take_over};
 use crate::web::WebDoor;
 use crate::webhook::WebhookRegistry;
 use crate::wire::Outward;
@@ -19,8 +21,10 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use store::Store;
+use store::postgres::JournalCandidate;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -40,22 +44,27 @@ pub struct RunningBroker {
     pub listens: Vec<SocketAddr>,
     /// The number of groups of an earlier broker that were finished.
     pub finished: usize,
-    broker: Arc<Broker>,
+    /// The broker, once it leads.
+    broker: Seat,
+    web: Option<Arc<WebDoor>>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<Option<Broken>>,
     socket: PathBuf,
 }
 
+/// The place of the broker of this process: empty while another process leads.
+type Seat = Arc<OnceLock<Arc<Broker>>>;
+
 /// Shows if a broker still works.
 #[derive(Debug)]
-pub struct Pulse(Arc<Broker>);
+pub struct Pulse(Seat);
 
 impl Pulse {
     /// Completes when the broker works: a task had its turn, so had a thread for blocking work, and no shared
     /// lock is held for ever. False if that failed.
     pub async fn beat(&self) -> bool {
-        let broker = self.0.clone();
-        let look = move || broker.transactions.count() + broker.hooks.count();
+        let seat = self.0.clone();
+        let look = move || seat.get().map_or(0, |broker| broker.transactions.count() + broker.hooks.count());
         let turn = tokio::spawn(async move { tokio::task::spawn_blocking(look).await.is_ok() });
         turn.await.is_ok_and(|looked| looked)
     }
@@ -65,14 +74,54 @@ impl Pulse {
 #[derive(Debug)]
 pub struct Opened {
     config: BrokerConfig,
-    broker: Arc<Broker>,
+    begins: Begins,
     unix: std::os::unix::net::UnixListener,
     with_tls: Vec<(std::net::TcpListener, Arc<ServerConfig>, Arc<TrustGate>)>,
     without: Vec<std::net::TcpListener>,
-    web: Option<WebListener>,
+    web: Option<(WebListener, Arc<WebDoor>)>,
     listens: Vec<SocketAddr>,
     operators: Option<u32>,
     to_brokers: Option<Outward>,
+}
+
+/// How the broker begins.
+#[derive(Debug)]
+enum Begins {
+    /// At once: its journal is its own.
+    Now(Arc<Broker>),
+    /// When it leads, of those who share a database.
+    Leading(Box<(JournalCandidate, BrokerParts)>),
+}
+
+/// All that a broker is made of but its journal.
+#[derive(Debug)]
+struct BrokerParts {
+    config: BrokerConfig,
+    gate: Option<Arc<TrustGate>>,
+    agents: Vec<AgentClient>,
+    settings: CoordinatorSettings,
+    neighbours: (Vec<DomainClient>, Option<Voice>),
+    door: Option<Arc<WebDoor>>,
+}
+
+impl BrokerParts {
+    /// The broker with this journal. It shares it with others if it is no folder's.
+    ///
+    /// # Errors
+    /// A sentence for the operator.
+    fn broker(self, store: Box<dyn Store>) -> Result<Arc<Broker>, Broken> {
+        let BrokerParts { config, gate, agents, settings, neighbours, door } = self;
+        let transactions = Transactions::open(store, settings, agents.clone(), neighbours)?;
+        let shelf = match &config.store {
+            None => Shelf::Folder(config.state.clone()),
+            Some(_) => Shelf::Journal(transactions.clone()),
+        };
+        let hooks = WebhookRegistry::open(&config, gate.clone(), shelf.clone())?;
+        let domains = Arc::new(KnownDomains::open(&config, gate.clone(), shelf)?);
+        let mut broker = Broker::new(config.limits, agents, hooks, transactions, domains, door, config.routing);
+        broker.gate = gate;
+        Ok(Arc::new(broker))
+    }
 }
 
 /// The listener for browsers, and TLS without certificates of callers, if it has TLS.
@@ -103,11 +152,9 @@ pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
         let client = config.tls.as_ref().map(|files| trust::client(files, now.clone(), speaks)).transpose();
         client.map_err(|error| error.to_string())
     };
-    let hooks = WebhookRegistry::open(config, tls.as_ref().map(|(_, gate)| gate.clone()))?;
     let gate = tls.as_ref().map(|(_, gate)| gate.clone());
     let outward = client(Speaks::Agent)?.zip(gate.clone()).map(|(config, gate)| Outward { config, gate });
     let to_brokers = client(Speaks::Http)?.zip(gate.clone()).map(|(config, gate)| Outward { config, gate });
-    let domains = Arc::new(KnownDomains::open(config, gate)?);
     let agents: Vec<AgentClient> =
         config.agents.iter().map(|at| AgentClient::new(at.clone(), outward.clone())).collect();
     let own = outward.as_ref().and_then(|outward| outward.gate.own()).map(|own| own.name.clone());
@@ -117,14 +164,14 @@ pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
         most_skew: config.most_skew,
         accept_older: config.accept_older_journal,
     };
-    let clients = neighbour_clients(config, to_brokers.as_ref())?;
-    let transactions = Transactions::open(&config.state, settings, agents.clone(), clients)?;
+    let neighbours = neighbour_clients(config, to_brokers.as_ref())?;
+    let journal = settings.name.clone();
+    let mut parts = BrokerParts { config: config.clone(), gate, agents, settings, neighbours, door: None };
+    // What is wrong with an own journal is said before anything listens.
+    let own = config.store.is_none().then(|| in_folder(&config.state)).transpose()?;
     let (mut listens, mut with_tls, mut without) = (Vec::new(), Vec::new(), Vec::new());
-    let (web, door) = web_listener(config, now, clock)?.unzip();
-    let routing = config.routing.clone();
-    let mut broker = Broker::new(config.limits, agents, hooks, transactions, domains, door, routing);
-    broker.gate = tls.as_ref().map(|(_, gate)| gate.clone());
-    let broker = Arc::new(broker);
+    let web = web_listener(config, now, clock)?;
+    parts.door = web.as_ref().map(|(_, door)| door.clone());
     let unix =
         unix_socket(&config.socket).map_err(|error| format!("listen on {}: {error}", config.socket.display()))?;
     for address in &config.listen {
@@ -135,7 +182,16 @@ pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
         without.push(tcp(address, &mut listens)?);
     }
     let operators = linux::process::group_id(&config.operators);
-    Ok(Opened { config: config.clone(), broker, unix, with_tls, without, web, listens, operators, to_brokers })
+    let begins = match (own, &config.store) {
+        (Some(store), _) => Begins::Now(parts.broker(store)?),
+        (None, shared) => {
+            let place = listens.first().map_or_else(|| config.socket.display().to_string(), SocketAddr::to_string);
+            let options = shared.as_ref().ok_or("there is no journal")?.options(&journal, &place)?;
+            let candidate = JournalCandidate::new(options).map_err(|error| error.to_string())?;
+            Begins::Leading(Box::new((candidate, parts)))
+        }
+    };
+    Ok(Opened { config: config.clone(), begins, unix, with_tls, without, web, listens, operators, to_brokers })
 }
 
 /// Binds the listener for browsers, if there is to be one.
@@ -177,19 +233,31 @@ fn neighbour_clients(
 }
 
 impl Opened {
-    /// Finishes what an earlier broker left half done, then serves.
+    /// Finishes what an earlier broker left half done, then serves. A broker that shares a database serves at once, as a
+    /// standby.
     ///
     /// # Errors
     /// A socket cannot be registered for waiting.
     pub async fn serve(self) -> Result<RunningBroker, Broken> {
-        let Opened { config, broker, unix, with_tls, without, web, listens, operators, to_brokers } = self;
+        let Opened { config, begins, unix, with_tls, without, web, listens, operators, to_brokers } = self;
         let (stop, stopped) = watch::channel(false);
-        let house = House::new(routes::router(broker.clone()), config.limits, stopped.clone());
+        let (reception, seat) = (Reception::new(), Seat::default());
+        let house = House::new(reception.clone(), config.limits, stopped.clone());
         let mut tasks = JoinSet::new();
         let wrong = |error: io::Error| format!("wait for callers: {error}");
         let unix = UnixListener::from_std(unix).map_err(wrong)?;
-        let finished = coordinate(&broker, &config.state, &mut tasks, &stopped).await?;
-        broker.hooks.start(&broker);
+        let mut finished = 0;
+        match begins {
+            Begins::Now(broker) => {
+                let _ = seat.set(broker.clone());
+                finished = begin(&broker, &config, to_brokers, (&mut tasks, &stopped)).await?;
+                reception.open(routes::router(broker), None);
+            }
+            Begins::Leading(shared) => {
+                let share = lead(*shared, reception, seat.clone(), to_brokers, stopped);
+                tasks.spawn(share);
+            }
+        }
         let seats = house.seats();
         for (listener, tls, gate) in with_tls {
             let listener = TcpListener::from_std(listener).map_err(wrong)?;
@@ -200,14 +268,68 @@ impl Opened {
             let listener = TcpListener::from_std(listener).map_err(wrong)?;
             tasks.spawn(ends(house.clone().plain(listener, config.plain_as.as_str().into())));
         }
-        if let Some(((listener, tls), door)) = web.zip(broker.web.clone()) {
+        let door = web.as_ref().map(|(_, door)| door.clone());
+        if let Some(((listener, tls), door)) = web {
             let listener = TcpListener::from_std(listener).map_err(wrong)?;
             tasks.spawn(ends(house.clone().browsers(listener, tls.map(TlsAcceptor::from), door)));
         }
-        tasks.spawn(ends(domains::keep(broker.clone(), to_brokers, stopped)));
         tasks.spawn(ends(house.unix(unix, operators)));
-        Ok(RunningBroker { listens, finished, broker, stop, tasks, socket: config.socket })
+        Ok(RunningBroker { listens, finished, broker: seat, web: door, stop, tasks, socket: config.socket })
     }
+}
+
+/// Waits until this broker leads, then serves until it does not, or is stopped.
+async fn lead(
+    (candidate, parts): (JournalCandidate, BrokerParts),
+    reception: Arc<Reception>,
+    seat: Seat,
+    to_brokers: Option<Outward>,
+    mut stopped: watch::Receiver<bool>,
+) -> Option<Broken> {
+    let store = match standby::lead(candidate, &reception, &mut stopped).await {
+        Ok(store) => store?,
+        Err(why) => return Some(why),
+    };
+    let (lease, epoch, config) = (store.lease(), store.epoch(), parts.config.clone());
+    // The journal is read, which takes as long as the database does.
+    let made = tokio::task::spawn_blocking(move || parts.broker(store)).await;
+    let broker = match made.map_err(|error| error.to_string()).and_then(|made| made) {
+        Ok(broker) => broker,
+        Err(why) => return Some(why),
+    };
+    let _ = seat.set(broker.clone());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(standby::lost(lease.clone(), stopped.clone()));
+    match begin(&broker, &config, to_brokers, (&mut tasks, &stopped)).await {
+        Ok(finished) => {
+            eprintln!("sluice: this broker leads (epoch {epoch}); {finished} changes of an earlier one finished")
+        }
+        Err(why) => return Some(why),
+    }
+    reception.open(routes::router(broker), Some(lease));
+    while let Some(ended) = tasks.join_next().await {
+        match ended {
+            Ok(None) if *stopped.borrow() => {}
+            Ok(None) => return Some("a part of the broker has ended".to_owned()),
+            Ok(broken) => return broken,
+            Err(error) => return Some(format!("a part of the broker has ended: {error}")),
+        }
+    }
+    None
+}
+
+/// Begins the work of a broker: its transactions, webhooks and domains. Returns the number of changes that an earlier
+/// broker had not finished.
+async fn begin(
+    broker: &Arc<Broker>,
+    config: &BrokerConfig,
+    to_brokers: Option<Outward>,
+    (tasks, stopped): (&mut JoinSet<Option<Broken>>, &watch::Receiver<bool>),
+) -> Result<usize, Broken> {
+    let finished = coordinate(broker, &config.state, tasks, stopped).await?;
+    broker.hooks.start(broker);
+    tasks.spawn(ends(domains::keep(broker.clone(), to_brokers, stopped.clone())));
+    Ok(finished)
 }
 
 /// A part whose end is no fault that it can name.
@@ -265,7 +387,12 @@ impl RunningBroker {
 
     /// The address for browsers, and true if it speaks TLS; `None`: there is no such listener.
     pub fn web(&self) -> Option<(SocketAddr, bool)> {
-        self.broker.web.as_ref().map(|door| (door.address(), door.has_tls()))
+        self.web.as_ref().map(|door| (door.address(), door.has_tls()))
+    }
+
+    /// True if this broker leads: it has its journal, and callers are let in.
+    pub fn leads(&self) -> bool {
+        self.broker.get().is_some()
     }
 
     /// The pulse of the broker.
@@ -277,14 +404,17 @@ impl RunningBroker {
     pub async fn stop(mut self) {
         let _ = self.stop.send(true);
         while self.tasks.join_next().await.is_some() {}
-        self.broker.transactions.close().await;
+        if let Some(broker) = self.broker.get() {
+            broker.hooks.end().await;
+            broker.transactions.close().await;
+        }
     }
 }
 
 impl Drop for RunningBroker {
     /// The socket's name goes with the broker, and its journal is closed.
     fn drop(&mut self) {
-        drop(self.broker.transactions.take_journal());
+        drop(self.broker.get().and_then(|broker| broker.transactions.take_journal()));
         let _ = fs::remove_file(&self.socket);
     }
 }

@@ -6,7 +6,6 @@ use super::{here, print_json, unexpected};
 use crate::book::times::Calendar;
 use crate::complain::Complaint;
 use crate::rates::rate;
-use broker_service::client::BrokerClient;
 use documents::agent::{Answer, AuditPage, Request};
 use documents::book::{AuditAsk, AuditRow, Instant};
 use rpc::client::Client;
@@ -72,7 +71,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, Complaint> {
 
 /// Shows the acceptances of the domains on the way of reservations, as a broker keeps them.
 fn accepted(args: &AuditArgs, broker: &str, calendar: &Calendar) -> Result<ExitCode, Complaint> {
-    let client = BrokerClient::new(args.agent.papers.door(broker)?);
+    let client = args.agent.papers.broker(broker)?;
     let found = client.acceptances(args.handle.as_deref(), args.who.as_deref());
     let found = found.map_err(|error| BookingError::from(error).complaint(&[], calendar, args.json))?.acceptances;
     let first = args.last.map_or(0, |last| found.len().saturating_sub(last));

@@ -153,7 +153,7 @@ impl BookingClient {
     /// Connects to the one that the arguments name; `path`: the request is between two hosts.
     pub fn open(args: &BookArgs, path: bool) -> Result<BookingClient, Complaint> {
         match args.broker(path)? {
-            Some(door) => Ok(BookingClient::Broker(broker::BrokerClient::new(door))),
+            Some(client) => Ok(BookingClient::Broker(client)),
             None if path => Err(Complaint::usage(
                 "an agent knows its own interfaces only: what is between two hosts is asked of a broker (--broker)",
             )),

@@ -139,6 +139,29 @@ impl Sqlite {
         self.log_table.bytes()
     }
 
+    /// Writes a copy of the present state to `path`. No file may be there yet.
+    ///
+    /// # Errors
+    /// The copy could not be written. This store is unchanged.
+    pub fn backup(&mut self, path: &Path) -> Result<(), Error> {
+        self.is_alive()?;
+        let what = || format!("back the journal up to {}", path.display());
+        // Made here, so that it is readable by its owner alone, and so that nothing is overwritten.
+        open::create_private(path).map_err(Error::doing(what()))?;
+        let mut copy = Connection::open(path).map_err(Error::doing(what()))?;
+        let backup = Backup::new(&self.connection, &mut copy).map_err(Error::doing(what()))?;
+        loop {
+            match backup.step(BACKUP_STEP).map_err(Error::doing(what()))? {
+                StepResult::Done => break,
+                StepResult::More => {}
+                _ => return Err(Error::Failed { what: what(), why: "the database is locked".to_owned() }),
+            }
+        }
+        drop(backup);
+        copy.close().map_err(|(_, error)| error).map_err(Error::doing(what()))?;
+        open::sync(path).map_err(Error::doing(what()))
+    }
+
     fn is_alive(&self) -> Result<(), Error> {
         self.dead.as_ref().map_or(Ok(()), |why| Err(Error::Dead(why.clone())))
     }
@@ -180,25 +203,6 @@ impl Store for Sqlite {
             wal::write_back(self)?;
         }
         Ok(())
-    }
-
-    fn backup(&mut self, path: &Path) -> Result<(), Error> {
-        self.is_alive()?;
-        let what = || format!("back the journal up to {}", path.display());
-        // Made here, so that it is readable by its owner alone, and so that nothing is overwritten.
-        open::create_private(path).map_err(Error::doing(what()))?;
-        let mut copy = Connection::open(path).map_err(Error::doing(what()))?;
-        let backup = Backup::new(&self.connection, &mut copy).map_err(Error::doing(what()))?;
-        loop {
-            match backup.step(BACKUP_STEP).map_err(Error::doing(what()))? {
-                StepResult::Done => break,
-                StepResult::More => {}
-                _ => return Err(Error::Failed { what: what(), why: "the database is locked".to_owned() }),
-            }
-        }
-        drop(backup);
-        copy.close().map_err(|(_, error)| error).map_err(Error::doing(what()))?;
-        open::sync(path).map_err(Error::doing(what()))
     }
 
     fn epoch(&self) -> u64 {

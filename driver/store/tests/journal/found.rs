@@ -252,14 +252,17 @@ fn a_backup_while_it_writes_is_a_point_in_time_and_its_owner_is_new() {
     let journal =
         Journal::start(store, move |all| all.drain(..).for_each(|answer| send.send(answer).unwrap())).unwrap();
     let copy = place.0.join("copy.db");
+    let (copied, backup) = std::sync::mpsc::channel();
     for n in 0..100 {
         journal.append(Ticket(n), batch(n)).unwrap();
         if n == 60 {
-            journal.backup(Ticket(1000), copy.clone()).unwrap();
+            let (copy, copied) = (copy.clone(), copied.clone());
+            journal.look(move |store| copied.send(store.backup(&copy)).unwrap()).unwrap();
         }
     }
     drop(journal);
     assert!(answers.iter().all(|answer| answer.result.is_ok()));
+    backup.recv().unwrap().unwrap();
     restore(&copy, &target.0).unwrap();
     let mut restored = Sqlite::open(&target.0, options(None)).unwrap();
     assert!(Content::of(&mut restored).unwrap() == Content::after(61), "everything before it and nothing after");

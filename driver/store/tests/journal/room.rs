@@ -103,10 +103,6 @@ impl Store for Small {
         Ok(())
     }
 
-    fn backup(&mut self, _: &Path) -> Result<(), Error> {
-        Ok(())
-    }
-
     fn epoch(&self) -> u64 {
         1
     }

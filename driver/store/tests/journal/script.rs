@@ -3,7 +3,7 @@
 use bench::Draw;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use store::sqlite::{Sqlite, SqliteOptions};
+use store::sqlite::SqliteOptions;
 use store::{Batch, Error, Record, Store, TableId};
 
 /// How many.
@@ -58,7 +58,7 @@ impl Content {
     }
 
     /// What is in a journal.
-    pub fn of(store: &mut Sqlite) -> Result<Content, Error> {
+    pub fn of(store: &mut dyn Store) -> Result<Content, Error> {
         let mut content = Content::default();
         store.scan(&mut |table, key, value| drop(content.records.insert((table.0, key.to_vec()), value.to_vec())))?;
         store.audit(1, u64::MAX, &mut |_, body| content.audit.push(body.to_vec()))?;

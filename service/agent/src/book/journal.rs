@@ -97,6 +97,7 @@ impl JournalHandle {
             }
             theirs.notifier.notify();
         };
+        let store: Box<dyn Store> = Box::new(store);
         let journal = Journal::start(store, answered).map_err(StartError::Store)?;
         Ok((JournalHandle { journal, mailbox, gathered: Vec::new(), asked: 0 }, found))
     }
@@ -149,7 +150,7 @@ impl JournalHandle {
         let (count, asked) = (self.mailbox.pulse.load(Ordering::Relaxed), self.asked);
         if count == asked {
             let mailbox = self.mailbox.clone();
-            let look = move |_: &mut dyn Store| {
+            let look = move |_: &mut Box<dyn Store>| {
                 mailbox.pulse.fetch_add(1, Ordering::Relaxed);
             };
             // Where too much waits for the disk, it is asked later.
@@ -246,9 +247,6 @@ mod tests {
             assert!(self.at > 0 || self.commits.load(Ordering::Relaxed) == 0, "as this test has it");
             Ok(())
         }
-        fn backup(&mut self, _: &Path) -> Result<(), Error> {
-            Ok(())
-        }
         fn epoch(&self) -> u64 {
             1
         }
@@ -292,9 +290,6 @@ mod tests {
             Ok(())
         }
         fn tidy(&mut self, _: bool) -> Result<(), Error> {
-            Ok(())
-        }
-        fn backup(&mut self, _: &Path) -> Result<(), Error> {
             Ok(())
         }
         fn epoch(&self) -> u64 {

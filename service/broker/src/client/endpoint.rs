@@ -83,6 +83,14 @@ impl BrokerEndpoint {
         Ok(BrokerEndpoint::Socket(text.into()))
     }
 
+    /// Parses several of them, of which one leads, separated by commas.
+    ///
+    /// # Errors
+    /// As [`BrokerEndpoint::parse`].
+    pub fn parse_all(text: &str, papers: &Papers, now: &Now) -> Result<Vec<BrokerEndpoint>, String> {
+        text.split(',').map(|one| BrokerEndpoint::parse(one.trim(), papers, now.clone())).collect()
+    }
+
     /// The value of a request's `Host` field.
     pub(super) fn host(&self) -> String {
         match self {
@@ -161,6 +169,11 @@ mod tests {
         for wrong in ["", "ftp://a:1", "http://", "http://a b:1", "http://a:0", "https://:1", "http://a/b:1"] {
             assert!(parse(wrong).unwrap_err().contains("is no broker"), "{wrong}");
         }
+        let all =
+            |text: &str| BrokerEndpoint::parse_all(text, &Papers::default(), &(Arc::new(|| terms::Time::ZERO) as Now));
+        let shown: Vec<String> = all("unix:/a, http://localhost:1").unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["/a", "http://localhost:1"]);
+        assert!(all("unix:/a,").is_err());
         assert!(parse("tls://maui:4711").unwrap_err().contains("--socket"));
         assert!(parse("https://maui:8443").unwrap_err().contains("SLUICE_CERTIFICATE"));
     }

@@ -1,7 +1,7 @@
 //! One request over one connection, by hyper's HTTP/1.1: the caller waits for the answer, of which the head and
 //! the body have a limit each.
 
-use super::endpoint::Wire;
+use super::endpoint::{BrokerEndpoint, Wire};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -11,10 +11,12 @@ use std::error::Error as _;
 use std::io::{self, BufRead, BufReader, Read};
 use std::time::Duration;
 use tokio::runtime::{self, Runtime};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// The longest silence before a broker's answer; it waits for its agents itself.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// The pause before the others of several brokers are looked at, and the longest look at one.
+const LOOK: Duration = Duration::from_secs(1);
 /// The longest head, bytes.
 const MAX_HEAD: usize = 64 << 10;
 /// The most that is read of an answer, bytes.
@@ -49,6 +51,15 @@ struct Body {
     silence: Duration,
 }
 
+/// The reason why there is no answer.
+#[derive(Debug)]
+pub(super) enum AskFailure {
+    /// There was no connection: the request was not sent.
+    Unreached(io::Error),
+    /// The connection broke, or no answer came in time: the request may have been carried out.
+    Broken(io::Error),
+}
+
 fn wrong(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
@@ -71,21 +82,45 @@ fn plain(error: hyper::Error) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// Connects, sends a request, and reads the head of the answer.
+/// Connects, sends a request, and reads the head of the answer. It is not waited for any more when one of `others` leads.
 pub(super) fn ask(
     connect: impl Future<Output = io::Result<Box<dyn Wire>>>,
     request: Request<'_>,
     silence: Duration,
-) -> io::Result<Reply> {
-    let request = written(request)?;
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    others: &[&BrokerEndpoint],
+) -> Result<Reply, AskFailure> {
+    let request = written(request).map_err(AskFailure::Unreached)?;
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(AskFailure::Unreached)?;
+    let wire = runtime.block_on(connect).map_err(AskFailure::Unreached)?;
     let answer = runtime.block_on(async {
-        let wire = connect.await?;
-        timeout(silence, exchange(wire, request)).await?
-    })?;
+        tokio::select! {
+            answer = timeout(silence, exchange(wire, request)) => answer?,
+            () = another_leads(others) => Err(io::Error::new(io::ErrorKind::TimedOut, "another broker leads by now")),
+        }
+    });
+    let answer = answer.map_err(AskFailure::Broken)?;
     let status = answer.status().as_u16();
     let body = Body { runtime, incoming: answer.into_body(), left: Bytes::new(), silence };
     Ok(Reply { status, body })
+}
+
+/// Completes when one of these brokers leads, which are looked at from time to time: one that is stopped takes
+/// connections and says nothing.
+async fn another_leads(others: &[&BrokerEndpoint]) {
+    loop {
+        sleep(LOOK).await;
+        for door in others {
+            if timeout(LOOK, leads(door)).await.is_ok_and(|leads| leads.unwrap_or(false)) {
+                return;
+            }
+        }
+    }
+}
+
+async fn leads(door: &BrokerEndpoint) -> io::Result<bool> {
+    let request = Request { method: "GET", target: "/v1/me", host: door.host(), key: "", body: None };
+    let answer = exchange(door.connect().await?, written(request)?).await?;
+    Ok(answer.status().as_u16() < 500)
 }
 
 fn written(request: Request<'_>) -> io::Result<hyper::Request<Full<Bytes>>> {
@@ -160,6 +195,12 @@ mod tests {
         Ok(Box::new(tokio::net::UnixStream::from_std(socket)?))
     }
 
+    fn reason(failure: AskFailure) -> io::Error {
+        match failure {
+            AskFailure::Unreached(error) | AskFailure::Broken(error) => error,
+        }
+    }
+
     /// The client's answer or error for these bytes.
     fn heard(bytes: &[u8]) -> io::Result<(u16, Vec<u8>)> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
@@ -169,8 +210,8 @@ mod tests {
             let _ = theirs.write_all(&bytes);
         });
         let request = Request { method: "GET", target: "/", host: "b".into(), key: "", body: None };
-        let said =
-            ask(over(ours), request, Duration::from_secs(5)).and_then(|mut reply| Ok((reply.status(), reply.text()?)));
+        let said = ask(over(ours), request, Duration::from_secs(5), &[]).map_err(reason);
+        let said = said.and_then(|mut reply| Ok((reply.status(), reply.text()?)));
         other.join().unwrap();
         said
     }
@@ -203,7 +244,7 @@ mod tests {
             assert!(heard(text).is_err(), "{:?}", String::from_utf8_lossy(&text[..text.len().min(80)]));
         }
         let request = Request { method: "GET", target: "/", host: "b".into(), key: "a\r\nX: y", body: None };
-        assert!(ask(over(UnixStream::pair().unwrap().0), request, PATIENCE).is_err());
+        assert!(ask(over(UnixStream::pair().unwrap().0), request, PATIENCE, &[]).is_err());
     }
 
     #[test]
@@ -211,10 +252,10 @@ mod tests {
         let request = || Request { method: "GET", target: "/", host: "b".into(), key: "", body: None };
         let silence = Duration::from_millis(50);
         let (ours, _theirs) = UnixStream::pair().unwrap();
-        assert_eq!(ask(over(ours), request(), silence).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(reason(ask(over(ours), request(), silence, &[]).unwrap_err()).kind(), io::ErrorKind::TimedOut);
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc").unwrap();
-        let mut reply = ask(over(ours), request(), Duration::from_secs(5)).unwrap();
+        let mut reply = ask(over(ours), request(), Duration::from_secs(5), &[]).unwrap();
         reply.body.silence = silence;
         assert_eq!(reply.text().unwrap_err().kind(), io::ErrorKind::TimedOut);
     }

@@ -1,4 +1,7 @@
 //! The blocking client of a broker, for the command line: one connection a request, on this machine's socket or over mutual TLS.
+//!
+//! It may know several brokers of which one leads. The next is asked when one is away or a standby, until one takes over; a
+//! request that may have been carried out already is only sent again if that changes nothing.
 
 mod endpoint;
 mod http;
@@ -14,16 +17,28 @@ use documents::may::{MayDoc, Signal, SignalDoc};
 use documents::overview::{Agents, Doctors, ReadingWish, TicketDoc};
 use documents::rest::{BindWish, Change, Enquiry, Events, Reservation, Reservations, Resources, Wish};
 use documents::topology::DomainsDoc;
-use http::{Reply, Request};
+use http::{AskFailure, Reply, Request};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-/// A broker.
+/// The longest time for which all of several brokers may be away or standbys.
+const TAKEOVER: Duration = Duration::from_secs(15);
+/// The pause before all of several are asked again.
+const ROUND: Duration = Duration::from_millis(100);
+/// The longest silence of one of several brokers: it answers everything within half a minute.
+const SILENCE: Duration = Duration::from_secs(35);
+
+/// A broker, or several of which one leads.
 #[derive(Clone, Debug)]
 pub struct BrokerClient {
-    door: BrokerEndpoint,
+    doors: Vec<BrokerEndpoint>,
+    /// The number of the one that answered last.
+    leads: Arc<AtomicUsize>,
 }
 
 /// A question about paths over domains.
@@ -89,7 +104,15 @@ pub type Answer<T> = Result<T, Error>;
 impl BrokerClient {
     /// A client of the broker at this address; it does not connect yet.
     pub fn new(door: BrokerEndpoint) -> BrokerClient {
-        BrokerClient { door }
+        BrokerClient::over(vec![door])
+    }
+
+    /// A client of these brokers, of which one leads. Of none: of this machine's own.
+    pub fn over(mut doors: Vec<BrokerEndpoint>) -> BrokerClient {
+        if doors.is_empty() {
+            doors.push(BrokerEndpoint::own());
+        }
+        BrokerClient { doors, leads: Arc::default() }
     }
 
     /// Asks what would be granted.
@@ -100,12 +123,17 @@ impl BrokerClient {
         self.send("POST", "/v1/enquiries", Some(wish), "")
     }
 
-    /// Reserves, with the idempotency key `key` if it is not empty.
+    /// Reserves, with the idempotency key `key` if it is not empty. Of several brokers the next can be asked only with
+    /// a key: then there always is one.
     ///
     /// # Errors
     /// Any [`Error`].
     pub fn create(&self, wish: &Wish, key: &str) -> Answer<Reservation> {
-        self.send("POST", "/v1/reservations", Some(wish), key)
+        let drawn = match key.is_empty() && self.doors.len() > 1 {
+            true => draw_key().map_err(|error| Error::Nonsense(format!("no randomness: {error}")))?,
+            false => key.to_owned(),
+        };
+        self.send("POST", "/v1/reservations", Some(wish), &drawn)
     }
 
     /// Asks for a ticket, by which a browser may sign in once as we.
@@ -320,7 +348,7 @@ impl BrokerClient {
         let target = query("/v1/events", &[("after", after.map(str::to_owned))]);
         let mut reply = self.reply("GET", &target, None, "", stream::SILENCE)?;
         match reply.status() {
-            200 => Ok(Listener::new(reply, self.door.clone())),
+            200 => Ok(Listener::new(reply, self.door().clone())),
             _ => Err(self.refused(&mut reply)),
         }
     }
@@ -353,8 +381,47 @@ impl BrokerClient {
         key: &str,
         silence: std::time::Duration,
     ) -> Answer<Reply> {
-        let request = Request { method, target, host: self.door.host(), key, body };
-        http::ask(self.door.connect(), request, silence).map_err(|error| self.away(error))
+        let many = self.doors.len();
+        let repeats = method != "POST" && method != "PATCH" || !key.is_empty() || target.starts_with("/v1/enquiries");
+        let silence = if many > 1 { silence.min(SILENCE) } else { silence };
+        let (begun, mut asked) = (std::time::Instant::now(), 0);
+        loop {
+            let (number, door) = (self.leads.load(Ordering::Relaxed), self.door());
+            let request = Request { method, target, host: door.host(), key, body: body.clone() };
+            let error = match http::ask(door.connect(), request, silence, &self.others(number)) {
+                Ok(mut reply) if reply.status() == 503 && many > 1 => match self.refused(&mut reply) {
+                    Error::Said(problem) if problem.is_standby() => Error::Said(problem),
+                    other => return Err(other),
+                },
+                Ok(reply) => return Ok(reply),
+                // What cannot be written, no broker can be sent.
+                Err(AskFailure::Unreached(error)) if error.kind() == io::ErrorKind::InvalidInput => {
+                    return Err(self.away(error));
+                }
+                Err(AskFailure::Unreached(error)) => self.away(error),
+                Err(AskFailure::Broken(error)) if repeats => self.away(error),
+                Err(AskFailure::Broken(error)) => return Err(self.away(error)),
+            };
+            asked += 1;
+            if many == 1 || begun.elapsed() >= TAKEOVER {
+                return Err(error);
+            }
+            self.leads.store((number + 1) % many, Ordering::Relaxed);
+            if asked % many == 0 {
+                std::thread::sleep(ROUND);
+            }
+        }
+    }
+
+    /// All but the one of this number.
+    fn others(&self, number: usize) -> Vec<&BrokerEndpoint> {
+        let others = self.doors.iter().enumerate().filter(|(other, _)| *other != number % self.doors.len());
+        others.map(|(_, door)| door).collect()
+    }
+
+    /// The broker that is asked now.
+    fn door(&self) -> &BrokerEndpoint {
+        &self.doors[self.leads.load(Ordering::Relaxed) % self.doors.len()]
     }
 
     fn refused(&self, reply: &mut Reply) -> Error {
@@ -366,8 +433,13 @@ impl BrokerClient {
     }
 
     fn away(&self, error: io::Error) -> Error {
-        Error::Away { door: Box::new(self.door.clone()), error }
+        Error::Away { door: Box::new(self.door().clone()), error }
     }
+}
+
+/// A random key.
+fn draw_key() -> io::Result<String> {
+    Ok(crate::transactions::draw::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The target of a reservation. A name that a person typed stays one segment of the path.

@@ -21,9 +21,10 @@ pub use settings::TopologySettings;
 
 use crate::config::BrokerConfig;
 use crate::neighbours::NeighbourDomain;
+use crate::shelf::Shelf;
 use documents::book::Instant;
 use documents::topology::{DomainPathRow, DomainsDoc, KnownDomainRow, NeighbourRow, StatementDoc};
-use numbers::NumbersFile;
+use numbers::KeptNumbers;
 use own::OwnDomain;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -47,7 +48,7 @@ pub struct KnownDomains {
     own: Option<OwnVoice>,
     neighbours: Vec<NeighbourDomain>,
     settings: TopologySettings,
-    numbers: NumbersFile,
+    numbers: KeptNumbers,
     known: Mutex<Known>,
 }
 
@@ -79,9 +80,9 @@ impl KnownDomains {
     /// published and nothing is asked.
     ///
     /// # Errors
-    /// A sentence: the key of our certificate signs no statements, or the file of numbers cannot be read.
-    pub fn open(config: &BrokerConfig, gate: Option<Arc<TrustGate>>) -> Result<KnownDomains, String> {
-        let numbers = NumbersFile::of(&config.state);
+    /// A sentence: the key of our certificate signs no statements, or the kept numbers cannot be read.
+    pub fn open(config: &BrokerConfig, gate: Option<Arc<TrustGate>>, shelf: Shelf) -> Result<KnownDomains, String> {
+        let numbers = KeptNumbers::of(shelf);
         let mut known = Known::default();
         let own = match (&config.neighbours.own, &config.tls, gate) {
             (Some(domain), Some(files), Some(gate)) => {

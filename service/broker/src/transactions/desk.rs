@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::{Completion, Error, Journal};
 use terms::Time;
+use tokio::sync::oneshot;
 
 /// An action outside.
 #[derive(Debug)]
@@ -191,6 +192,7 @@ impl Desk {
             let input = match result {
                 Ok(()) => subordinate::Input::Written(batch),
                 Err(Error::Dead(why)) => return Err(format!("the journal of transactions has failed ({why})")),
+                Err(error @ Error::Deposed(_)) => return Err(error.to_string()),
                 Err(error) => subordinate::Input::WriteFailed(batch, error.to_string()),
             };
             effects.extend(self.put(now, input));
@@ -310,6 +312,11 @@ impl Desk {
     pub fn members(&self, id: TransactionId) -> Vec<String> {
         let member = |member| self.engine.coordinator().member(Branch { transaction: id, member });
         (0..).map_while(member).map(|record| record.name.clone()).collect()
+    }
+
+    /// Hands in a small document.
+    pub fn keep(&mut self, name: &str, text: &[u8]) -> oneshot::Receiver<Result<(), String>> {
+        self.log.keep(name, text)
     }
 
     /// Takes the journal away: nothing is begun or decided any more.

@@ -21,6 +21,7 @@ pub use attempt::{
 };
 pub use desk::Open;
 pub use earlier::take_over;
+pub use journal::in_folder;
 pub use legs::{LegAbove, LegNext, LegRecord};
 pub(crate) use tell::said;
 pub use visit::{Learn, Visits};
@@ -38,14 +39,14 @@ use desk::{Beginning, Desk, DeskEffect};
 use documents::links::CallerDoc;
 use journal::{CommitLog, CommitStore};
 use linux::clock::Clock;
+use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use store::{Completion, Journal};
+use store::{Completion, Journal, Store};
 use terms::Span;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// The longest wait for a decision: longer than members have for their votes.
@@ -72,6 +73,8 @@ pub struct Transactions {
     clocks: Clocks,
     desk: Mutex<Desk>,
     store: Mutex<Option<CommitStore>>,
+    /// Small documents as the journal had them when it was opened.
+    documents: BTreeMap<String, Vec<u8>>,
     /// Notified when something may be due earlier than before.
     earlier: Notify,
     /// Of each agent: notified when it did not answer.
@@ -90,21 +93,22 @@ pub struct CoordinatorSettings {
 }
 
 impl Transactions {
-    /// Opens the journal in the broker's state folder.
+    /// Reads the journal.
     ///
     /// # Errors
     /// A sentence for the operator.
     pub fn open(
-        state: &Path,
+        store: Box<dyn Store>,
         settings: CoordinatorSettings,
         agents: Vec<AgentClient>,
         (domains, voice): (Vec<DomainClient>, Option<Voice>),
     ) -> Result<Arc<Transactions>, String> {
-        let (store, past) = journal::open(state)?;
+        let (store, mut past) = journal::read(store)?;
         let clock = Clock::start();
         Ok(Arc::new(Transactions {
             name: settings.name,
             clock,
+            documents: std::mem::take(&mut past.documents),
             domains,
             voice,
             most_skew: settings.most_skew,
@@ -131,6 +135,16 @@ impl Transactions {
         let effects = self.locked().start(now, log, u64::from_le_bytes(nonce));
         self.perform(effects);
         Ok(answers)
+    }
+
+    /// A small document as the journal had it when it was opened.
+    pub(crate) fn document(&self, name: &str) -> Option<&[u8]> {
+        self.documents.get(name).map(Vec::as_slice)
+    }
+
+    /// Writes a small document to the journal. What comes of it is received when it is on the disk.
+    pub(crate) fn keep(&self, name: &str, text: &[u8]) -> oneshot::Receiver<Result<(), String>> {
+        self.locked().keep(name, text)
     }
 
     /// Waits for the journal and for time, until `stopped` changes. Returns the reason if the journal failed:

@@ -2,7 +2,7 @@
 //! are accepted.
 //!
 //! A webhook is a place in its owner's stream of events. Events that were not accepted are read again from
-//! the agents, so no queue grows here. Webhooks and their places are kept in one file of the state folder.
+//! the agents, so no queue grows here. Webhooks and their places are kept as one document of the broker's [`Shelf`].
 
 mod deliver;
 mod post;
@@ -16,7 +16,7 @@ use crate::config::BrokerConfig;
 use crate::follow::EventCursor;
 use crate::id::base32;
 use crate::problem::{Answer, Problem};
-use crate::state_file;
+use crate::shelf::{Shelf, Writing};
 use documents::links::CallerDoc;
 use documents::rest::{Webhook, WebhookWish};
 use post::Poster;
@@ -24,12 +24,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use terms::Time;
 use tokio::task::JoinHandle;
 use trust::{CertificateRole, Identity, TrustGate};
 
+/// The name of the document.
+const DOCUMENT: &str = "webhooks";
 /// The most webhooks, of all and of one owner.
 const MAX_HOOKS: usize = 1_000;
 const MAX_OF_ONE: usize = 32;
@@ -40,7 +41,7 @@ pub struct WebhookRegistry {
     allowed: Vec<WebhookTarget>,
     poster: Poster,
     gate: Option<Arc<TrustGate>>,
-    file: PathBuf,
+    shelf: Shelf,
     all: Mutex<BTreeMap<String, Hook>>,
 }
 
@@ -106,33 +107,19 @@ impl Certificate {
 }
 
 impl WebhookRegistry {
-    /// Opens the webhooks of the state folder; `gate` knows the valid certificates.
+    /// Opens the webhooks that the shelf has; `gate` knows the valid certificates.
     ///
     /// # Errors
-    /// The file exists and cannot be read.
-    pub fn open(config: &BrokerConfig, gate: Option<Arc<TrustGate>>) -> Result<WebhookRegistry, String> {
-        let file = config.state.join("webhooks.json");
-        let wrong = |what: String| format!("{}: {what}", file.display());
-        let kept: Vec<Kept> = match state_file::read(&file).map_err(|error| wrong(error.to_string()))? {
-            None => Vec::new(),
-            Some(text) => match serde_json::from_slice(&text) {
-                Ok(kept) => kept,
-                // A broker starts even if its webhooks are lost.
-                Err(error) => {
-                    let aside = state_file::set_aside(&file)
-                        .map_err(|why| wrong(format!("{error}; to set it aside: {why}")))?;
-                    eprintln!("sluice: {}: {error}; it is kept as {}", file.display(), aside.display());
-                    Vec::new()
-                }
-            },
-        };
+    /// The document exists and cannot be read.
+    pub fn open(config: &BrokerConfig, gate: Option<Arc<TrustGate>>, shelf: Shelf) -> Result<WebhookRegistry, String> {
+        let kept: Vec<Kept> = shelf.read(DOCUMENT)?;
         let hook = |kept: Kept| (kept.id.clone(), Hook { kept, failures: 0, last_failure: None, task: None });
         Ok(WebhookRegistry {
             allowed: config.hooks.iter().filter_map(|text| WebhookTarget::parse(text).ok()).collect(),
             poster: Poster::new(&config.hooks_ca),
             gate,
             all: Mutex::new(kept.into_iter().map(hook).collect()),
-            file,
+            shelf,
         })
     }
 
@@ -140,6 +127,16 @@ impl WebhookRegistry {
     pub fn start(&self, broker: &Arc<Broker>) {
         for (id, hook) in self.locked().iter_mut() {
             hook.task = Some(tokio::spawn(deliver::run(broker.clone(), id.clone())));
+        }
+    }
+
+    /// Ends the delivery of all webhooks: nothing is delivered or written down when this returns.
+    pub async fn end(&self) {
+        let tasks: Vec<JoinHandle<()>> = self.locked().values_mut().filter_map(|hook| hook.task.take()).collect();
+        tasks.iter().for_each(JoinHandle::abort);
+        for task in tasks {
+            // It was aborted, or has ended before.
+            let _ = task.await;
         }
     }
 
@@ -157,8 +154,8 @@ impl WebhookRegistry {
     /// Adds a webhook.
     ///
     /// # Errors
-    /// 403: the target is not allowed; 422: it is none; 429: too many; 503: it cannot be written to the file.
-    pub fn add(
+    /// 403: the target is not allowed; 422: it is none; 429: too many; 503: it cannot be written down.
+    pub async fn add(
         &self,
         broker: &Arc<Broker>,
         peer: &ConnectionPeer,
@@ -192,16 +189,12 @@ impl WebhookRegistry {
             certificate,
             place: String::new(),
         };
-        let mut all = self.locked();
-        let of_one = all.values().filter(|hook| hook.kept.owner.name == caller.name).count();
-        if all.len() >= MAX_HOOKS || of_one >= MAX_OF_ONE {
-            return Err(Problem::limit(format!("at most {MAX_OF_ONE} webhooks of one owner, {MAX_HOOKS} of all")));
-        }
-        all.insert(id.clone(), Hook { kept, failures: 0, last_failure: None, task: None });
-        if let Err(error) = self.write(&all) {
-            all.remove(&id);
+        let writing = self.enter(kept, caller)?;
+        if let Err(error) = writing.done().await {
+            self.locked().remove(&id);
             return Err(Problem::unavailable(format!("the webhook cannot be written down: {error}")));
         }
+        let mut all = self.locked();
         let made = all.get_mut(&id).map(|hook| {
             hook.task = Some(tokio::spawn(deliver::run(broker.clone(), id.clone())));
             row(hook, Some(secret))
@@ -209,19 +202,33 @@ impl WebhookRegistry {
         made.ok_or_else(Problem::not_found)
     }
 
+    /// Enters a webhook, and begins to write it down.
+    fn enter(&self, kept: Kept, caller: &CallerDoc) -> Answer<Writing> {
+        let mut all = self.locked();
+        let of_one = all.values().filter(|hook| hook.kept.owner.name == caller.name).count();
+        if all.len() >= MAX_HOOKS || of_one >= MAX_OF_ONE {
+            return Err(Problem::limit(format!("at most {MAX_OF_ONE} webhooks of one owner, {MAX_HOOKS} of all")));
+        }
+        all.insert(kept.id.clone(), Hook { kept, failures: 0, last_failure: None, task: None });
+        Ok(self.write(&all))
+    }
+
     /// Removes a webhook.
     ///
     /// # Errors
-    /// 404: there is none, or it belongs to another owner; 503: the change cannot be written to the file.
-    pub fn remove(&self, caller: &CallerDoc, id: &str) -> Answer<()> {
-        let mut all = self.locked();
-        let mine = |hook: &Hook| hook.kept.owner.name == caller.name || caller.role == "operator";
-        if !all.get(id).is_some_and(mine) {
-            return Err(Problem::not_found());
-        }
-        let Some(hook) = all.remove(id) else { return Err(Problem::not_found()) };
-        if let Err(error) = self.write(&all) {
-            all.insert(id.to_owned(), hook);
+    /// 404: there is none, or it belongs to another owner; 503: the change cannot be written down.
+    pub async fn remove(&self, caller: &CallerDoc, id: &str) -> Answer<()> {
+        let (hook, writing) = {
+            let mut all = self.locked();
+            let mine = |hook: &Hook| hook.kept.owner.name == caller.name || caller.role == "operator";
+            if !all.get(id).is_some_and(mine) {
+                return Err(Problem::not_found());
+            }
+            let Some(hook) = all.remove(id) else { return Err(Problem::not_found()) };
+            (hook, self.write(&all))
+        };
+        if let Err(error) = writing.done().await {
+            self.locked().insert(id.to_owned(), hook);
             return Err(Problem::unavailable(format!("that cannot be written down: {error}")));
         }
         if let Some(task) = hook.task {
@@ -257,8 +264,8 @@ impl WebhookRegistry {
             hook.kept.place = place.to_string();
             (hook.failures, hook.last_failure) = (0, None);
         }
-        // If this write fails, events come twice after a restart, which receivers must bear anyway.
-        let _ = self.write(&all);
+        // If this write fails, or ends after we do, events come twice, which receivers must bear anyway.
+        drop(self.write(&all));
     }
 
     /// Records a failure; returns the number of failures in a row.
@@ -274,11 +281,10 @@ impl WebhookRegistry {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes all webhooks to the file, on the disk.
-    fn write(&self, all: &BTreeMap<String, Hook>) -> io::Result<()> {
+    /// Writes all webhooks down. Writings end in the order in which they begin, which is that of the changes.
+    fn write(&self, all: &BTreeMap<String, Hook>) -> Writing {
         let kept: Vec<&Kept> = all.values().map(|hook| &hook.kept).collect();
-        let text = serde_json::to_vec_pretty(&kept)?;
-        state_file::write(&self.file, &text)
+        self.shelf.write(DOCUMENT, &kept)
     }
 }
 

@@ -171,12 +171,17 @@ pub fn request(method: &str, path: &str, fields: &[(&str, &str)], body: &Value) 
 }
 
 /// Sends, and reads one answer.
-pub fn talk<S: Read + Write>(mut stream: S, request: &[u8]) -> Said {
+pub fn talk<S: Read + Write>(stream: S, request: &[u8]) -> Said {
+    said(&heard(stream, request))
+}
+
+/// Sends, and reads to the end.
+pub fn heard<S: Read + Write>(mut stream: S, request: &[u8]) -> Vec<u8> {
     // Whoever refuses a body may close before it is sent.
     let _ = stream.write_all(request);
     let mut all = Vec::new();
     let _ = stream.read_to_end(&mut all);
-    said(&all)
+    all
 }
 
 pub fn said(all: &[u8]) -> Said {

@@ -4,6 +4,7 @@ use broker_service::BrokerConfig;
 use broker_service::domains::KnownDomains;
 use broker_service::domains::own::OwnDomain;
 use broker_service::neighbours::{NeighbourDomain, NeighbourDomains};
+use broker_service::shelf::Shelf;
 use documents::topology::{AdvertisementDoc, StatementDoc};
 use linux::clock::Clock;
 use std::collections::BTreeMap;
@@ -89,7 +90,11 @@ impl Sites {
         };
         let neighbours = NeighbourDomains { own: Some(name.into()), all: neighbours.iter().map(neighbour).collect() };
         let config = BrokerConfig { state: dir.join("state"), tls: Some(files), neighbours, ..BrokerConfig::default() };
-        Site { dir, name, domains: KnownDomains::open(&config, Some(gate)).unwrap() }
+        Site {
+            dir,
+            name,
+            domains: KnownDomains::open(&config, Some(gate), Shelf::Folder(config.state.clone())).unwrap(),
+        }
     }
 
     fn now(&self) -> Time {

@@ -11,7 +11,7 @@ fn folder(path: &str) -> PathBuf {
 }
 
 /// The built wheel; `None`: there is no Python.
-fn wheel(out: &Path) -> Option<PathBuf> {
+pub fn wheel(out: &Path) -> Option<PathBuf> {
     let built = Command::new("python3").arg(folder("client/python/build.py")).arg(out).output();
     let Ok(built) = built else {
         bench::skipped("python3 is not installed");

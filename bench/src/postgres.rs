@@ -1,0 +1,231 @@
+//! A PostgreSQL server of a test's or a benchmark's own: made by `initdb` as an unprivileged user, on a Unix socket in
+//! a temporary folder, gone with its holder or with the thread that started it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The folder in which Debian has the programs, by version.
+const VERSIONS: &str = "/usr/lib/postgresql";
+/// The number of the server's user where the caller is root, whom it refuses: that without rights.
+const USER: &str = "65534";
+/// The longest wait for a server to take connections.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server.
+#[derive(Debug)]
+pub struct PostgresServer {
+    programs: PathBuf,
+    /// Its data, its socket and its log.
+    dir: PathBuf,
+    settings: Vec<String>,
+    child: Option<Child>,
+}
+
+impl PostgresServer {
+    /// Makes a server and starts it, with these settings (`name=value`). `Err`: why there is none here.
+    ///
+    /// # Errors
+    /// A sentence: PostgreSQL is not installed, or it does not start.
+    pub fn start(name: &str, settings: &[&str]) -> Result<PostgresServer, String> {
+        let programs = programs().ok_or("PostgreSQL is not installed (Debian: postgresql, by dist/setup.sh test)")?;
+        let mut server = PostgresServer::empty(programs, name, settings)?;
+        let data = server.data();
+        let mut make = server.command("initdb");
+        make.args(["--no-sync", "--auth=trust", "--username=sluice", "--encoding=UTF8", "--locale=C", "-D"]).arg(data);
+        finished(&mut make)?;
+        server.resume_from_stop()?;
+        Ok(server)
+    }
+
+    fn empty(programs: PathBuf, name: &str, settings: &[&str]) -> Result<PostgresServer, String> {
+        let dir = std::env::temp_dir().join(format!("sluice-pg-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        let server = PostgresServer {
+            programs,
+            dir: dir.clone(),
+            settings: settings.iter().map(|text| (*text).to_owned()).collect(),
+            child: None,
+        };
+        let made = fs::create_dir_all(&dir).and_then(|()| match is_root() {
+            true => std::os::unix::fs::chown(&dir, USER.parse().ok(), USER.parse().ok()),
+            false => Ok(()),
+        });
+        made.map_err(|error| format!("{}: {error}", dir.display()))?;
+        Ok(server)
+    }
+
+    /// A copy of this server made by `pg_basebackup`, which follows it as `name`; not confirmed by it unless its setting
+    /// `synchronous_standby_names` says so.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn standby(&self, name: &str, settings: &[&str]) -> Result<PostgresServer, String> {
+        let mut copy = PostgresServer::empty(self.programs.clone(), name, settings)?;
+        let mut make = copy.command("pg_basebackup");
+        let from = format!("host={} user=sluice application_name={name}", self.dir.display());
+        make.args(["--no-sync", "--write-recovery-conf", "--checkpoint=fast", "-X", "stream", "-d", &from, "-D"]);
+        finished(make.arg(copy.data()))?;
+        copy.resume_from_stop()?;
+        Ok(copy)
+    }
+
+    /// The connection string of a program on this machine.
+    pub fn connection(&self) -> String {
+        format!("host={} user=sluice dbname=postgres", self.dir.display())
+    }
+
+    /// The path of its socket.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join(".s.PGSQL.5432")
+    }
+
+    /// Starts it again after [`PostgresServer::kill`]: it recovers from its log.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn resume_from_stop(&mut self) -> Result<(), String> {
+        let mut command = self.command("postgres");
+        command.arg("-D").arg(self.data());
+        let own = ["listen_addresses=", "shared_buffers=16MB", "max_connections=60", "max_wal_size=64MB"];
+        for setting in own.iter().map(|text| (*text).to_owned()).chain(self.settings.clone()) {
+            command.arg("-c").arg(setting);
+        }
+        command.arg("-c").arg(format!("unix_socket_directories={}", self.dir.display()));
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.dir.join("log"));
+        let log = log.map_err(|error| error.to_string())?;
+        command.stdout(Stdio::null()).stderr(log).stdin(Stdio::null());
+        self.child = Some(command.spawn().map_err(|error| error.to_string())?);
+        let begun = Instant::now();
+        while self.sql("SELECT 1").is_err() {
+            let ended = self.child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()));
+            if ended || begun.elapsed() > PATIENCE {
+                let log = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
+                return Err(format!("the server of this test does not start: {log}"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// The output of `psql` for a statement, without decoration.
+    ///
+    /// # Errors
+    /// Its complaint.
+    pub fn sql(&self, statement: &str) -> Result<String, String> {
+        let mut command = self.command("psql");
+        command.env("PGCONNECT_TIMEOUT", "5").args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", statement]);
+        finished(command.arg(self.connection())).map(|text| text.trim().to_owned())
+    }
+
+    /// A program of the same version, as the server's user.
+    pub fn command(&self, program: &str) -> Command {
+        let path = self.programs.join(program);
+        // It ends with the thread that started it, however that ends.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]);
+        if is_root() {
+            command.args(["--reuid", USER, "--regid", USER, "--clear-groups"]);
+        }
+        command.arg(path).env("LC_ALL", "C").current_dir(&self.dir);
+        command
+    }
+
+    /// Kills it with all its processes, as a loss of power does for them.
+    pub fn kill(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        // The first one would start again what it loses: it stands still before the others are looked for.
+        signal(&[child.id()], "STOP");
+        let mut all = vec![child.id()];
+        all.extend(descendants(child.id()));
+        signal(&all, "KILL");
+        let _ = child.wait();
+        // The next start waits for the shared memory of processes that are still there.
+        let begun = Instant::now();
+        while all.iter().any(|id| is_running(*id)) && begun.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Stops all its processes where they are.
+    pub fn stop(&self) {
+        self.all(|all| signal(all, "STOP"));
+    }
+
+    /// Lets them go on.
+    pub fn go_on(&self) {
+        self.all(|all| signal(all, "CONT"));
+    }
+
+    /// Makes a standby take writes.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn promote(&self) -> Result<(), String> {
+        let mut command = self.command("pg_ctl");
+        finished(command.args(["promote", "--wait", "-D"]).arg(self.data())).map(|_| ())
+    }
+
+    fn all(&self, work: impl Fn(&[u32])) {
+        let Some(child) = &self.child else { return };
+        let mut all = descendants(child.id());
+        all.push(child.id());
+        work(&all);
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        self.go_on();
+        self.kill();
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// The folder of the newest version's programs.
+fn programs() -> Option<PathBuf> {
+    let mut found: Vec<(u32, PathBuf)> = fs::read_dir(VERSIONS)
+        .ok()?
+        .flatten()
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
+        .filter(|(_, path)| path.join("postgres").exists() && path.join("initdb").exists())
+        .collect();
+    found.sort();
+    found.pop().map(|(_, path)| path)
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|proc| std::os::unix::fs::MetadataExt::uid(&proc) == 0)
+}
+
+fn finished(command: &mut Command) -> Result<String, String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error: io::Error| error.to_string())?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}
+
+fn signal(ids: &[u32], name: &str) {
+    for id in ids {
+        let _ = Command::new("kill").arg(format!("-{name}")).arg(id.to_string()).stderr(Stdio::null()).status();
+    }
+}
+
+/// The children of a process, and theirs.
+fn descendants(id: u32) -> Vec<u32> {
+    let text = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+    let children: Vec<u32> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    children.iter().flat_map(|child| descendants(*child)).chain(children.iter().copied()).collect()
+}
+
+fn is_running(id: u32) -> bool {
+    let stat = fs::read_to_string(Path::new("/proc").join(id.to_string()).join("stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+}
