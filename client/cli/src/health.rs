@@ -2,7 +2,7 @@
 
 use crate::complain::Complaint;
 use crate::places::BookArgs;
-use broker_service::client::{BrokerClient, BrokerEndpoint, Error};
+use broker_service::client::{BrokerClient, Error};
 use clap::Args;
 use documents::agent::{Answer, Request};
 use documents::book::{BookAnswer, BookFilter, ReservationDoc, ResourceRow};
@@ -62,7 +62,7 @@ struct Health {
 /// Asks, prints what was found; exit status 1 if something is broken.
 pub fn run(args: &HealthArgs) -> Result<ExitCode, Complaint> {
     let findings = match args.at.broker(false)? {
-        Some(place) => of_broker(place)?,
+        Some(client) => of_broker(&client)?,
         None => of_agent(args)?,
     };
     let healthy = findings.iter().all(|one| one.severity == Severity::Note);
@@ -125,8 +125,7 @@ fn not_in_force(row: &ReservationDoc) -> impl Iterator<Item = HealthFinding> + '
     })
 }
 
-fn of_broker(place: BrokerEndpoint) -> Result<Vec<HealthFinding>, Complaint> {
-    let client = BrokerClient::new(place);
+fn of_broker(client: &BrokerClient) -> Result<Vec<HealthFinding>, Complaint> {
     let told = |error: Error| match error {
         Error::Said(problem) => Complaint::refused(problem.detail.clone()),
         other => Complaint::world(other.to_string()),

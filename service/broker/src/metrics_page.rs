@@ -8,6 +8,7 @@ use crate::listen::House;
 use crate::overview::{all_agents, all_interfaces};
 use crate::problem::{BoxedProblem, Problem};
 use crate::routes::all_resources;
+use crate::standby::Reception;
 use axum::Router;
 use axum::extract::{Extension, State};
 use axum::http::header;
@@ -70,7 +71,9 @@ pub async fn export(
         }
     };
     let (_stop, stopped) = watch::channel(false);
-    let house = House::new(Router::new().route("/metrics", get(page)), Limits::default(), stopped);
+    let reception = Reception::new();
+    reception.open(Router::new().route("/metrics", get(page)), None);
+    let house = House::new(reception, Limits::default(), stopped);
     house.plain(listener, "metrics".into()).await;
     Ok(())
 }
