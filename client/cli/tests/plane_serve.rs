@@ -13,8 +13,8 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 1);
@@ -24,10 +24,18 @@ const LIMIT: Duration = Duration::from_secs(60);
 const PORT: u16 = 5004;
 const FLOOD: u16 = 5005;
 
+/// The machine, for the test that holds this: a plane has a thread that must run at once, and so has each experiment.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 struct Stand {
     place: Place,
     ends: [Guarded; 2],
     started: Vec<ProcessId>,
+    /// Freed last.
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Stand {
@@ -36,6 +44,7 @@ impl Stand {
         if skipped() {
             return None;
         }
+        let _alone = alone();
         let (name, place) = place();
         let ends = ["h", "r"].map(|end| Guarded::create(&format!("{name}{end}")).unwrap());
         let far = std::fs::File::open(format!("{NETNS_DIR}/{}", ends[1].name())).unwrap();
@@ -57,7 +66,7 @@ impl Stand {
             })
             .unwrap();
         ends[1].run(|| up(&["r0"], ("r0", FAR))).unwrap();
-        let stand = Stand { place, ends, started: Vec::new() };
+        let stand = Stand { place, ends, started: Vec::new(), _alone };
         let write = |name: &str, text: String| std::fs::write(stand.place.join(name), text).unwrap();
         let agent = |name: &str, interface: &str, more: &str| {
             let at = stand.place.display();
@@ -104,7 +113,8 @@ impl Stand {
     fn plane(&mut self) -> ProcessId {
         let file = self.place.join("plane.toml");
         let process = self.spawn(0, &["plane", "serve", file.to_str().unwrap()], "plane.log");
-        wait_at_most(LIMIT, "the plane serves", || self.shown().filter(|pair| pair["down"].is_null()));
+        let what = format!("the plane serves: {}", self.log("plane"));
+        wait_at_most(LIMIT, &what, || self.shown().filter(|pair| pair["down"].is_null()));
         process
     }
 
@@ -395,7 +405,7 @@ fn shows(arguments: &[&str], right: impl Fn(&Value) -> bool) {
     if skipped() {
         return;
     }
-    let mut said = Vec::new();
+    let (mut said, _alone) = (Vec::new(), alone());
     for _ in 0..3 {
         let out = Command::new(SLUICE).args(arguments).output().unwrap();
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -426,6 +436,7 @@ fn three_planes_agree_but_for_the_smallest_share() {
     if skipped() {
         return;
     }
+    let _alone = alone();
     let out = Command::new(SLUICE).args(["plane", "agree", "--json"]).output().unwrap();
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let line: Value = text.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();

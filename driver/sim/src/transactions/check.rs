@@ -54,6 +54,10 @@ pub(super) struct Judge {
     excused: BTreeSet<TransactionId>,
     /// The groups of which a disk was set back.
     excused_groups: BTreeSet<String>,
+    /// The decisions in the copies of coordinators' disks.
+    decided_copies: BTreeMap<usize, BTreeSet<TransactionId>>,
+    /// The decisions that coordinators' disks have lost.
+    lost_decisions: BTreeMap<usize, BTreeSet<TransactionId>>,
     /// Brokers that are gone for ever.
     pub(super) gone: BTreeSet<usize>,
     pub(super) violations: BTreeMap<Law, u64>,
@@ -76,6 +80,8 @@ impl Judge {
             contradicted: BTreeSet::new(),
             excused: BTreeSet::new(),
             excused_groups: BTreeSet::new(),
+            decided_copies: BTreeMap::new(),
+            lost_decisions: BTreeMap::new(),
             gone: BTreeSet::new(),
             violations: BTreeMap::new(),
             words: Vec::new(),
@@ -281,10 +287,45 @@ impl Judge {
         self.excused_groups.extend(groups);
     }
 
-    /// A coordinator's disk is set back: orders that the copy does not know are lost.
+    /// A copy of a coordinator's disk is made.
+    pub(super) fn copy_coordinator(&mut self, broker: usize) {
+        let decided = self.decided_by(broker);
+        self.decided_copies.insert(broker, decided);
+    }
+
+    /// A coordinator's disk is set back, or is gone: orders and decisions that the copy does not know are lost. A decision
+    /// that no member has heard of is then known to nobody.
     pub(super) fn coordinator_restored(&mut self, broker: usize) {
         let orders = self.transactions.iter().filter(|(_, of)| of.broker() == broker && of.change() == Change::Cancel);
         self.excused.extend(orders.map(|(id, _)| *id).collect::<Vec<_>>());
+        let Some(copy) = self.decided_copies.remove(&broker) else { return };
+        let lost: Vec<TransactionId> = self.decided_by(broker).difference(&copy).copied().collect();
+        let unheard: Vec<TransactionId> = lost.iter().copied().filter(|id| !self.is_made_anywhere(*id)).collect();
+        self.excused.extend(unheard);
+        self.lost_decisions.entry(broker).or_default().extend(lost);
+    }
+
+    /// An operator uses a coordinator's older disk, although members know of decisions that it has lost.
+    pub(super) fn older_accepted(&mut self, broker: usize) {
+        self.excused.extend(self.lost_decisions.remove(&broker).unwrap_or_default());
+    }
+
+    /// What is decided on a coordinator's disk.
+    fn decided_by(&self, broker: usize) -> BTreeSet<TransactionId> {
+        let its = |id: &&TransactionId| self.transactions.get(id).is_some_and(|of| of.broker() == broker);
+        self.decided.iter().filter(its).copied().collect()
+    }
+
+    /// True if a member has made its part.
+    fn is_made_anywhere(&self, id: TransactionId) -> bool {
+        let made = |(part, (made, _)): (&Branch, &(Option<bool>, bool))| part.transaction == id && *made == Some(true);
+        self.images.iter().any(|image| image.branches.iter().any(made))
+    }
+
+    /// True if this wish may be one thing at one member and another at the next for ever, which its client is shown: a
+    /// disk that knew of it was set back, or an operator or time decided otherwise.
+    pub(super) fn may_be_broken(&mut self, now: Time, wish: usize) -> bool {
+        self.is_excused(wish) || self.has_contradiction(now, wish)
     }
 
     /// True if a disk was set back that knew of this wish.

@@ -448,8 +448,10 @@ impl TransactionWorld {
         }
         let waits = |stage: Stage| matches!(stage, Stage::Waiting(_) | Stage::Looking);
         for wish in 0..self.judge.wishes.len() {
-            let of = &self.judge.wishes[wish];
-            if waits(of.stage()) && !self.judge.gone.contains(&of.broker()) {
+            let of = self.judge.wishes[wish].clone();
+            // Whoever asks by a key sees a broken reservation, if it may be broken.
+            let shown = of.stage() == Stage::Looking && self.judge.may_be_broken(now, wish);
+            if waits(of.stage()) && !shown && !self.judge.gone.contains(&of.broker()) {
                 let what = format!("nobody told the client of {} its end: {:?}", of.group(), of.stage());
                 self.judge.broken(Law::Stuck, now, what);
             }

@@ -58,6 +58,7 @@ impl TransactionWorld {
     /// An operator says that a broker's journal is an older copy, and starts it again.
     pub(super) fn accept_older(&mut self, n: usize) {
         if self.brokers[n].accept_older() {
+            self.judge.older_accepted(n);
             self.kill(Place::Broker(n));
             self.later(Span::from_secs(1), Due::Start(Place::Broker(n)));
         }

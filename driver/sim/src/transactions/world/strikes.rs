@@ -222,7 +222,10 @@ impl TransactionWorld {
 
     fn back_up(&mut self, place: Place) {
         match place {
-            Place::Broker(n) => self.brokers[n].disk_mut().back_up(),
+            Place::Broker(n) => {
+                self.brokers[n].disk_mut().back_up();
+                self.judge.copy_coordinator(n);
+            }
             Place::Agent(n) => {
                 self.agents[n].disk_mut().back_up();
                 self.judge.copy(n);
