@@ -63,15 +63,14 @@ fn pass(mut from: UnixStream, mut to: UnixStream, left: &AtomicI64) {
     while let Ok(count @ 1..) = from.read(&mut bytes) {
         let before = left.load(Ordering::SeqCst);
         let passes = if before == NEVER { count } else { usize::try_from(before).unwrap_or(0).min(count) };
-        if to.write_all(&bytes[..passes]).is_err() {
-            break;
-        }
+        // Counted before whoever waits for these bytes has them.
         if passes < count {
             left.store(NEVER, Ordering::SeqCst);
-            break;
-        }
-        if before != NEVER {
+        } else if before != NEVER {
             left.fetch_sub(passes as i64, Ordering::SeqCst);
+        }
+        if to.write_all(&bytes[..passes]).is_err() || passes < count {
+            break;
         }
     }
     for end in [from, to] {
