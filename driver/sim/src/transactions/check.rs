@@ -294,7 +294,7 @@ impl Judge {
     }
 
     /// A coordinator's disk is set back, or is gone: orders and decisions that the copy does not know are lost. A decision
-    /// that no member has heard of is then known to nobody.
+    /// that no member has heard of is known nowhere then.
     pub(super) fn coordinator_restored(&mut self, broker: usize) {
         let orders = self.transactions.iter().filter(|(_, of)| of.broker() == broker && of.change() == Change::Cancel);
         self.excused.extend(orders.map(|(id, _)| *id).collect::<Vec<_>>());
@@ -310,7 +310,7 @@ impl Judge {
         self.excused.extend(self.lost_decisions.remove(&broker).unwrap_or_default());
     }
 
-    /// What is decided on a coordinator's disk.
+    /// The decisions on a coordinator's disk.
     fn decided_by(&self, broker: usize) -> BTreeSet<TransactionId> {
         let its = |id: &&TransactionId| self.transactions.get(id).is_some_and(|of| of.broker() == broker);
         self.decided.iter().filter(its).copied().collect()
