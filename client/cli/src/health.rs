@@ -4,8 +4,7 @@ use crate::complain::Complaint;
 use crate::places::BookArgs;
 use broker_service::client::{BrokerClient, Error};
 use clap::Args;
-use documents::agent::{Answer, Request};
-use documents::book::{BookAnswer, BookFilter, ReservationDoc, ResourceRow};
+use documents::book::{BookFilter, ReservationDoc, ResourceRow};
 use documents::overview::Doctors;
 use rpc::table::{Align, TextTable};
 use serde::Serialize;
@@ -102,14 +101,11 @@ fn short(row: &ResourceRow) -> Option<HealthFinding> {
 }
 
 fn of_agent(args: &HealthArgs) -> Result<Vec<HealthFinding>, Complaint> {
-    let mut client = args.at.agent.connect()?;
-    let odd = |what: &str| Complaint::world(format!("the agent's answer to {what} makes no sense"));
-    let Answer::Status(status) = client.call(Request::Status)? else { return Err(odd("status")) };
+    let figures = crate::metrics::ask(&args.at.agent)?;
+    let status = figures.status;
     let mut found: Vec<_> = status.notes.iter().map(|text| note(&status.agent.node, text)).collect();
-    let Answer::Book(BookAnswer::Resources(resources)) = client.call(Request::resources(None))? else {
-        return Err(odd("resources"));
-    };
-    found.extend(resources.iter().filter_map(short));
+    found.extend(figures.resources.iter().filter_map(short));
+    let mut client = args.at.agent.connect()?;
     let states = ["active", "suspended"].map(str::to_owned).to_vec();
     let rows = crate::book::matching(&mut client, BookFilter { states, ..BookFilter::default() })?;
     found.extend(rows.iter().flat_map(not_in_force));

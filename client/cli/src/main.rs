@@ -66,6 +66,8 @@ fn only_reads(command: &Command) -> bool {
             | Command::Run(_)
             | Command::Profile(_)
             | Command::Torture(_)
+            // It serves, and whoever asks may go away in the middle of an answer.
+            | Command::Metrics(metrics::MetricsArgs { listen: Some(_), .. })
     )
 }
 

@@ -57,7 +57,7 @@ pub fn run(args: &MetricsArgs) -> Result<ExitCode, Complaint> {
 }
 
 /// Asks an agent for everything that its page shows.
-fn ask(place: &AgentArgs) -> Result<AgentFigures, Complaint> {
+pub fn ask(place: &AgentArgs) -> Result<AgentFigures, Complaint> {
     let mut client = place.connect()?;
     let odd = |what: &str| Complaint::world(format!("the agent's answer to {what} makes no sense"));
     let Answer::Status(status) = client.call(Request::Status)? else { return Err(odd("status")) };

@@ -37,7 +37,12 @@ fn lines(args: &[&str], input: &[u8]) -> Vec<Value> {
 
 /// Name and bytes of every seed.
 fn seeds() -> Vec<(String, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../engine/wire/seeds");
+    hex_files("engine/wire/seeds")
+}
+
+/// Name and bytes of every hex file of a folder; `#` begins a comment.
+pub fn hex_files(folder: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
     let mut all: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
     all.sort();
     let read = |path: PathBuf| {

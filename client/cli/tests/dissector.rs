@@ -1,26 +1,13 @@
 //! `dist/wireshark/boomerang.lua` under tshark, against our own decoder: what one shows the other shows, and what one refuses
 //! the other refuses.
 
-use crate::decode::decode_of;
+use crate::decode::{decode_of, hex_files};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn folder(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
-}
-
-/// Name and bytes of every probe: whole IP packets.
-fn probes() -> Vec<(String, Vec<u8>)> {
-    let mut all: Vec<_> = std::fs::read_dir(folder("engine/wire/probes")).unwrap().map(|e| e.unwrap().path()).collect();
-    all.sort();
-    let read = |path: PathBuf| {
-        let text = std::fs::read_to_string(&path).unwrap();
-        let digits: String = text.lines().flat_map(|l| l.split('#').next().unwrap().split_whitespace()).collect();
-        let bytes = (0..digits.len() / 2).map(|i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap()).collect();
-        (path.file_stem().unwrap().to_string_lossy().into_owned(), bytes)
-    };
-    all.into_iter().map(read).collect()
 }
 
 /// Sets the checksum of the ICMP message in an IPv4 packet without options.
@@ -117,7 +104,7 @@ fn tshark_shows_what_our_decoder_shows() {
     if Command::new("tshark").arg("--version").output().is_err() {
         return bench::skipped("tshark is not installed: dist/setup.sh test installs it");
     }
-    let mut all = probes();
+    let mut all = hex_files("engine/wire/probes");
     // Each octet of two messages changed, with a right checksum, and each cut off short.
     for (name, probe) in
         all.clone().into_iter().filter(|(name, _)| name == "request-v4-downgrade" || name == "request-v4")

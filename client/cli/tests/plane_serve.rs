@@ -113,8 +113,7 @@ impl Stand {
     fn plane(&mut self) -> ProcessId {
         let file = self.place.join("plane.toml");
         let process = self.spawn(0, &["plane", "serve", file.to_str().unwrap()], "plane.log");
-        let what = format!("the plane serves: {}", self.log("plane"));
-        wait_at_most(LIMIT, &what, || self.shown().filter(|pair| pair["down"].is_null()));
+        wait_at_most(LIMIT, "the plane serves", || self.shown().filter(|pair| pair["down"].is_null()));
         process
     }
 

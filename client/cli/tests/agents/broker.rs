@@ -21,6 +21,19 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
+/// A broker over all agents of a testbed, and its socket.
+pub fn broker_over(bed: &Bed) -> (Running, PathBuf) {
+    let socket = bed.place.join("broker.sock");
+    let mut broker = Command::new(SLUICE);
+    broker.arg("broker").arg("--socket").arg(&socket).arg("--state").arg(bed.place.join("broker"));
+    for node in &bed.nodes {
+        broker.arg("--agent").arg(format!("{node}={}", bed.home(node).join("agent.sock").display()));
+    }
+    let running = Running::start(&mut broker, &bed.place.join("broker.log"));
+    wait_for("the broker answers", || UnixStream::connect(&socket).ok());
+    (running, socket)
+}
+
 #[test]
 fn figure_2_streams_over_reserved_hops_and_grows_when_there_is_room() {
     if Command::new("python3").arg("--version").output().is_err() {
@@ -28,15 +41,8 @@ fn figure_2_streams_over_reserved_hops_and_grows_when_there_is_room() {
         return;
     }
     let Some(bed) = Bed::up("30s") else { return };
-    let socket = bed.place.join("broker.sock");
+    let (_broker, socket) = broker_over(&bed);
     let at = socket.to_str().unwrap();
-    let mut broker = Command::new(SLUICE);
-    broker.arg("broker").arg("--socket").arg(&socket).arg("--state").arg(bed.place.join("broker"));
-    for node in &bed.nodes {
-        broker.arg("--agent").arg(format!("{node}={}", bed.home(node).join("agent.sock").display()));
-    }
-    let _broker = Running::start(&mut broker, &bed.place.join("broker.log"));
-    wait_for("the broker answers", || UnixStream::connect(&socket).ok());
 
     let script = folder("client/python/tests/figure2.py");
     let started = |node: &str, what: &str, args: &[&str]| {

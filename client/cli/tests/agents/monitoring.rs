@@ -1,7 +1,7 @@
 //! What monitoring reads: `sluice metrics` and `/metrics`, and `sluice health`.
 
+use crate::agents::broker::broker_over;
 use crate::bed::{Bed, SLUICE, expect, reserve, wait_for};
-use crate::remote::Running;
 use documents::agent::EventDoc;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -79,6 +79,12 @@ fn an_agent_is_read_by_prometheus_and_by_people() {
     assert_eq!(value(&answer, "sluice_up"), 1.0);
     assert!(ask("evil.example", "/metrics").starts_with("HTTP/1.1 421"));
     assert!(ask(&address, "/").starts_with("HTTP/1.1 404"));
+    // Callers that ask and go away at once end nothing.
+    for _ in 0..50 {
+        let mut gone = TcpStream::connect(&address).unwrap();
+        write!(gone, "GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    }
+    assert!(ask(&address, "/metrics").starts_with("HTTP/1.1 200"));
     // The agent goes: the page says so, and nothing of before.
     assert!(run(&["health", "--socket", socket]).status.success());
     bed.kill("maui");
@@ -94,14 +100,7 @@ fn an_agent_is_read_by_prometheus_and_by_people() {
 #[test]
 fn a_brokers_page_has_its_agents_and_health_names_who_is_away() {
     let Some(bed) = Bed::up("30s") else { return };
-    let socket = bed.place.join("broker.sock");
-    let mut broker = Command::new(SLUICE);
-    broker.arg("broker").arg("--socket").arg(&socket).arg("--state").arg(bed.place.join("broker"));
-    for node in &bed.nodes {
-        broker.arg("--agent").arg(format!("{node}={}", bed.home(node).join("agent.sock").display()));
-    }
-    let _broker = Running::start(&mut broker, &bed.place.join("broker.log"));
-    wait_for("the broker answers", || UnixStream::connect(&socket).ok());
+    let (_broker, socket) = broker_over(&bed);
     let at = format!("unix:{}", socket.display());
     let page = |socket: &Path| {
         let answer = exchange(UnixStream::connect(socket).unwrap(), "b", "/metrics");
