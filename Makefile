@@ -6,7 +6,7 @@ BENCH ?=
 SLUICE = target/release/sluice
 TRIAL = target/trial/sluice
 
-.PHONY: help build demo demo-quick gara test nightly fuzz bench install install-c uninstall clean wheel web
+.PHONY: help build demo demo-quick gara test nightly fuzz bench install install-files install-c uninstall packages packages-test clean wheel web
 
 help:
 	@echo "make demo        a real video against a flood, without and with a reservation (root, about 5 minutes)"
@@ -18,6 +18,7 @@ help:
 	@echo "make bench       every benchmark, one JSON line per figure; BENCH=pattern for those that match"
 	@echo "make web         the pages for browsers, client/web/dist, from their sources (Node and npm)"
 	@echo "make wheel       the Python package, under target/wheel"
+	@echo "make packages    Debian packages, in target/packages (debhelper); packages-test tries them in a folder made by debootstrap (root)"
 	@echo "make install     the program, the C libraries, man pages, completions and systemd units, under PREFIX=$(PREFIX)"
 
 build:
@@ -115,28 +116,53 @@ wheel:
 
 install: build
 	$(CARGO) build --release --locked -p sluice-c -p sluice-rapi -p sluice-scrapi
-	install -D -m 755 -s $(SLUICE) $(DESTDIR)$(PREFIX)/bin/sluice
+	$(MAKE) install-files
+
+# What is built already; dist/packages.sh calls this with the folders of a distribution.
+LIBDIR ?= $(PREFIX)/lib
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+ZSH_COMPLETIONS ?= $(PREFIX)/share/zsh/site-functions
+# Empty: symbols stay, and whoever packs them takes them off.
+STRIP ?= -s
+install-files:
+	install -D -m 755 $(STRIP) $(BUILT)/sluice $(DESTDIR)$(PREFIX)/bin/sluice
 	install -d -m 755 $(DESTDIR)/etc/sluice
-	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	for file in agent broker policy; do [ -e $(DESTDIR)/etc/sluice/$$file.toml ] || \
+		install -m 644 dist/etc/$$file.toml $(DESTDIR)/etc/sluice/$$file.toml || exit 1; done
+	install -d $(DESTDIR)$(UNITDIR) $(DESTDIR)$(PREFIX)/lib/sysusers.d
 	for unit in sluice-agent sluice-broker; do \
-		sed 's|/usr/local/bin|$(PREFIX)/bin|' dist/$$unit.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service; done
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	$(SLUICE) man $(DESTDIR)$(PREFIX)/share/man/man1
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions
-	$(SLUICE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sluice
-	$(SLUICE) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_sluice
+		sed 's|/usr/local/bin|$(PREFIX)/bin|' dist/$$unit.service > $(DESTDIR)$(UNITDIR)/$$unit.service; done
+	install -m 644 dist/sluice.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/sluice.conf
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man5
+	$(BUILT)/sluice man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 dist/man/*.5 $(DESTDIR)$(PREFIX)/share/man/man5/
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(ZSH_COMPLETIONS) \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(BUILT)/sluice completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sluice
+	$(BUILT)/sluice completions zsh > $(DESTDIR)$(ZSH_COMPLETIONS)/_sluice
+	$(BUILT)/sluice completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/sluice.fish
 	install -D -m 644 dist/wireshark/boomerang.lua $(DESTDIR)$(PREFIX)/share/sluice/boomerang.lua
 	$(MAKE) install-c
 
+# Debian packages, in target/packages/: what is built already is not built again.
+packages: build
+	$(CARGO) build --release --locked -p sluice-c -p sluice-rapi -p sluice-scrapi
+	dist/packages.sh build
+
+# They are installed, installed again over a booking, removed and purged, in a folder made of Debian's own packages (root, network).
+packages-test: packages
+	dist/packages.sh lint
+	dist/packages.sh try
+
 # The C libraries as they are built in BUILT: shared and static, headers, pkg-config files, pages of section 3.
 install-c:
-	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man3
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/man/man3
 	for both in $(LIBRARIES); do built=$${both%%:*} name=$${both##*:}; \
-		install -m 644 -s $(BUILT)/lib$$built.so $(DESTDIR)$(PREFIX)/lib/lib$$name.so.1 && \
-		ln -sf lib$$name.so.1 $(DESTDIR)$(PREFIX)/lib/lib$$name.so && \
-		install -m 644 $(BUILT)/lib$$built.a $(DESTDIR)$(PREFIX)/lib/lib$$name.a && \
-		strip --strip-debug $(DESTDIR)$(PREFIX)/lib/lib$$name.a && \
-		sed 's|@PREFIX@|$(PREFIX)|' dist/pkgconfig/lib$$name.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/lib$$name.pc \
+		install -m 644 $(STRIP) $(BUILT)/lib$$built.so $(DESTDIR)$(LIBDIR)/lib$$name.so.1 && \
+		ln -sf lib$$name.so.1 $(DESTDIR)$(LIBDIR)/lib$$name.so && \
+		install -m 644 $(BUILT)/lib$$built.a $(DESTDIR)$(LIBDIR)/lib$$name.a && \
+		strip --strip-debug $(DESTDIR)$(LIBDIR)/lib$$name.a && \
+		sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|' dist/pkgconfig/lib$$name.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/lib$$name.pc \
 		|| exit 1; done
 	install -m 644 client/rapi/include/rapi.h client/scrapi/include/scrapi.h client/c/include/sluice.h \
 		$(DESTDIR)$(PREFIX)/include/
@@ -146,15 +172,16 @@ install-c:
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/share/sluice/boomerang.lua
-	rm -f $(DESTDIR)$(PREFIX)/bin/sluice $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice-agent.service
-	rm -f $(DESTDIR)$(PREFIX)/lib/systemd/system/sluice-broker.service
-	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/sluice*.1
+	rm -f $(DESTDIR)$(PREFIX)/bin/sluice $(DESTDIR)$(UNITDIR)/sluice-agent.service $(DESTDIR)$(UNITDIR)/sluice-broker.service
+	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/sluice.conf
+	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/sluice*.1 $(DESTDIR)$(PREFIX)/share/man/man5/sluice-*.5
 	for both in $(LIBRARIES); do name=$${both##*:}; rm -f $(DESTDIR)$(PREFIX)/include/$$name.h \
-		$(DESTDIR)$(PREFIX)/lib/lib$$name.so $(DESTDIR)$(PREFIX)/lib/lib$$name.so.1 $(DESTDIR)$(PREFIX)/lib/lib$$name.a \
-		$(DESTDIR)$(PREFIX)/lib/pkgconfig/lib$$name.pc; done
+		$(DESTDIR)$(LIBDIR)/lib$$name.so $(DESTDIR)$(LIBDIR)/lib$$name.so.1 $(DESTDIR)$(LIBDIR)/lib$$name.a \
+		$(DESTDIR)$(LIBDIR)/pkgconfig/lib$$name.pc; done
 	for page in dist/man/*.3; do for name in $$(basename $$page .3) $$($(PAGE_NAMES) $$page); do \
 		rm -f $(DESTDIR)$(PREFIX)/share/man/man3/$$name.3; done; done
-	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sluice $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_sluice
+	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sluice $(DESTDIR)$(ZSH_COMPLETIONS)/_sluice \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/sluice.fish
 
 clean:
 	$(CARGO) clean

@@ -1,5 +1,5 @@
 //! Checks of the house: `cargo xtask arrows` (layers, purity), `tidy` (headers, lengths, leftovers), `clauses` (the ledgers of the
-//! RFCs' sentences), `names` and `circles` (public types, imports), `fields` (what types show inside their crate), `kept` (no test is lost), `programs` (test programs), `links` (of Markdown), `prose` (plain English); with the builds that are there,
+//! RFCs' sentences), `names` and `circles` (public types, imports), `fields` (what types show inside their crate), `kept` (no test is lost), `programs` (test programs), `links` (of Markdown), `prose` (plain English), `pages` (man pages of configuration files); with the builds that are there,
 //! `cargo xtask checkpoints`; and `cargo xtask suite`, which runs every test and counts.
 //!
 //! Those that read sources alone run under `cargo test` as well, so a change that breaks the house fails the tests.
@@ -13,6 +13,7 @@ mod fields;
 mod kept;
 mod links;
 mod names;
+mod pages;
 mod programs;
 mod prose;
 mod source;
@@ -26,7 +27,7 @@ use std::process::ExitCode;
 type Check = fn(&Path) -> Vec<String>;
 
 /// The checks that read sources alone; each runs under `cargo test` too.
-const ALL: [(&str, Check); 11] = [
+const ALL: [(&str, Check); 12] = [
     ("arrows", arrows::check),
     ("tidy", tidy::check),
     ("clauses", clauses::check),
@@ -38,11 +39,15 @@ const ALL: [(&str, Check); 11] = [
     ("links", links::check),
     ("prose", prose::check),
     ("web", web::check),
+    ("pages", pages::check),
 ];
 
 fn main() -> ExitCode {
     let root = source::root();
     let what = std::env::args().nth(1).unwrap_or_default();
+    if what == "pages" && std::env::args().nth(2).as_deref() == Some("write") {
+        return report(&pages::write(&root));
+    }
     if let Some((_, check)) = ALL.iter().find(|(name, _)| *name == what) {
         return report(&check(&root));
     }
@@ -77,8 +82,13 @@ fn main() -> ExitCode {
             println!("cargo xtask suite    format, clippy and every test, to the end, and one line that counts");
             println!("cargo xtask prose    doc comments that begin with a clause, long lines of Markdown");
             println!("cargo xtask web      the lockfile of the pages for browsers, which names no host");
+            println!(
+                "cargo xtask pages    man pages of configuration files, against the heads of the sources; `pages write` writes them"
+            );
             println!("cargo xtask links    links of Markdown that lead to no file or heading");
-            println!("cargo xtask          all that read sources alone: arrows to programs, links, prose and web");
+            println!(
+                "cargo xtask          all that read sources alone: arrows to programs, links, prose, web and pages"
+            );
             return ExitCode::SUCCESS;
         }
         other => {
@@ -138,6 +148,11 @@ mod tests {
     #[test]
     fn the_lockfile_of_the_pages_names_no_host() {
         holds("web");
+    }
+
+    #[test]
+    fn man_pages_have_every_key_of_configuration_files() {
+        holds("pages");
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub fn run(args: &AgentRunArgs) -> Result<ExitCode, Complaint> {
     if let Some(level) = args.log {
         config.log = level;
     }
+    config.pins.clone_from(&args.pins);
     if args.check {
         let mistakes = agent_service::check::mistakes(&config);
         if !mistakes.is_empty() {

@@ -432,6 +432,10 @@ pub struct AgentRunArgs {
     /// The configuration file
     #[arg(long, value_name = "FILE", default_value = "/etc/sluice/agent.toml")]
     pub config: PathBuf,
+    /// Pin the kernel's programs and maps in this folder of a bpffs, instead of mounting one under the state directory: for a
+    /// service without CAP_SYS_ADMIN
+    #[arg(long, value_name = "DIR")]
+    pub pins: Option<PathBuf>,
     /// The log level, instead of the file's: error, warn, info or debug
     #[arg(long, value_name = "LEVEL")]
     pub log: Option<agent_service::Level>,

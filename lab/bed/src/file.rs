@@ -4,6 +4,9 @@
 //! name = "seed"
 //! auth = "none"         # messages are not signed; default: `sluice up` makes a key for each link
 //!
+//! kept_back = "2%"      # of every link, as in the agent's configuration
+//! log = "info"          # of every agent, as in its configuration
+//!
 //! [rsvp]                # as in the agent's configuration; for every node
 //! refresh = "30s"
 //!

@@ -151,7 +151,7 @@ impl Agent {
             names: interfaces.iter().map(|(&index, state)| (index, state.name.clone())).collect(),
             console: Console::new(clock, log, local, poll),
             messages: Messages::new(sender),
-            speakers: Speakers::new(linux::process::group_id(&config.operators)),
+            speakers: Speakers::new(linux::process::group_id(&config.operators)).believing(config.broker_user),
             receiver_proxy: ReceiverProxy::new(&config.receiver_proxies),
             config,
             clock,

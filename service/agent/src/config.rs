@@ -3,9 +3,10 @@
 //! ```toml
 //! name = "maui"                        # default: the host's name
 //! keys = "keys.toml"                   # the keys that neighbours share (see keys.rs), from here if relative;
-//!                                      # or auth = "none": messages are neither signed nor checked
+//! auth = "none"                        # instead of `keys`: messages are neither signed nor checked
 //! socket = "/run/sluice/agent.sock"    # the default
 //! state = "/var/lib/sluice"            # the default
+//! broker_user = "sluice-broker"        # the user (name or number) of this machine's broker, taken at its word as root is; default: none
 //! operators = "sluice-operators"       # the group (name or number) whose members are operators beside root; the default
 //! policy = "policy.toml"               # who may reserve what (see book/policy_file.rs); default: root and our own user
 //! plane_socket = "/run/sluice/plane.sock"  # of the plane in user space, where one is used; the default
@@ -37,7 +38,8 @@
 //! signalled_share = "100%"             # of the rate, or a rate: what signalled reservations may hold together
 //! kept_back = "2%"                     # of the rate, or a rate: what best effort and signalling always keep
 //! assumed_holding = "1h"               # after which a booking may displace a signalled reservation; default: never
-//! keys = "eth0.toml"                   # or auth = "none": instead of what is said above
+//! keys = "eth0.toml"                   # instead of what is said above for all interfaces
+//! auth = "none"                        # likewise, instead of `keys`
 //! handshake = "required"               # the default; "willing": senders that refuse it are taken without; "none"
 //! reordering = 64                      # the default: by how many a signed message may be overtaken; 1: by none
 //! premium = "45mbit"                   # what bookings may have together, IP bit/s or a share; default: all that is reservable
@@ -45,7 +47,7 @@
 //! role = "edge"                        # or "core", "peer": whose premium marks are believed there; see `role`
 //! plane = "auto"                       # who queues its packets: "kernel"; "user", which is `sluice plane serve`; the default is
 //!                                      # "user" where such a process serves it when the agent starts, else "kernel"
-//! core = { premium = "45mbit" }        # what the classes of code points get whatever is booked: see `core_file`
+//! core = { premium = "45mbit", background = "30%" }   # what the classes of code points get whatever is booked: see `core_file`
 //!
 //! [cpu]                                # processors and disks that can be reserved: see `host_file`
 //! [[disk]]
@@ -105,6 +107,11 @@ pub struct AgentConfig {
     pub state: PathBuf,
     /// The socket of the plane in user space.
     pub plane_socket: PathBuf,
+    /// The folder of a bpffs for the kernel's programs and maps, which the command line says; `None`: one is mounted in the
+    /// state directory.
+    pub pins: Option<PathBuf>,
+    /// The user of this machine's broker, beside root.
+    pub broker_user: Option<u32>,
     /// The group whose members are operators, by name or number; it need not exist.
     pub operators: String,
     /// The lowest level that is logged.
@@ -201,6 +208,7 @@ struct File {
     socket: Option<PathBuf>,
     state: Option<PathBuf>,
     plane_socket: Option<PathBuf>,
+    broker_user: Option<Spanned<String>>,
     operators: Option<Spanned<String>>,
     log: Option<Spanned<String>>,
     rsvp: Option<RsvpFile>,
@@ -286,6 +294,8 @@ impl AgentConfig {
             socket: found.socket.unwrap_or_else(|| rpc::places::AGENT_SOCKET.into()),
             state: found.state.unwrap_or_else(|| rpc::places::AGENT_STATE.into()),
             plane_socket: found.plane_socket.unwrap_or_else(|| rpc::places::PLANE_SOCKET.into()),
+            pins: None,
+            broker_user: found.broker_user.as_ref().map(|user| broker_user(&document, user)).transpose()?,
             operators: operators(&document, found.operators.as_ref())?,
             log,
             rsvp: rsvp_config(&document, found.rsvp.as_ref())?,
@@ -322,6 +332,13 @@ fn plane_choice(document: &Document<'_>, found: Option<&Spanned<String>>) -> Res
 /// A path in a file is relative to the file's folder.
 fn beside(file: &Path, path: &Path) -> PathBuf {
     file.parent().map_or_else(|| path.to_owned(), |directory| directory.join(path))
+}
+
+/// The user of that name or number.
+fn broker_user(document: &Document<'_>, found: &Spanned<String>) -> Result<u32, Mistake> {
+    let name = found.get_ref();
+    let user = name.parse().ok().or_else(|| Some(linux::privilege::User::named(name)?.uid));
+    user.ok_or_else(|| document.at(found.span(), format!("{name:?} is no user: a name of /etc/passwd, or a number")))
 }
 
 /// The name or number of a group.

@@ -28,6 +28,7 @@ mod mroutes;
 mod news;
 mod noticed;
 pub mod own;
+mod pins;
 mod planes;
 mod read_back;
 pub mod receiver_proxy;

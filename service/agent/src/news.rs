@@ -26,7 +26,7 @@ pub struct EventLine {
 
 /// A warning if the flow map's mount is private (a start under `ip netns exec`): the map ends with the agent.
 pub(crate) fn private_mounts(state: &Path) -> Option<String> {
-    let pins = state.join("bpf");
+    let pins = state.join(crate::pins::NAME);
     let private = linux::bpf::sys::outlives_us(&pins) == Some(false);
     private.then(|| {
         format!(

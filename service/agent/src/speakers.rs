@@ -36,6 +36,8 @@ pub struct Speakers {
     all: BTreeMap<u64, Speaker>,
     /// The group whose members are operators.
     operators: Option<u32>,
+    /// The user of this machine's broker.
+    broker: Option<u32>,
     /// The signalled requests of the callers.
     pub(crate) signalled: Signalled,
 }
@@ -58,12 +60,17 @@ impl Speakers {
         Speakers { operators, ..Speakers::default() }
     }
 
+    /// Takes the broker of this machine that runs as this user at its word, as it takes root.
+    pub fn believing(self, broker: Option<u32>) -> Speakers {
+        Speakers { broker, ..self }
+    }
+
     /// Adds a connection of this machine.
     pub fn came(&mut self, client: u64, peer: &PeerProcess) {
         let in_group = |group: u32| peer.gid == group || peer.groups.contains(&group);
         let seat = match peer.uid {
             0 => Seat::Root,
-            uid if own_uid() == Some(uid) => Seat::Root,
+            uid if own_uid() == Some(uid) || self.broker == Some(uid) => Seat::Root,
             _ if self.operators.is_some_and(in_group) => Seat::Operator,
             _ => Seat::Member,
         };
@@ -107,7 +114,7 @@ impl Speakers {
         match uid {
             None => spoken_for(who),
             Some(0) => Seat::Root,
-            Some(uid) if own_uid() == Some(uid) => Seat::Root,
+            Some(uid) if own_uid() == Some(uid) || self.broker == Some(uid) => Seat::Root,
             Some(_) if operators.is_some_and(|group| who.groups.contains(&group)) => Seat::Operator,
             Some(_) => Seat::Member,
         }

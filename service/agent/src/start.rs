@@ -4,6 +4,7 @@
 use crate::config::AgentConfig;
 use crate::document::Mistake;
 use crate::interfaces;
+use crate::pins;
 use linux::bpf::entry::MAJOR;
 use linux::error::SystemError;
 use linux::netlink::Socket;
@@ -92,7 +93,7 @@ impl From<linux::netlink::Error> for StartError {
 }
 
 /// The capabilities that an agent needs.
-const NEEDED: [Capability; 4] = [Capability::NetRaw, Capability::NetAdmin, Capability::Bpf, Capability::SysAdmin];
+const NEEDED: [Capability; 3] = [Capability::NetRaw, Capability::NetAdmin, Capability::Bpf];
 
 /// The capabilities that its front needs to give everything up, if callers come from other machines.
 const NEEDED_BY_FRONT: [Capability; 3] = [Capability::SetUid, Capability::SetGid, Capability::SetPcap];
@@ -110,6 +111,9 @@ pub struct Sole {
 /// [`StartError`]; only the state directory and its lock file have been made.
 pub fn check(config: &AgentConfig) -> Result<Sole, StartError> {
     let mut needed = NEEDED.to_vec();
+    if !pins::are_there(&config.state, config.pins.as_deref()) {
+        needed.push(Capability::SysAdmin); // to mount
+    }
     if config.listen.as_ref().is_some_and(|listen| listen.user != User::own()) {
         needed.extend(NEEDED_BY_FRONT);
     }
@@ -130,6 +134,9 @@ pub fn check(config: &AgentConfig) -> Result<Sole, StartError> {
         LockError::Held(pid) => StartError::AlreadyRunning { what: format!("the state in {}", state.display()), pid },
         LockError::Failed(failed) => failed.into(),
     })?;
+    if let Some(folder) = &config.pins {
+        pins::prepare(state, folder)?;
+    }
     Ok(Sole { _state: lock, _namespace: claim_namespace(Path::new(LOCKS))? })
 }
 

@@ -17,7 +17,11 @@
 //! protocol = "udp"
 //! style = "ff"                   # the default; or se, wf
 //! senders = ["10.0.0.1:5004"]    # none for wf
-//! rate = "3mbit"                 # and burst, peak, min_unit, max_packet as above
+//! rate = "3mbit"                 # and these four as above
+//! burst = "64kb"
+//! peak = "10mbit"
+//! min_unit = "64b"
+//! max_packet = "1500b"
 //! service_rate = "4mbit"         # R: guaranteed service; left out: controlled load
 //! ```
 

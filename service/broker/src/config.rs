@@ -29,6 +29,7 @@
 //!
 //! [web]                                # for browsers (docs/web.md); default: none listens for them
 //! listen = "127.0.0.1:8470"            # with TLS unless on the loopback
+//! tls = true                           # with TLS there too; false: without, on the loopback alone
 //! name = "broker.example.org"          # by which they call it, beside its address
 //!
 //! [webhooks]                           # default: none are allowed

@@ -271,6 +271,10 @@ pub fn forget(state_dir: &Path) -> Result<(), Fault> {
             fs::remove_file(file.path()).map_err(fault("unpin"))?;
         }
     }
+    // A link leads to a bpffs that somebody else mounted.
+    if mount.is_symlink() {
+        return fs::remove_file(&mount).map_err(fault("remove the link to the pins"));
+    }
     sys::unmount_bpffs(&mount).map_err(fault("unmount the bpffs"))
 }
 
