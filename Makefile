@@ -6,7 +6,7 @@ BENCH ?=
 SLUICE = target/release/sluice
 TRIAL = target/trial/sluice
 
-.PHONY: help build demo demo-quick gara test nightly fuzz bench install install-files install-c uninstall packages packages-test clean wheel web
+.PHONY: help build demo demo-quick gara test nightly fuzz bench install install-files install-c uninstall packages packages-test site clean wheel web
 
 help:
 	@echo "make demo        a real video against a flood, without and with a reservation (root, about 5 minutes)"
@@ -19,6 +19,7 @@ help:
 	@echo "make web         the pages for browsers, client/web/dist, from their sources (Node and npm)"
 	@echo "make wheel       the Python package, under target/wheel"
 	@echo "make packages    Debian packages, in target/packages (debhelper); packages-test tries them in a folder made by debootstrap (root)"
+	@echo "make site        the documents as a site, target/site (mdbook)"
 	@echo "make install     the program, the C libraries, man pages, completions and systemd units, under PREFIX=$(PREFIX)"
 
 build:
@@ -109,6 +110,10 @@ bench:
 # What is built is part of the repository, so that building the program takes no Node.
 web:
 	cd client/web && npm ci --ignore-scripts --no-audit --no-fund && npm run build
+
+# The documents as a site, target/site; docs/SUMMARY.md has all of them (cargo xtask links).
+site:
+	@command -v mdbook >/dev/null || { echo "SKIPPED: mdbook is not here" >&2; exit 0; }; mdbook build
 
 # The standard library writes it: nothing is fetched.
 wheel:

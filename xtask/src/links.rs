@@ -21,7 +21,18 @@ pub fn check(root: &Path) -> Vec<String> {
             }
         }
     }
+    findings.extend(unlisted(root));
     findings
+}
+
+/// Pages of docs that the contents of the site (mdBook) do not have.
+fn unlisted(root: &Path) -> Vec<String> {
+    let contents = Path::new("docs/SUMMARY.md");
+    let listed: Vec<PathBuf> =
+        links(&source::read(root, contents)).iter().map(|(_, link)| beside(contents, link)).collect();
+    let pages = source::files(root, &[".md"]).into_iter().filter(|path| path.starts_with("docs") && path != contents);
+    let missing = pages.filter(|page| !listed.contains(page));
+    missing.map(|page| format!("{}: {} is not in it", contents.display(), page.display())).collect()
 }
 
 /// A path that is written in this page, from the root.

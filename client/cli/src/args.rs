@@ -42,7 +42,15 @@ Examples:
   sluice rsvp receive --node glenwood --session 10.0.2.2:5004 --reserve 3.2mbit
   sluice down                            leaves nothing behind
   sluice reserve net/eth1=3mbit cpu=0.5 --for 1h           by the book: now or for later, with a handle
-  sluice calendar                        how full everything is";
+  sluice calendar                        how full everything is
+
+Exit status:
+  0    done; for a question: yes
+  1    no: refused, not shown, not there, or something is broken
+  2    the command line, a file or a request is wrong
+  3    the world is not as needed: no agent or broker answers, a right or an ability is missing
+  130  interrupted
+`sluice run` ends as its command does. By command: docs/exit-status.md";
 
 /// Commands.
 #[derive(Subcommand, Debug)]

@@ -6,6 +6,7 @@ mod decode;
 mod dissector;
 mod docs;
 mod experiments;
+mod packages;
 mod plane;
 mod plane_live;
 mod plane_serve;

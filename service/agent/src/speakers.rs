@@ -314,6 +314,21 @@ mod tests {
         assert_eq!(speakers.speak_for(16, None, &[]).unwrap_err().kind, "refused");
     }
 
+    /// This machine's broker has a user of its own, and is believed as root is; nobody else is for that.
+    #[test]
+    fn the_brokers_user_speaks_for_others_where_it_is_named() {
+        let peer = |uid| PeerProcess { pid: 3, uid, gid: uid, groups: Vec::new() };
+        let mut speakers = Speakers::new(None).believing(Some(4242));
+        speakers.came(1, &peer(4242));
+        speakers.came(2, &peer(4243));
+        speakers.speak_for(1, Some(&doc("alice", "owner")), &[]).unwrap();
+        assert_eq!(speakers.of(1).name, "alice");
+        assert_eq!(speakers.speak_for(2, Some(&doc("alice", "owner")), &[]).unwrap_err().kind, "refused");
+        let mut without = Speakers::new(None);
+        without.came(1, &peer(4242));
+        assert_eq!(without.speak_for(1, Some(&doc("alice", "owner")), &[]).unwrap_err().kind, "refused");
+    }
+
     #[test]
     fn from_afar_only_brokers_that_the_policy_names() {
         let identity = |role, name: &str| Identity {

@@ -165,9 +165,10 @@ fn no_child_speaks_for_us() {
 /// What the units promise, and what their words must be for it.
 #[test]
 fn the_units_say_what_the_programs_do() {
-    for (unit, words) in
-        [("agent", &["OOMPolicy=continue", "OOMScoreAdjust=-900"][..]), ("broker", &["OOMScoreAdjust=300"][..])]
-    {
+    for (unit, words) in [
+        ("agent", &["OOMPolicy=continue", "OOMScoreAdjust=-900"][..]),
+        ("broker", &["OOMScoreAdjust=300", "User=sluice-broker", "CapabilityBoundingSet="][..]),
+    ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../dist/sluice-{unit}.service"));
         let text = std::fs::read_to_string(&path).unwrap();
         let has = |word: &str| text.lines().any(|line| line == word || line.starts_with(&format!("{word}=")));
@@ -181,8 +182,10 @@ fn the_units_say_what_the_programs_do() {
             assert!(has(word), "{unit}: {word}");
         }
         words.iter().for_each(|word| assert!(has(word), "{unit}: {word}"));
-        for word in ["ProtectSystem", "PrivateTmp", "PrivateMounts"] {
-            assert_eq!(has(word), unit == "broker" && word != "PrivateMounts", "{unit}: {word}");
+        for word in
+            ["ProtectSystem=strict", "PrivateTmp=yes", "PrivateMounts=yes", "NoNewPrivileges=yes", "LimitNOFILE"]
+        {
+            assert!(has(word), "{unit}: {word}");
         }
         let checked = Command::new("systemd-analyze").arg("verify").arg(&path).output();
         match checked {
@@ -197,4 +200,23 @@ fn the_units_say_what_the_programs_do() {
             Err(_) => bench::skipped("systemd-analyze is not here"),
         }
     }
+}
+
+/// How much each service could do to the machine if somebody took it over, by systemd's own count (0 to 10).
+#[test]
+fn the_units_expose_little() {
+    for (unit, most) in [("agent", 33), ("broker", 15)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../dist/sluice-{unit}.service"));
+        let mut analyze = Command::new("systemd-analyze");
+        analyze.args(["security", "--offline=yes", "--no-pager", &format!("--threshold={most}")]).arg(&path);
+        let Ok(said) = analyze.output() else { return bench::skipped("systemd-analyze is not here") };
+        let (text, wrong) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+        if wrong.contains("unrecognized option") {
+            return bench::skipped("systemd-analyze counts nothing offline before systemd 250");
+        }
+        assert!(text.contains("Overall exposure level"), "{text}{wrong}");
+        assert!(said.status.success(), "more than {most}: {text}{wrong}");
+    }
+    let agent = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/sluice-agent.service"));
+    assert!(!agent.unwrap().contains("CAP_SYS_ADMIN"));
 }

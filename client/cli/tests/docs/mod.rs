@@ -16,6 +16,7 @@
 //! reservation. A block marked `text` behind a comment `<!-- prints -->` is what the block before it prints: its lines must be
 //! there in this order, where `…` is anything.
 
+mod exit_status;
 mod page;
 mod shell;
 
