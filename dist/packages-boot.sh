@@ -41,8 +41,10 @@ soon() {
 in_it() { nsenter --target "$init" --all env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
 # A machine: its own network with one link, whose far end answers nobody, and the bpffs that systemd mounts on a machine.
 boot() {
+    umount /sys/fs/bpf 2>/dev/null || true
+    mount -t bpf bpf /sys/fs/bpf
     systemd-nspawn --quiet --register=no --keep-unit --directory="$base" --boot --private-network --capability=all --link-journal=no \
-        --system-call-filter="bpf perf_event_open" --resolv-conf=off --timezone=off --console=read-only \
+        --bind=/sys/fs/bpf --system-call-filter="bpf perf_event_open" --resolv-conf=off --timezone=off --console=read-only \
         systemd.unified_cgroup_hierarchy=0 </dev/null >"$PLACE/console" 2>&1 &
     spawned=$!
     soon pgrep -P "$spawned" || { cat "$PLACE/console"; fail "no container"; }
@@ -61,7 +63,7 @@ Before=sysinit.target
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/bin/sh -ec 'mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf; ip link set lo up; ip link add eth0 type veth peer name far; ip address add 192.0.2.1/24 dev eth0; ip link set eth0 up; ip link set far up; ip neighbour add 192.0.2.2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent; echo 1 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6; echo 1 > /proc/sys/net/ipv6/conf/far/disable_ipv6'
+ExecStart=/bin/sh -ec 'ip link set lo up; ip link add eth0 type veth peer name far; ip address add 192.0.2.1/24 dev eth0; ip link set eth0 up; ip link set far up; ip neighbour add 192.0.2.2 lladdr 02:00:00:00:00:02 dev eth0 nud permanent; echo 1 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6; echo 1 > /proc/sys/net/ipv6/conf/far/disable_ipv6'
 [Install]
 WantedBy=sysinit.target
 END
@@ -70,7 +72,7 @@ ln -s ../machine.service "$base/etc/systemd/system/sysinit.target.wants/machine.
 
 say "a machine of Debian's own packages boots; ours is installed"
 boot
-in_it dpkg --install /packages/sluice_0*.deb /packages/python3-sluice_0*.deb >"$PLACE/dpkg" 2>&1 || { cat "$PLACE/dpkg"; fail "install"; }
+in_it sh -c "dpkg --install /packages/*.deb" >"$PLACE/dpkg" 2>&1 || { cat "$PLACE/dpkg"; fail "install"; }
 in_it systemctl --quiet is-enabled sluice-agent && fail "the agent is enabled before the administrator says so"
 cat >>"$base/etc/sluice/agent.toml" <<'END'
 
@@ -97,7 +99,7 @@ soon changed "$before" || fail "nobody came back"
 
 say "the same package again, as an upgrade: another agent takes over"
 before=$(main_of sluice-agent)
-in_it dpkg --install /packages/sluice_0*.deb >"$PLACE/dpkg" 2>&1 || { cat "$PLACE/dpkg"; fail "upgrade"; }
+in_it sh -c "dpkg --install /packages/sluice_*.deb" >"$PLACE/dpkg" 2>&1 || { cat "$PLACE/dpkg"; fail "upgrade"; }
 soon changed "$before" || { cat "$PLACE/dpkg"; fail "the upgrade left the old agent"; }
 in_it touch /run/flows.end
 soon in_it test -e /run/flows.counted || fail "no counts"

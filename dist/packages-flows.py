@@ -65,6 +65,12 @@ def send(flows: int, file: str) -> None:
                 failed += 1
         time.sleep(0.1)
     lost = best_effort() - before
+    # The counter sees what has no reservation: else it would prove nothing.
+    stranger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    stranger.bind((SOURCE, FIRST - 1))
+    stranger.sendto(b"x" * 32, (TO, PORT))
+    if best_effort() != before + lost + 1:
+        sys.exit("a packet without a reservation is not counted")
     with open(file + ".new", "w") as out:
         out.write("%d of %d packets were best effort, %d could not be sent\n" % (lost, sent, failed))
     os.rename(file + ".new", file + ".counted")

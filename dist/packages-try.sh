@@ -55,8 +55,8 @@ for user in sluice-door sluice-broker; do in_it getent passwd $user >/dev/null |
 in_it getent group sluice-operators >/dev/null || fail "no group sluice-operators"
 [ "$(stat -c %s "$base/usr/bin/sluice")" -lt 60000000 ] || fail "the program is not stripped"
 for service in agent broker; do in_it sluice $service --check --config /etc/sluice/$service.toml || fail "$service.toml"; done
-in_it apt-get install --yes --no-install-recommends ./packages/libsluice1_*.deb ./packages/libsluice-dev_*.deb ./packages/python3-sluice_*.deb \
-    ./packages/sluice-doc_*.deb >"$PLACE/apt" 2>&1 || { tail -20 "$PLACE/apt"; fail "the other packages"; }
+in_it sh -c "apt-get install --yes --no-install-recommends /packages/*.deb" \
+    >"$PLACE/apt" 2>&1 || { tail -20 "$PLACE/apt"; fail "the other packages"; }
 in_it python3 -c 'import sluice, sluice.rsvp, sluice.together' || fail "python3-sluice"
 in_it python3 -c 'import ctypes; [ctypes.CDLL("lib%s.so.1" % name) for name in ("sluice", "rapi", "scrapi")]' || fail "libsluice1"
 in_it python3 -c '
@@ -79,7 +79,7 @@ start
 in_it sluice reserve licence/solver=2 --for 1h || fail "a reservation"
 
 say "a second installation over it: the file that was changed stays, and so does the reservation"
-in_it dpkg --force-confold --install /packages/sluice_*.deb >"$PLACE/again" 2>&1 || { cat "$PLACE/again"; fail "installed again"; }
+in_it sh -c "dpkg --force-confold --install /packages/sluice_*.deb" >"$PLACE/again" 2>&1 || { cat "$PLACE/again"; fail "installed again"; }
 grep -q licence/solver "$base/etc/sluice/agent.toml" || fail "the configuration was replaced"
 stop KILL
 start
@@ -93,7 +93,7 @@ grep -q 'is kept: there were reservations' "$PLACE/purge" || { cat "$PLACE/purge
 stop TERM
 
 say "installed again it is there; cancelled and purged, nothing is left"
-in_it dpkg --install /packages/sluice_*.deb >/dev/null 2>&1 || fail "installed once more"
+in_it sh -c "dpkg --install /packages/sluice_*.deb" >/dev/null 2>&1 || fail "installed once more"
 printf '\n[[resource]]\nname = "licence/solver"\ncapacity = 4\n[store]\nany_filesystem = true\n' >>"$base/etc/sluice/agent.toml"
 start
 in_it sluice list | grep -q licence/solver || fail "the reservation did not outlive the purge"
