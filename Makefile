@@ -90,6 +90,7 @@ nightly: test fuzz
 	$(SLUICE) demo
 	$(SLUICE) torture load --json
 	$(SLUICE) torture load --quick --slow-disk --json
+	$(MAKE) packages-test
 
 # Each decoder for FUZZ_SECONDS, with a nightly compiler and cargo-fuzz; setup.sh installs both where it can.
 FUZZ_SECONDS ?= 300
@@ -151,6 +152,7 @@ install-files:
 
 # Debian packages, in target/packages/: what is built already is not built again.
 packages: build
+	@dist/setup.sh packages
 	$(CARGO) build --release --locked -p sluice-c -p sluice-rapi -p sluice-scrapi
 	dist/packages.sh build
 

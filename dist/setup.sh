@@ -1,12 +1,13 @@
 #!/bin/sh
 # Installs what the build, the demonstration, the tests or fuzzing need on a Debian machine: only what is missing.
-# Usage: dist/setup.sh build | demo | test | fuzz
+# Usage: dist/setup.sh build | demo | test | fuzz | packages
 set -eu
 
 want=${1:-build}
 packages="build-essential"
 case "$want" in
 build | fuzz) ;;
+packages) packages="$packages debhelper dh-python python3 lintian debootstrap systemd-container iproute2" ;;
 demo) packages="$packages ffmpeg iproute2 fonts-dejavu-core" ;;
 test)
     packages="$packages ffmpeg iproute2 iputils-ping fonts-dejavu-core iperf3 tshark clang-14 llvm-14 libbpf-dev git python3 openssl nginx-light chromium openmpi-bin libopenmpi-dev libfftw3-dev libfftw3-mpi-dev postgresql"
@@ -14,7 +15,7 @@ test)
     command -v npm >/dev/null 2>&1 || packages="$packages nodejs npm"
     ;;
 *)
-    echo "setup: $want is not build, demo, test or fuzz" >&2
+    echo "setup: $want is not build, demo, test, fuzz or packages" >&2
     exit 2
     ;;
 esac
