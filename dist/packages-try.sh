@@ -27,7 +27,8 @@ mount --rbind /dev "$base/dev"
 mount -t tmpfs tmpfs "$base/run"
 ip link set lo up
 mkdir "$base/packages"
-cp "$out"/*.deb "$base/packages/"
+# All but debug symbols, which want exactly their package.
+for deb in "$out"/*.deb; do case "$deb" in *-dbgsym_*) ;; *) cp "$deb" "$base/packages/" ;; esac; done
 # What Debian does not start in such a folder: a policy that says so, as its own tools write it.
 printf '#!/bin/sh\nexit 101\n' >"$base/usr/sbin/policy-rc.d"
 chmod 755 "$base/usr/sbin/policy-rc.d"

@@ -21,12 +21,11 @@ pub fn check(root: &Path) -> Vec<String> {
             }
         }
     }
-    findings.extend(unlisted(root));
     findings
 }
 
 /// Pages of docs that the contents of the site (mdBook) do not have.
-fn unlisted(root: &Path) -> Vec<String> {
+pub fn unlisted(root: &Path) -> Vec<String> {
     let contents = Path::new("docs/SUMMARY.md");
     let listed: Vec<PathBuf> =
         links(&source::read(root, contents)).iter().map(|(_, link)| beside(contents, link)).collect();

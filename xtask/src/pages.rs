@@ -368,7 +368,7 @@ pub fn write(root: &Path) -> Vec<String> {
     findings
 }
 
-/// Pages that are not as their sources are, and keys that no page has.
+/// Pages that are not as their sources are, keys that no page has, and documents that the site's contents do not have.
 pub fn check(root: &Path) -> Vec<String> {
     let keys = "client/cli/tests/agents/baseline/kept/keys.txt";
     let keys = match fs::read_to_string(root.join(keys)) {
@@ -377,7 +377,7 @@ pub fn check(root: &Path) -> Vec<String> {
     };
     let agent = read(root, &PAGES[0]).unwrap_or_default();
     let fields = fields(&crate::source::read(root, Path::new(PAGES[2].sources[0].0)));
-    let mut findings = Vec::new();
+    let mut findings = crate::links::unlisted(root);
     for page in &PAGES {
         let contents = match read(root, page) {
             Ok(contents) => contents,

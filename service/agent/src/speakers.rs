@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(speakers.speak_for(16, None, &[]).unwrap_err().kind, "refused");
     }
 
-    /// This machine's broker has a user of its own, and is believed as root is; nobody else is for that.
+    /// The agent believes the broker's own user as it believes root, and no other.
     #[test]
     fn the_brokers_user_speaks_for_others_where_it_is_named() {
         let peer = |uid| PeerProcess { pid: 3, uid, gid: uid, groups: Vec::new() };
