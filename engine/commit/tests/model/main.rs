@@ -1,6 +1,7 @@
 //! The tests of the commit engine: orders, and the search of every order of events (docs/commit-model.md).
 
 mod nested;
+mod older_copy;
 mod orders;
 mod world;
 
