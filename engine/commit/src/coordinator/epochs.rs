@@ -5,8 +5,8 @@
 //! of a commit have confirmed that they know no newer epoch.
 
 use super::{Coordinator, Member, Output, Phase, Readiness, Transaction};
-use crate::record::CoordinatorRecord;
 use crate::Epoch;
+use crate::record::CoordinatorRecord;
 use alloc::vec::Vec;
 use terms::Time;
 

@@ -3,6 +3,7 @@
 mod nested;
 mod older_copy;
 mod orders;
+mod pauses;
 mod world;
 
 use nested::{NESTED_MUTANTS, NestedMutant, Played, SEEDS, plays};

@@ -117,13 +117,7 @@ impl Desk {
     }
 
     /// Begins an epoch with this journal. `participants`: those that may know a newer one.
-    pub fn start(
-        &mut self,
-        now: Time,
-        log: CommitLog,
-        participants: Vec<String>,
-        nonce: u64,
-    ) -> Vec<DeskEffect> {
+    pub fn start(&mut self, now: Time, log: CommitLog, participants: Vec<String>, nonce: u64) -> Vec<DeskEffect> {
         self.log = log;
         self.engine.start(now, participants, nonce);
         self.drain(now)
