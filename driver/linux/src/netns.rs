@@ -50,6 +50,19 @@ impl Namespace {
         Namespace::open(name)
     }
 
+    /// Makes a namespace without a name: it ends with its last user, also after a kill.
+    ///
+    /// # Errors
+    /// The kernel refuses (CAP_SYS_ADMIN is needed).
+    pub fn unnamed() -> Result<Namespace, SystemError> {
+        let made = on_thread(|| {
+            new_namespace()?;
+            File::open("/proc/thread-self/ns/net")
+        });
+        let file = made.and_then(|opened| opened).map_err(SystemError::doing("create a network namespace"))?;
+        Ok(Namespace { name: String::new(), file })
+    }
+
     /// Opens an existing namespace.
     ///
     /// # Errors
@@ -70,7 +83,7 @@ impl Namespace {
         Ok(Namespace { name: String::new(), file })
     }
 
-    /// The name of the namespace; empty for [`Namespace::current`].
+    /// The name of the namespace; empty for [`Namespace::current`] and [`Namespace::unnamed`].
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -183,10 +196,15 @@ fn set_namespace(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(move_into_link_name_space(fd, Some(LinkNameSpaceType::Network))?)
 }
 
+/// Moves this thread to a new namespace.
+fn new_namespace() -> io::Result<()> {
+    // SAFETY: only the network changes, and of this thread alone: no descriptor or memory loses its meaning.
+    Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
+}
+
 /// Moves this thread to a new namespace and binds that to `path`.
 fn mount_new_namespace(path: &Path) -> io::Result<()> {
-    // SAFETY: only the network changes, and of this thread alone: no descriptor or memory loses its meaning.
-    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
+    new_namespace()?;
     Ok(mount_bind("/proc/thread-self/ns/net", path)?)
 }
 

@@ -142,8 +142,12 @@ impl Subordinate {
         }
     }
 
-    /// Begins an epoch; `nonce` is drawn by chance. A transaction that was not promised above is aborted.
-    pub fn start(&mut self, now: Time, nonce: u64) {
+    /// Begins an epoch; `nonce` is drawn by chance. A transaction that was not promised above is aborted. `participants`
+    /// are those that may know a newer epoch ([`coordinator::Input::Participant`]).
+    pub fn start(&mut self, now: Time, participants: Vec<String>, nonce: u64) {
+        for name in participants {
+            self.coordinator.handle(now, coordinator::Input::Participant(name));
+        }
         self.participant.handle(now, participant::Input::Recovered);
         let lost = self.below.iter().filter(|(branch, _)| !self.participant.is_promised(**branch));
         for id in lost.map(|(_, id)| *id).collect::<Vec<_>>() {

@@ -370,6 +370,9 @@ async fn coordinate(
         let stopped = stopped.clone();
         tasks.spawn(ends(visits.run(stopped)));
     }
+    for domain in 0..transactions.domains().len() {
+        tasks.spawn(ends(transactions.clone().greet_domain(domain, stopped.clone())));
+    }
     transactions.settled(PATIENCE).await?;
     Ok(before.saturating_sub(transactions.count()) + earlier)
 }

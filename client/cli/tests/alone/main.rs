@@ -7,6 +7,7 @@ mod lab;
 mod mace;
 mod onlooker;
 mod profile;
+mod ras;
 mod web;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -173,7 +173,7 @@ impl Builder<'_> {
         let uplink = self.link(near, er1, access, delay);
         self.link(er2, far, access, delay);
         let shaped = n >= ROUTERS / 2 && self.params.shaping != Shaping::None;
-        let conditioner = Some(self.conditioner(cir(n), shaped));
+        let conditioner = Some(conditioner(self.params, cir(n), shaped, Bytes::new(1 << 40)));
         self.scenario.egress.push(EgressSpec { link: uplink, side: 0, conditioner, queue: Queue::UNLIMITED });
         for w in 0..WORKSTATIONS {
             let sender = self.node(&format!("W{}.{}", n + 1, w + 1));
@@ -185,21 +185,22 @@ impl Builder<'_> {
         }
         Customer { node: near, uplink, cir: cir(n), shaped }
     }
+}
 
-    fn conditioner(&self, cir: Rate, shaped: bool) -> LinkConditioner {
-        let Params { cbs, k, mir, shaping, thresholds, .. } = *self.params;
-        let pir = Rate::from_bps(2 * cir.as_bps());
-        let pbs = Bytes::new(2 * cbs.get());
-        let thresholds = match thresholds {
-            Thresholds::OfCbs(percent) => percent.map(|p| Bytes::new(cbs.get() * u64::from(p) / 100)),
-            Thresholds::Fixed(bytes) => bytes,
-        };
-        let ras = RasSpec { buffer: Bytes::new(1 << 40), k, green: shaping == Shaping::Green };
-        LinkConditioner {
-            shaper: shaped.then_some(ShaperSpec::TrRas { rates: [cir, pir, mir], thresholds, ras }),
-            meter: Some(MeterSpec { kind: MeterKind::TrTcm { cir, cbs, pir, pbs }, aware: false }),
-            marker: af1(),
-        }
+/// The conditioner of a customer router: its trTCM, and before it the shaper, if it has one, with a buffer of this length.
+pub fn conditioner(params: &Params, cir: Rate, shaped: bool, buffer: Bytes) -> LinkConditioner {
+    let Params { cbs, k, mir, shaping, thresholds, .. } = *params;
+    let pir = Rate::from_bps(2 * cir.as_bps());
+    let pbs = Bytes::new(2 * cbs.get());
+    let thresholds = match thresholds {
+        Thresholds::OfCbs(percent) => percent.map(|p| Bytes::new(cbs.get() * u64::from(p) / 100)),
+        Thresholds::Fixed(bytes) => bytes,
+    };
+    let ras = RasSpec { buffer, k, green: shaping == Shaping::Green };
+    LinkConditioner {
+        shaper: shaped.then_some(ShaperSpec::TrRas { rates: [cir, pir, mir], thresholds, ras }),
+        meter: Some(MeterSpec { kind: MeterKind::TrTcm { cir, cbs, pir, pbs }, aware: false }),
+        marker: af1(),
     }
 }
 

@@ -180,6 +180,9 @@ impl Broker {
                 Err(corrupt) => unreachable!("our own record: {corrupt:?}"),
             }
         }
+        for agent in 0..self.silent.len() {
+            coordinator.handle(now, Input::Participant(format!("a{agent}")));
+        }
         self.coordinator = Some(coordinator);
         self.nonces = nonce;
         self.take(now, Input::Recovered { nonce })
@@ -301,7 +304,9 @@ impl Broker {
                 if self.defects.silent {
                     return Vec::new();
                 }
-                self.take(now, Input::Promises { promises, name: format!("a{from}") })
+                let mut said = self.take(now, Input::Confirmed(format!("a{from}")));
+                said.extend(self.take(now, Input::Promises { promises, name: format!("a{from}") }));
+                said
             }
             Body::Outdated(known) => self.take(now, Input::Outdated { known }),
             Body::Question(question) if !self.defects.silent => {

@@ -91,6 +91,8 @@ pub(super) struct Wish {
     unwanted: bool,
     /// The number of times that a client will still ask by its key.
     patience: u32,
+    /// The time at which its client asks next.
+    asks_at: Option<Time>,
 }
 
 /// The number of times that a client asks again by its key.
@@ -185,7 +187,8 @@ impl Wish {
     ) -> Wish {
         let (group, stage) = (format!("w{number}"), Stage::New);
         let (acknowledged, unwanted) = (false, false);
-        Wish { owner, group, broker, kind, start, end, parts, stage, acknowledged, unwanted, patience: PATIENCE }
+        let (patience, asks_at) = (PATIENCE, None);
+        Wish { owner, group, broker, kind, start, end, parts, stage, acknowledged, unwanted, patience, asks_at }
     }
 
     /// The name of its owner.
@@ -291,6 +294,20 @@ impl Wish {
     /// The broker has died over it: its client asks by its key.
     pub(super) fn looks(&mut self) {
         (self.stage, self.patience) = (Stage::Looking, PATIENCE);
+    }
+
+    /// Its client is to ask at this time. False if it asks earlier anyway.
+    pub(super) fn asks_at(&mut self, at: Time) -> bool {
+        let earlier = self.asks_at.is_none_or(|known| at < known);
+        if earlier {
+            self.asks_at = Some(at);
+        }
+        earlier
+    }
+
+    /// True if this is the time at which its client asks. The next one is not known yet.
+    pub(super) fn is_time_to_ask(&mut self, now: Time) -> bool {
+        self.asks_at.take_if(|at| *at == now).is_some()
     }
 
     /// Its client would ask once more by its key. False if it has lost its patience, or if the broker is gone for ever.

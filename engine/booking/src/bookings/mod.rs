@@ -91,6 +91,7 @@ impl Bookings {
                 let moved = self.calendar.set(offset, if self.started { MOVED } else { 0 });
                 if moved && self.started {
                     self.life(world).clock_moved();
+                    self.participant_clock_moved(world);
                 }
             }
             Input::Call { id, .. } if !self.started => {

@@ -125,9 +125,13 @@ impl Bookings {
     /// Handles a coordinator's decision.
     pub(super) fn decide<W: Ledger + PolicyPort>(&mut self, world: &mut W, id: CallId, call: DecideCall) {
         let DecideCall { branch, coordinator, epoch, decision } = call;
-        let believed = self.branches.believe(&coordinator, epoch, Some(branch));
-        if let Err(refusal) = believed.and_then(|()| self.branches.wait(branch, Awaits::Decision, id)) {
+        if let Err(refusal) = self.branches.believe(&coordinator, epoch, Some(branch)) {
             return self.out.reply(id, Err(refusal));
+        }
+        // One call too many hears nothing, and its decision counts all the same: those that wait, perhaps for a disk that was
+        // full, are answered by it.
+        if let Err(refusal) = self.branches.wait(branch, Awaits::Decision, id) {
+            self.out.reply(id, Err(refusal));
         }
         self.transact(world, Input::Decide { branch, coordinator, epoch, decision }, Occasion::default());
     }
@@ -191,6 +195,11 @@ impl Bookings {
         if self.branches.participant().wake_at().is_some_and(|at| at <= today) {
             self.transact(world, Input::Wake, Occasion::default());
         }
+    }
+
+    /// Tells the participant that its clock was set: what it waits for may have come, or be further off.
+    pub(super) fn participant_clock_moved<W: Ledger + PolicyPort>(&mut self, world: &mut W) {
+        self.transact(world, Input::Wake, Occasion::default());
     }
 
     /// Ends the reading of earlier promises.

@@ -53,7 +53,7 @@ pub fn why(reply: Reply) -> RefusalReason {
     reply.expect_err("it is refused").why
 }
 
-fn open(d: &mut Driver) -> Vec<(Branch, u64)> {
+pub fn open(d: &mut Driver) -> Vec<(Branch, u64)> {
     let call = PromisesCall { coordinator: "main".into(), epoch: EPOCH, after: None };
     match d.call("broker", Call::Promises(call)) {
         Ok(CallResult::Promises(list)) => list.promises,

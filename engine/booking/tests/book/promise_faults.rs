@@ -1,6 +1,6 @@
 //! Promises to coordinators, when disk, clock and resources fail (FAULTS.md C2, C4, C7, D4, D6).
 
-use super::promise::{NET, crash, creation, decide, free, modify, prepare, promised, why};
+use super::promise::{NET, crash, creation, decide, free, modify, open, prepare, promised, why};
 use crate::world::{Driver, Tables, at, window};
 use crate::{ask, create, granted};
 use booking::io::RecordTable;
@@ -34,6 +34,28 @@ fn a_disk_that_fails() {
         (booked.state, crash(&d, 4, 2).broker.peek(view.handle)),
         (BookingState::Booked, Some(BookingState::Booked))
     );
+    d.check();
+}
+
+/// The disk stays full for longer than calls may wait: the decision about a promise that time has ended is heard as soon as
+/// there is room (C11, D4).
+#[test]
+fn a_disk_that_stays_full_keeps_no_decision_out() {
+    let mut d = Driver::new(NET);
+    promised(&mut d, 1, creation(6, 5, 9));
+    d.until(10);
+    d.writes = false;
+    for _ in 0..100 {
+        d.say("broker", decide(1, None));
+        if !d.unwritten.is_empty() {
+            d.lose_one();
+        }
+    }
+    d.writes = true;
+    d.say("broker", decide(1, None));
+    d.drain();
+    assert_eq!(d.broker.audit(), Ok(()));
+    assert_eq!(open(&mut d), []);
     d.check();
 }
 

@@ -58,6 +58,9 @@ pub enum TransactionKind {
 pub enum Input {
     /// A record of the journal, before [`Input::Recovered`], in any order.
     Recovering(CoordinatorRecord),
+    /// A participant that may know a newer epoch than the journal, before [`Input::Recovered`]: its name. Until it has
+    /// confirmed the present epoch, what it may have heard of is not presumed to be aborted.
+    Participant(String),
     /// The last record has come: a new epoch begins.
     Recovered {
         /// A number drawn by chance, for [`Epoch::nonce`].
@@ -106,6 +109,8 @@ pub enum Input {
     Acknowledged(Branch),
     /// A participant can be reached, perhaps again: its name. Decisions are sent again at once.
     Connected(String),
+    /// A participant was told the present epoch, and knows no newer one: its name.
+    Confirmed(String),
     /// A participant's open promises to this coordinator.
     Promises {
         /// The promises, each with the number of its epoch.

@@ -1,5 +1,6 @@
 //! The coordinator of transactions.
 
+mod epochs;
 mod io;
 mod transaction;
 
@@ -37,6 +38,8 @@ pub struct Coordinator {
     due: BTreeSet<(Time, TransactionId)>,
     /// The numbers of the open transactions of this epoch.
     serials: BTreeSet<u64>,
+    /// Participants that have not confirmed the present epoch.
+    unheard: BTreeSet<String>,
     /// Decisions on their way to the disk.
     deciding: BTreeMap<LogBatchId, TransactionId>,
     next_batch: u64,
@@ -57,6 +60,7 @@ impl Coordinator {
             transactions: BTreeMap::new(),
             due: BTreeSet::new(),
             serials: BTreeSet::new(),
+            unheard: BTreeSet::new(),
             deciding: BTreeMap::new(),
             next_batch: 1,
             serial: 0,
@@ -68,6 +72,9 @@ impl Coordinator {
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
             Input::Recovering(record) => self.recover(record),
+            Input::Participant(name) => {
+                self.unheard.insert(name);
+            }
             Input::Recovered { nonce } => {
                 self.epoch.nonce = nonce;
                 let lost = self.forget_lost();
@@ -86,6 +93,7 @@ impl Coordinator {
             Input::GiveUp(id) => self.abort(now, id, None, "its caller gave it up".into()),
             Input::Acknowledged(branch) => self.acknowledged(branch),
             Input::Connected(name) => self.connected(now, &name),
+            Input::Confirmed(name) => self.confirmed(now, &name),
             Input::Promises { promises, name } => self.promised(promises, &name),
             Input::Outdated { known } => self.outdated(now, known),
             Input::AcceptOlder { known, nonce } => self.accept_older(known, nonce),
@@ -135,6 +143,12 @@ impl Coordinator {
         self.transactions.get(&id).map(|of| of.record(id))
     }
 
+    /// True if a transaction is presumed to be aborted, and its members are not told yet: one of them has not
+    /// confirmed the present epoch.
+    pub fn is_held(&self, id: TransactionId) -> bool {
+        self.transactions.get(&id).is_some_and(|of| of.held)
+    }
+
     /// A member of a transaction that has not ended.
     pub fn member(&self, branch: Branch) -> Option<&MemberRecord> {
         Some(&self.transactions.get(&branch.transaction)?.members.get(branch.member as usize)?.record)
@@ -150,51 +164,10 @@ impl Coordinator {
             // A newer start of this coordinator knows.
             None if epoch > self.epoch.number => Outcome::Open,
             None if self.has_lost(epoch) => Outcome::Unknown,
+            // Its other members are not known here: any participant may have heard that it was committed.
+            None if epoch < self.epoch.number && !self.unheard.is_empty() => Outcome::Open,
             None => Outcome::Decided(Decision::Abort),
         }
-    }
-
-    fn recover(&mut self, record: CoordinatorRecord) {
-        match record {
-            CoordinatorRecord::Epoch { number, decisions, forgotten } => {
-                self.epoch = Epoch { number, decisions, nonce: 0 };
-                (self.decisions, self.forgotten) = (decisions, forgotten);
-            }
-            CoordinatorRecord::Transaction { id, epoch, committed, members, note, above } => {
-                let phase = match (committed, above) {
-                    (Some(_), _) => Phase::Committing,
-                    (None, Some(_)) => Phase::Prepared,
-                    (None, None) => Phase::Aborting,
-                };
-                let members = Member::all(members, Time::ZERO, self.config.pause);
-                let of =
-                    Transaction { number: committed.unwrap_or(0), ..Transaction::new(epoch, members, note, above) };
-                self.transactions.insert(id, Transaction { phase, ..of });
-            }
-            CoordinatorRecord::End(_) => {}
-        }
-    }
-
-    /// Starts an epoch: nothing is said in it before it is on the disk. The records are written with it.
-    fn open(&mut self, mut records: Vec<CoordinatorRecord>) {
-        (self.epoch.number, self.epoch.decisions, self.serial) = (self.epoch.number + 1, self.decisions, 0);
-        records.push(self.epoch_record());
-        let batch = self.append(records, true);
-        self.readiness = Readiness::Opening(batch);
-    }
-
-    /// Forgets transactions that an older copy of the journal shows as undecided: they may have been decided
-    /// since. Only a commit is certain. Returns the records to write.
-    fn forget_lost(&mut self) -> Vec<CoordinatorRecord> {
-        let lost = |of: &Transaction| of.serial == 0 && of.phase == Phase::Aborting && self.has_lost(of.epoch.number);
-        let lost = self.transactions.iter().filter(|(_, of)| lost(of)).map(|(id, _)| *id).collect::<Vec<_>>();
-        lost.iter().for_each(|id| self.remove(*id));
-        lost.into_iter().map(CoordinatorRecord::End).collect()
-    }
-
-    /// True if transactions of the epoch of this number may have been decided and are not in the journal.
-    fn has_lost(&self, epoch: u64) -> bool {
-        self.forgotten.0 <= epoch && epoch <= self.forgotten.1
     }
 
     fn remove(&mut self, id: TransactionId) {
@@ -224,6 +197,10 @@ impl Coordinator {
         let Some(of) = self.transactions.get_mut(&id) else { return };
         of.phase = phase;
         of.members.iter_mut().for_each(|member| member.due = now);
+        let held = self.transactions.get(&id).is_some_and(|of| self.holds(of));
+        if let Some(of) = self.transactions.get_mut(&id) {
+            of.held = held;
+        }
         self.schedule(id);
     }
 
@@ -402,34 +379,6 @@ impl Coordinator {
                 Outcome::Unknown => self.out.push_back(Output::Unresolved { branch, name }),
             }
         }
-    }
-
-    fn outdated(&mut self, now: Time, known: Epoch) {
-        if self.readiness == Readiness::Open && !self.epoch.follows(known) {
-            let undecided = self.transactions.iter().filter(|(_, of)| of.phase == Phase::Preparing);
-            for id in undecided.map(|(id, _)| *id).collect::<Vec<_>>() {
-                self.abort(now, id, None, "participants know a newer start of this coordinator".into());
-            }
-            self.readiness = Readiness::Outdated;
-            self.out.push_back(Output::Outdated { known });
-        }
-    }
-
-    fn accept_older(&mut self, known: Epoch, nonce: u64) {
-        if self.readiness != Readiness::Outdated {
-            return;
-        }
-        // Everything of the last epoch that the copy has, and of those after it, may have been decided since.
-        let first = self.epoch.number.saturating_sub(1).max(1);
-        let from = if self.forgotten == (0, 0) { first } else { self.forgotten.0.min(first) };
-        self.forgotten = (from, known.number.max(self.epoch.number));
-        self.epoch.number = self.forgotten.1;
-        self.decisions = self.decisions.max(known.decisions);
-        let lost = self.forget_lost();
-        self.transactions.values_mut().for_each(|of| of.serial = 0);
-        self.serials.clear();
-        self.epoch.nonce = nonce;
-        self.open(lost);
     }
 
     fn written(&mut self, now: Time, batch: LogBatchId) {

@@ -64,6 +64,7 @@ impl Participant {
 
     /// Takes one input.
     pub fn handle(&mut self, now: Time, input: Input) {
+        self.hold_pauses(now);
         match input {
             Input::Recovering(record) => self.recover(record),
             Input::Recovered => self.started = true,
@@ -420,6 +421,23 @@ impl Participant {
                 self.set(branch, State::Alone(made));
             }
             _ => {}
+        }
+    }
+
+    /// No pause is longer than the longest. One that is was begun before the clock was set back: it ends earlier.
+    fn hold_pauses(&mut self, now: Time) {
+        let latest = now.saturating_add(self.config.longest_pause);
+        while let Some((at, branch)) = self.due.last().copied().filter(|(at, _)| *at > latest) {
+            let Some(promise) = self.promises.get_mut(&branch) else {
+                self.due.remove(&(at, branch));
+                continue;
+            };
+            promise.ask_at = promise.ask_at.min(now.saturating_add(promise.pause));
+            let state = match promise.state {
+                State::Again(again, end) => State::Again(again.min(latest), end),
+                other => other,
+            };
+            self.set(branch, state);
         }
     }
 

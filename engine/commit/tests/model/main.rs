@@ -1,7 +1,9 @@
 //! The tests of the commit engine: orders, and the search of every order of events (docs/commit-model.md).
 
 mod nested;
+mod older_copy;
 mod orders;
+mod pauses;
 mod world;
 
 use nested::{NESTED_MUTANTS, NestedMutant, Played, SEEDS, plays};

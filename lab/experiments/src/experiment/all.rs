@@ -6,6 +6,7 @@ use super::Experiment;
 pub const ALL: &[Experiment] = &[
     crate::rfc2963::EXPERIMENT,
     crate::rfc2963::sensitivity::EXPERIMENT,
+    crate::rfc2963::live::EXPERIMENT,
     super::mace_table2::EXPERIMENT,
     crate::mace::LOSS,
     crate::mace::SPACING,

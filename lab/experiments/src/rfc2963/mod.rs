@@ -5,6 +5,7 @@
 
 mod charts;
 mod judge;
+pub mod live;
 mod play;
 pub mod published;
 pub mod sensitivity;

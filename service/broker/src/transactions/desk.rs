@@ -116,10 +116,10 @@ impl Desk {
         desk
     }
 
-    /// Begins an epoch with this journal.
-    pub fn start(&mut self, now: Time, log: CommitLog, nonce: u64) -> Vec<DeskEffect> {
+    /// Begins an epoch with this journal. `participants`: those that may know a newer one.
+    pub fn start(&mut self, now: Time, log: CommitLog, participants: Vec<String>, nonce: u64) -> Vec<DeskEffect> {
         self.log = log;
-        self.engine.start(now, nonce);
+        self.engine.start(now, participants, nonce);
         self.drain(now)
     }
 
@@ -294,7 +294,8 @@ impl Desk {
     pub fn waits_for_silent(&self, reservation: &str) -> bool {
         let first = |id: &TransactionId| Branch { transaction: *id, member: 0 };
         let last = |id: &TransactionId| Branch { transaction: *id, member: u32::MAX };
-        let waits = |id: &TransactionId| self.silent.range(first(id)..=last(id)).next().is_some();
+        let held = |id: &TransactionId| self.engine.coordinator().is_held(*id);
+        let waits = |id: &TransactionId| held(id) || self.silent.range(first(id)..=last(id)).next().is_some();
         self.of.get(reservation).into_iter().flatten().all(|(id, _)| waits(id))
     }
 

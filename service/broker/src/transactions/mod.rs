@@ -132,7 +132,9 @@ impl Transactions {
         let (tell, answers) = unbounded_channel();
         let log = CommitLog::start(store, tell)?;
         let now = self.clock.now();
-        let effects = self.locked().start(now, log, u64::from_le_bytes(nonce));
+        let agents = self.agents.iter().map(|agent| agent.name.to_string());
+        let participants = agents.chain(self.domains.iter().map(|domain| domain_member(&domain.name))).collect();
+        let effects = self.locked().start(now, log, participants, u64::from_le_bytes(nonce));
         self.perform(effects);
         Ok(answers)
     }

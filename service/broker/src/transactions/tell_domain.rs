@@ -5,21 +5,26 @@ use super::Transactions;
 use super::attempt::{Attempt, AttemptProgress, DomainPart, MemberAction, MemberOrder, Note};
 use super::legs::LegRecord;
 use super::tell::said;
+use super::{domain_member, draw};
 use crate::acceptance::OwnAcceptance;
 use crate::domain_client::{DomainClient, DomainReply};
 use crate::problem::{Answer, Problem};
 use axum::http::StatusCode;
 use commit::coordinator::{Input, Serial};
-use commit::{Branch, Decision, Epoch, Vote};
+use commit::{Branch, Decision, Epoch, TransactionId, Vote};
 use documents::book::{EpochDoc, Instant};
 use documents::legs::{LegAskDoc, LegDecidedDoc, LegDecisionDoc, LegPromiseDoc, LegStateDoc, TreeLegDoc};
 use documents::topology::StatementDoc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 
 /// The longest wait for the acceptance of the domain after one of a tree.
 const ACCEPTED: Duration = Duration::from_secs(30);
+/// The pause before a domain that did not answer is told of this coordinator again, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LAST_PAUSE: Duration = Duration::from_secs(30);
 
 /// In a tree: the acceptances of the domains after this member, once they have come; `None`: they do not.
 async fn after(attempt: &Attempt, member: usize) -> Option<Vec<StatementDoc>> {
@@ -185,6 +190,38 @@ impl Transactions {
                 false
             }
             DomainReply::NotAsked(_) | DomainReply::Lost(_) => false,
+        }
+    }
+
+    /// Tells another domain of this coordinator's epoch, until it has said that it knows no newer one. Returns
+    /// when `stopped` changes. There is no call for that alone: it is told the abort of a transaction that never was.
+    pub async fn greet_domain(self: Arc<Self>, number: usize, mut stopped: watch::Receiver<bool>) {
+        tokio::select! {
+            () = self.greet(number) => {}
+            _ = stopped.changed() => return,
+        }
+        // A task of the broker that ends before the broker is a fault.
+        let _ = stopped.changed().await;
+    }
+
+    async fn greet(self: &Arc<Self>, number: usize) {
+        let domain = &self.domains[number];
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let Ok(never) = draw::<16>().map(TransactionId) else { return };
+            let doc = LegDecisionDoc { member: 0, epoch: said(self.epoch()), commit: None };
+            let said = domain.call::<_, LegDecidedDoc>("PUT", &format!("/v1/transactions/{never}"), Some(&doc)).await;
+            match said {
+                DomainReply::Answered(_) => return self.take(Input::Confirmed(domain_member(&domain.name))),
+                DomainReply::Refused(problem) if problem.status == 403 => {
+                    // It takes no legs from this domain, so it keeps none.
+                    return self.take(Input::Confirmed(domain_member(&domain.name)));
+                }
+                DomainReply::Refused(problem) => self.hear_outdated_above(&problem),
+                DomainReply::NotAsked(_) | DomainReply::Lost(_) => {}
+            }
+            sleep(pause).await;
+            pause = pause.saturating_mul(2).min(LAST_PAUSE);
         }
     }
 

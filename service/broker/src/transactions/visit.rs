@@ -119,6 +119,7 @@ pub async fn promises(transactions: Arc<Transactions>, number: usize) -> Answer<
             _ => break,
         }
     }
+    transactions.take(Input::Confirmed(agent.name.to_string()));
     if !promises.is_empty() {
         transactions.take(Input::Promises { promises, name: agent.name.to_string() });
     }

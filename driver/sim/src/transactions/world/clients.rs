@@ -65,7 +65,7 @@ impl TransactionWorld {
     fn call(&mut self, n: usize) {
         let wish = self.judge.wishes[n].clone();
         if !self.brokers[wish.broker()].is_up() {
-            return self.later(Span::from_secs(10), Due::Retry(n));
+            return self.ask_again_after(n, Span::from_secs(10));
         }
         let hold = if let WishKind::Hold(span) = wish.kind() { Some(span) } else { None };
         for part in wish.parts().iter().filter(|part| part.handle().is_none()) {
@@ -73,7 +73,7 @@ impl TransactionWorld {
             self.ask_agent(wish.broker(), part.agent(), Body::Call { wish: n, caller: caller(wish.owner()), call });
         }
         if wish.kind() == WishKind::Single {
-            self.later(Span::from_secs(15), Due::Retry(n));
+            self.ask_again_after(n, Span::from_secs(15));
         }
     }
 
@@ -167,7 +167,7 @@ impl TransactionWorld {
     /// The broker could not begin it.
     fn not_begun(&mut self, n: usize, change: Change) {
         if self.judge.wishes[n].not_begun(change) == NextStep::Later {
-            self.later(Span::from_secs(10), Due::Retry(n));
+            self.ask_again_after(n, Span::from_secs(10));
         }
     }
 
@@ -199,12 +199,24 @@ impl TransactionWorld {
         for n in all {
             self.judge.wishes[n].looks();
             let span = Span::from_secs(1 + self.of_clients.below(20));
-            self.later(span, Due::Retry(n));
+            self.ask_again_after(n, span);
+        }
+    }
+
+    /// A client will ask again after this time, or earlier if it was to ask earlier. It has one clock: what it hears
+    /// does not make it ask more often.
+    fn ask_again_after(&mut self, n: usize, span: Span) {
+        let at = self.now + span;
+        if self.judge.wishes[n].asks_at(at) {
+            self.put(at, Due::Retry(n));
         }
     }
 
     /// A client asks again.
     pub(super) fn retry(&mut self, n: usize) {
+        if !self.judge.wishes[n].is_time_to_ask(self.now) {
+            return;
+        }
         let wish = self.judge.wishes[n].clone();
         match wish.stage() {
             Stage::Calling if wish.kind() == WishKind::Single && wish.end() > self.now => return self.call(n),
@@ -217,7 +229,7 @@ impl TransactionWorld {
         }
         let open: Vec<TransactionId> = self.brokers[wish.broker()].open().into_iter().map(|(id, _)| id).collect();
         let is_open = open.iter().any(|id| self.judge.transactions.get(id).is_some_and(|of| of.wish() == n));
-        self.later(Span::from_secs(12), Due::Retry(n));
+        self.ask_again_after(n, Span::from_secs(12));
         if is_open || !self.brokers[wish.broker()].is_open() || self.stopped.contains_key(&Place::Broker(wish.broker()))
         {
             return;

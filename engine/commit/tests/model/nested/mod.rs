@@ -171,7 +171,7 @@ impl World {
         let (records, promises) = self.mutant.recovered(&broker.disk.rows);
         broker.engine.recover(records, promises);
         broker.starts += 1;
-        broker.engine.start(self.now, nonce);
+        broker.engine.start(self.now, Vec::new(), nonce);
         self.drain_broker(at);
     }
 
