@@ -5,8 +5,8 @@
 //! of a commit have confirmed that they know no newer epoch.
 
 use super::{Coordinator, Member, Output, Phase, Readiness, Transaction};
-use crate::Epoch;
 use crate::record::CoordinatorRecord;
+use crate::{Epoch, TransactionId};
 use alloc::vec::Vec;
 use terms::Time;
 
@@ -85,16 +85,10 @@ impl Coordinator {
         if !self.unheard.remove(name) {
             return;
         }
-        let has = |of: &Transaction| of.phase == Phase::Aborting && of.is_with(name);
-        let open: Vec<_> = self.transactions.iter().filter(|(_, of)| has(of)).map(|(id, _)| *id).collect();
-        for id in open {
-            let is_held = self.transactions.get(&id).is_some_and(|of| self.holds(of));
-            if let (false, Some(of)) = (is_held, self.transactions.get_mut(&id))
-                && core::mem::take(&mut of.held)
-            {
-                self.tell(id, Phase::Aborting, now);
-            }
-        }
+        let with =
+            |id: &&TransactionId| self.transactions.get(*id).is_some_and(|of| of.is_with(name) && !self.holds(of));
+        let free: Vec<TransactionId> = self.held.iter().filter(with).copied().collect();
+        free.into_iter().for_each(|id| self.tell(id, Phase::Aborting, now));
     }
 
     /// True if a participant has not confirmed the epoch that may have heard that this transaction is committed.

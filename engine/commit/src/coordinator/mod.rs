@@ -40,6 +40,8 @@ pub struct Coordinator {
     serials: BTreeSet<u64>,
     /// Participants that have not confirmed the present epoch.
     unheard: BTreeSet<String>,
+    /// Transactions that are presumed to be aborted and whose members are not told yet ([`Coordinator::is_held`]).
+    held: BTreeSet<TransactionId>,
     /// Decisions on their way to the disk.
     deciding: BTreeMap<LogBatchId, TransactionId>,
     next_batch: u64,
@@ -61,6 +63,7 @@ impl Coordinator {
             due: BTreeSet::new(),
             serials: BTreeSet::new(),
             unheard: BTreeSet::new(),
+            held: BTreeSet::new(),
             deciding: BTreeMap::new(),
             next_batch: 1,
             serial: 0,
@@ -146,7 +149,7 @@ impl Coordinator {
     /// True if a transaction is presumed to be aborted, and its members are not told yet: one of them has not
     /// confirmed the present epoch.
     pub fn is_held(&self, id: TransactionId) -> bool {
-        self.transactions.get(&id).is_some_and(|of| of.held)
+        self.held.contains(&id)
     }
 
     /// A member of a transaction that has not ended.
@@ -160,6 +163,7 @@ impl Coordinator {
             return Outcome::Open;
         }
         match self.transactions.get(&id) {
+            Some(_) if self.is_held(id) => Outcome::Open,
             Some(of) => of.decision().map_or(Outcome::Open, Outcome::Decided),
             // A newer start of this coordinator knows.
             None if epoch > self.epoch.number => Outcome::Open,
@@ -172,6 +176,7 @@ impl Coordinator {
 
     fn remove(&mut self, id: TransactionId) {
         let Some(of) = self.transactions.remove(&id) else { return };
+        self.held.remove(&id);
         self.serials.remove(&of.serial);
         if let Some(wake) = of.wake {
             self.due.remove(&(wake, id));
@@ -181,7 +186,7 @@ impl Coordinator {
     /// Brings the index of times up to date after a change of this transaction.
     fn schedule(&mut self, id: TransactionId) {
         let Some(of) = self.transactions.get_mut(&id) else { return };
-        let wake = of.wake_at();
+        let wake = if self.held.contains(&id) { None } else { of.wake_at() };
         if wake == of.wake {
             return;
         }
@@ -197,9 +202,10 @@ impl Coordinator {
         let Some(of) = self.transactions.get_mut(&id) else { return };
         of.phase = phase;
         of.members.iter_mut().for_each(|member| member.due = now);
-        let held = self.transactions.get(&id).is_some_and(|of| self.holds(of));
-        if let Some(of) = self.transactions.get_mut(&id) {
-            of.held = held;
+        if self.transactions.get(&id).is_some_and(|of| self.holds(of)) {
+            self.held.insert(id);
+        } else {
+            self.held.remove(&id);
         }
         self.schedule(id);
     }
@@ -359,7 +365,9 @@ impl Coordinator {
     fn connected(&mut self, now: Time, name: &str) {
         let pause = self.config.pause;
         let mut touched = Vec::new();
-        for (id, of) in self.transactions.iter_mut().filter(|(_, of)| of.decision().is_some()) {
+        for (id, of) in
+            self.transactions.iter_mut().filter(|(id, of)| of.decision().is_some() && !self.held.contains(id))
+        {
             for member in of.members.iter_mut().filter(|member| member.record.name == name && !member.acknowledged) {
                 (member.due, member.pause) = (now, pause);
                 touched.push(*id);

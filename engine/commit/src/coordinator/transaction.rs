@@ -28,10 +28,6 @@ pub(super) struct Transaction {
     pub(super) above: Option<Branch>,
     /// True: only the last member has been asked for its vote.
     pub(super) chained: bool,
-    /// True: it is presumed to be aborted, and a member may know better ([`Coordinator::is_held`]).
-    ///
-    /// [`Coordinator::is_held`]: super::Coordinator::is_held
-    pub(super) held: bool,
     pub(super) deadline: Time,
     /// Its time in [`Coordinator::due`].
     pub(super) wake: Option<Time>,
@@ -58,7 +54,6 @@ impl Transaction {
             note,
             above,
             chained,
-            held: false,
             deadline: Time::FOREVER,
             wake: None,
         }
@@ -76,7 +71,7 @@ impl Transaction {
         match self.phase {
             Phase::Preparing | Phase::Prepared | Phase::Deciding => None,
             Phase::Committing => Some(Decision::Commit { number: self.number }),
-            Phase::Aborting => (!self.held).then_some(Decision::Abort),
+            Phase::Aborting => Some(Decision::Abort),
         }
     }
 
@@ -89,7 +84,6 @@ impl Transaction {
         match self.phase {
             Phase::Preparing => Some(self.deadline),
             Phase::Prepared | Phase::Deciding => None,
-            Phase::Aborting if self.held => None,
             _ => self.members.iter().filter(|member| !member.acknowledged).map(|member| member.due).min(),
         }
     }

@@ -293,7 +293,7 @@ fn held(agent: usize, rows: &[ReservationDoc]) -> Held {
 }
 
 /// The name that all members of a group share: each adds the letter of its role.
-fn group_of(member: &str) -> &str {
+pub(super) fn group_of(member: &str) -> &str {
     member.rsplit_once('.').map_or(member, |(group, _)| group)
 }
 

@@ -1,15 +1,17 @@
 //! Findings made on purpose: a test of the checks.
 
 use super::callers::{Applications, at};
+use super::look::group_of;
 use super::site::{INTERFACE, Site};
 use crate::anomalies::http;
 use bed::error::Error;
 use bed::patience::Patience;
 use documents::agent::{Answer, PrepareDoc, Request};
-use documents::book::{AskDoc, BookAnswer, BookFilter, EpochDoc, PartDoc, PrepareAskDoc, WhenDoc};
+use documents::book::{AskDoc, BookAnswer, BookFilter, EpochDoc, PartDoc, PrepareAskDoc, ReservationDoc, WhenDoc};
 use linux::error::SystemError;
 use rpc::client::Client;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// The kinds of findings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,9 +52,7 @@ impl PlantedFinding {
     pub fn make(self, site: &mut Site, applications: &mut Applications, patience: &Patience) -> Result<(), Error> {
         match self {
             PlantedFinding::Lost => {
-                let mut known = applications.all().flat_map(|one| &one.known);
-                let sure = known.find(|(_, known)| known.cancelled.len() == 1 && !known.cancelled.contains(&true));
-                let (id, _) = sure.ok_or_else(|| nothing("no reservation is known"))?;
+                let id = wanted(applications).next().ok_or_else(|| nothing("no reservation is known"))?;
                 let done = http::ask(&site.socket(), "DELETE", &at(id), "", &Value::Null);
                 match done {
                     Ok((200..=299, _)) => Ok(()),
@@ -67,7 +67,7 @@ impl PlantedFinding {
                 }
                 site.start(patience)
             }
-            PlantedFinding::Half => half(site),
+            PlantedFinding::Half => half(site, applications),
             PlantedFinding::Diverged => {
                 // All of them: the agent writes that of a reservation again which is changed or cancelled meanwhile.
                 let folders = (0..site.len()).map(|agent| std::fs::read_dir(site.home(agent).join("state/granted")));
@@ -99,12 +99,22 @@ impl PlantedFinding {
     }
 }
 
-fn half(site: &Site) -> Result<(), Error> {
+/// The reservations that an application has and has not begun to cancel.
+fn wanted(applications: &mut Applications) -> impl Iterator<Item = &String> {
+    let known = applications.all().flat_map(|one| &one.known);
+    known.filter(|(_, known)| known.cancelled.len() == 1 && !known.cancelled.contains(&true)).map(|(id, _)| id)
+}
+
+fn half(site: &Site, applications: &mut Applications) -> Result<(), Error> {
+    // One that is being cancelled would be gone at all members soon.
+    let wanted: BTreeSet<&str> = wanted(applications).map(String::as_str).collect();
+    let is =
+        |row: &ReservationDoc| row.members.len() > 1 && row.promise.is_none() && wanted.contains(group_of(&row.group));
     for agent in 0..site.len() {
         let mut client = Client::connect(&site.agent_socket(agent))?;
         let request = Request::BookShow { handle: None, filter: BookFilter::default() };
         let Answer::Book(BookAnswer::Reservations { rows, .. }) = client.call(request)? else { continue };
-        if let Some(row) = rows.into_iter().find(|row| row.members.len() > 1 && row.promise.is_none()) {
+        if let Some(row) = rows.into_iter().find(is) {
             client.call(Request::BookCancel { handle: row.handle })?;
             return Ok(());
         }

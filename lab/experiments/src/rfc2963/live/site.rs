@@ -17,7 +17,7 @@ use linux::netlink::addr::Address;
 use linux::netns::Namespace;
 use sim::scenario::Queue;
 use sim::scenarios::rfc2963::{Params, ROUTERS, WORKSTATIONS, cir, conditioner, rio};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,7 +60,7 @@ const SYSCTLS: [(&str, &str); 5] = [
 const FIRST_PORT: u16 = 5_000;
 
 /// The address and port to which a workstation sends.
-pub(super) fn far_end(customer: usize, workstation: usize) -> SocketAddr {
+fn far_end(customer: usize, workstation: usize) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(10, 2, customer as u8 + 1, 1), FIRST_PORT + workstation as u16))
 }
 
@@ -78,8 +78,8 @@ struct Readings {
 
 /// The network, up.
 pub(super) struct LiveSite {
-    pub(super) senders: Namespace,
-    pub(super) receivers: Namespace,
+    senders: Namespace,
+    receivers: Namespace,
     planes: Vec<(Arc<Readings>, Option<JoinHandle<()>>)>,
 }
 
@@ -114,6 +114,19 @@ impl LiveSite {
             planes.push(carry(pair, clock)?);
         }
         Ok(LiveSite { senders, receivers, planes })
+    }
+
+    /// Connects a workstation to its companion: the end that sends, and the one that receives.
+    ///
+    /// # Errors
+    /// The connection cannot be made.
+    pub(super) fn connect(&self, customer: usize, workstation: usize) -> Result<[TcpStream; 2], Error> {
+        let end = far_end(customer, workstation);
+        let what = || format!("connect to {end}");
+        let listener = self.receivers.run(|| TcpListener::bind(end))?.map_err(SystemError::doing(what()))?;
+        let stream = self.senders.run(|| TcpStream::connect(end))?.map_err(SystemError::doing(what()))?;
+        let (taken, _) = listener.accept().map_err(SystemError::doing(what()))?;
+        Ok([stream, taken])
     }
 
     /// The bytes of each customer so far, by colour, as its router marked them.

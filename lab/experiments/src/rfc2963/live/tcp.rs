@@ -1,11 +1,11 @@
 //! A hundred greedy TCP connections of the kernel, Reno with SACK, one for each workstation.
 
-use super::site::{LiveSite, far_end};
+use super::site::LiveSite;
 use bed::error::Error;
 use linux::error::SystemError;
 use sim::scenarios::rfc2963::{ROUTERS, WORKSTATIONS};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -45,7 +45,7 @@ impl Connections {
         let mut chance = Rng::seeded(seed);
         for customer in 0..ROUTERS {
             for workstation in 0..WORKSTATIONS {
-                let wait = Duration::from_millis(u64::from(chance.next_u32()) * SPREAD_MS >> 32);
+                let wait = Duration::from_millis((u64::from(chance.next_u32()) * SPREAD_MS) >> 32);
                 all.connect(site, customer, workstation, wait)?;
             }
         }
@@ -53,15 +53,11 @@ impl Connections {
     }
 
     fn connect(&mut self, site: &LiveSite, customer: usize, workstation: usize, wait: Duration) -> Result<(), Error> {
-        let end = far_end(customer, workstation);
-        let what = || format!("connect to {end}");
-        let listener = site.receivers.run(|| TcpListener::bind(end))?.map_err(SystemError::doing(what()))?;
-        let stream = site.senders.run(|| TcpStream::connect(end))?.map_err(SystemError::doing(what()))?;
-        let (taken, _) = listener.accept().map_err(SystemError::doing(what()))?;
+        let [stream, taken] = site.connect(customer, workstation)?;
         linux::tcp::congestion_control(&stream, CONGESTION)?;
         linux::tcp::hold_back(&stream, CHUNK as u32)?;
         let timeouts = stream.set_write_timeout(Some(LOOK)).and_then(|()| taken.set_read_timeout(Some(LOOK)));
-        timeouts.map_err(SystemError::doing(what()))?;
+        timeouts.map_err(SystemError::doing("set a timeout of a connection"))?;
         let (one, two) = (self.shared.clone(), self.shared.clone());
         self.spawn(move || receive(taken, &one, customer))?;
         self.spawn(move || send(stream, &two, wait))
