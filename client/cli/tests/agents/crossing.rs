@@ -167,11 +167,23 @@ impl Crossing {
 
     /// A request of a domain's broker to another domain's: status and document.
     pub fn between(&self, own: &str, called: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        self.try_between(own, called, method, path, body).unwrap()
+    }
+
+    /// The same with a broker that may be starting, and end the connection.
+    pub fn try_between(
+        &self,
+        own: &str,
+        called: &str,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> std::io::Result<(u16, Value)> {
         let files = self.files(own, "broker-main", called);
         let address = self.0.domain(called).address.clone();
         let node = self.0.domain(own).broker.clone();
         let netns = Namespace::open(&format!("{}-{node}", self.0.name)).unwrap();
-        let stream = netns.run(|| TcpStream::connect(&address).unwrap()).unwrap();
+        let stream = netns.run(|| TcpStream::connect(&address)).unwrap()?;
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let config = trust::client(&files, now(), Speaks::Http).unwrap();
         let host = ServerName::try_from(address.split(':').next().unwrap().to_owned()).unwrap();
@@ -182,12 +194,12 @@ impl Crossing {
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(head.as_bytes())?;
         let mut all = Vec::new();
         let _ = stream.read_to_end(&mut all);
         let all = String::from_utf8(all).unwrap();
-        let (head, body) = all.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{all:?}"));
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap_or(Value::Null))
+        let (head, body) = all.split_once("\r\n\r\n").ok_or_else(|| std::io::Error::other(all.clone()))?;
+        Ok((head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap_or(Value::Null)))
     }
 }
 
