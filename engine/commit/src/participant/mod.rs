@@ -432,7 +432,7 @@ impl Participant {
                 self.due.remove(&(at, branch));
                 continue;
             };
-            promise.ask_at = promise.ask_at.min(now.saturating_add(promise.pause));
+            promise.ask_at = promise.ask_at.min(now.saturating_add(promise.pause)).min(latest);
             let state = match promise.state {
                 State::Again(again, end) => State::Again(again.min(latest), end),
                 other => other,
