@@ -196,6 +196,22 @@ impl Bed {
         all
     }
 
+    /// Waits until the footprint is `before` again; says what differs if it never is.
+    pub fn returns_to(&self, before: &[String]) {
+        let until = Instant::now() + PATIENCE;
+        let mut now = self.footprint();
+        while now != before {
+            assert!(
+                Instant::now() < until,
+                "left after {PATIENCE:?}: {:#?}; gone: {:#?}",
+                now.iter().filter(|line| !before.contains(line)).collect::<Vec<_>>(),
+                before.iter().filter(|line| !now.contains(line)).collect::<Vec<_>>(),
+            );
+            std::thread::sleep(Duration::from_millis(10));
+            now = self.footprint();
+        }
+    }
+
     /// What an agent logged.
     pub fn log(&self, node: &str) -> String {
         std::fs::read_to_string(self.home(node).join("agent.log")).unwrap()

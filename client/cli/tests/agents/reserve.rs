@@ -108,7 +108,7 @@ fn a_request_over_the_bottleneck_is_refused_with_all_that_matters_and_changes_no
         assert!(text.contains(part), "{part:?} is not in {text:?}");
     }
     drop(receiver);
-    wait_for("nothing is left", || (bed.footprint() == before).then_some(()));
+    bed.returns_to(&before);
 }
 
 #[test]
