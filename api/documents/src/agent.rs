@@ -259,6 +259,12 @@ pub enum Request {
         /// The requester.
         who: Option<CallerDoc>,
     },
+    /// Show a token of a virtual organisation with this connection's later requests; null: none any more. It is
+    /// verified at once, and its checks are asked at each request.
+    ShowToken {
+        /// The token, base64.
+        token: Option<String>,
+    },
     /// The links: [`Answer::Links`].
     Links,
     /// The ways out to some addresses, by the kernel's routes: [`Answer::Routes`].

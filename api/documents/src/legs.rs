@@ -32,6 +32,9 @@ pub struct LegAskDoc {
     /// The groups that the asking domain vouches for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
+    /// The token of a virtual organisation that the owner shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
     /// The network of the border link by which packets come, such as `10.0.3.0/30`.
     pub border: String,
     /// The leg.

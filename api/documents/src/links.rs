@@ -18,6 +18,9 @@ pub struct CallerDoc {
     pub groups: Vec<String>,
     /// `owner`: rights over its own reservations; `auditor`: reads all; `operator`: all rights.
     pub role: String,
+    /// The token of a virtual organisation that the requester shows (docs/tokens.md).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
 }
 
 /// A link, as its agent sees it: agents with an address of the same network are neighbours on it.

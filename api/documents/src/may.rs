@@ -98,6 +98,9 @@ pub struct MayRow {
     pub allowed: bool,
     /// The rule that decides; empty: no rule matches.
     pub rule: String,
+    /// The layers that allow it before that rule: a token, the domain's rule.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub above: Vec<String>,
     /// The reason of a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,

@@ -15,6 +15,7 @@ use crate::plane::PlaneCommand;
 use crate::profile::ProfileArgs;
 use crate::rsvp::args::RsvpCommand;
 use crate::run::RunArgs;
+use crate::token::TokenCommand;
 use crate::topology::TopologyArgs;
 use crate::torture::TortureCommand;
 use crate::web::WebArgs;
@@ -126,6 +127,9 @@ pub enum Command {
     Audit(AuditArgs),
     /// Make, list and revoke certificates for brokers, agents and those who reserve
     Ca(CaArgs),
+    /// Make, narrow, approve and show tokens: rights that a virtual organisation gives to its people
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Send a file to another machine over a reserved flow, at the rate that the bookings allow
     Copy(Box<CopyArgs>),
     /// Run a command with a share of the processors or a disk, reserved from its start to its end

@@ -24,6 +24,7 @@ mod run;
 mod sim;
 mod status;
 mod testbed;
+mod token;
 mod topology;
 mod torture;
 mod watch;
@@ -99,6 +100,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Topology(args) => topology::run(args),
         Command::Audit(args) => book::audit::run(args),
         Command::Ca(args) => ca::run(args),
+        Command::Token(command) => token::run(command),
         Command::Copy(args) => copy::run(args),
         Command::Run(args) => run::run(args),
         Command::Sim(command) => sim::run(command),

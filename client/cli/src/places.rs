@@ -4,6 +4,7 @@
 use crate::complain::Complaint;
 use broker_service::client::{BrokerClient, BrokerEndpoint};
 use clap::Args;
+use documents::agent::Request;
 use linux::clock::Clock;
 use rpc::client::Client;
 use rpc::place::Endpoint;
@@ -76,9 +77,27 @@ pub struct BookArgs {
     /// A broker: unix:PATH, https://HOST:PORT or http://127.0.0.1:PORT; several of which one leads: with commas [env: SLUICE_BROKER]
     #[arg(long, short = 'b', value_name = "PLACE", conflicts_with_all = ["socket", "node"])]
     pub broker: Option<String>,
+    /// The token of a virtual organisation, which policies may ask for; `sluice token` makes it
+    #[arg(long, env = "SLUICE_TOKEN", value_name = "FILE")]
+    pub token: Option<PathBuf>,
 }
 
 impl BookArgs {
+    /// Connects to the agent, and shows it the token.
+    pub fn connect(&self) -> Result<Client, Complaint> {
+        let mut client = self.agent.connect()?;
+        if let Some(token) = self.token()? {
+            client.call(Request::ShowToken { token: Some(token) })?;
+        }
+        Ok(client)
+    }
+
+    /// The token, if one is given.
+    fn token(&self) -> Result<Option<String>, Complaint> {
+        let file = self.token.as_deref().filter(|file| !file.as_os_str().is_empty());
+        file.map(crate::token::text).transpose()
+    }
+
     /// The broker that is meant, if it is one. The command line takes precedence over the environment.
     /// `path`: only a broker can do this, so that the default is this machine's own.
     pub fn broker(&self, path: bool) -> Result<Option<BrokerClient>, Complaint> {
@@ -88,8 +107,9 @@ impl BookArgs {
             said => said.clone(),
         };
         match text {
-            Some(text) => self.agent.papers.broker(&text).map(Some),
-            None => Ok(path.then(|| BrokerClient::new(BrokerEndpoint::own()))),
+            Some(text) => Ok(Some(self.agent.papers.broker(&text)?.showing(self.token()?))),
+            None if path => Ok(Some(BrokerClient::new(BrokerEndpoint::own()).showing(self.token()?))),
+            None => Ok(None),
         }
     }
 }

@@ -36,11 +36,11 @@ pub struct Anybody;
 
 impl PolicyPort for Anybody {
     fn decide(&self, _: &Question<'_>) -> PolicyDecision {
-        PolicyDecision { rule: "anybody".into(), denied: None }
+        PolicyDecision { rule: "anybody".into(), denied: None, ..PolicyDecision::default() }
     }
 
     fn may_bind(&self, _: &BindQuestion<'_>) -> PolicyDecision {
-        PolicyDecision { rule: "anybody".into(), denied: None }
+        PolicyDecision { rule: "anybody".into(), denied: None, ..PolicyDecision::default() }
     }
 }
 
@@ -67,7 +67,7 @@ impl BookingHost {
     /// A caller's call as an input of the bookings.
     pub(crate) fn call(&mut self, who: &str, call: Call) -> Input {
         self.calls += 1;
-        let caller = Caller { name: who.into(), groups: Vec::new(), role: CallerRole::Owner };
+        let caller = Caller { name: who.into(), groups: Vec::new(), role: CallerRole::Owner, token: None };
         Input::Call { id: CallId(self.calls), caller, call }
     }
 

@@ -4,7 +4,7 @@
 //! authority or a partner's ([`Domain`]), its length, its dates and that authority's revocation list.
 //! [`Identity`] reads the role, the name and the groups. A name belongs to the authority that signed it. Each
 //! refusal states its reason. A broker signs what others must believe later ([`StatementSigner`]). [`Authority`]
-//! makes all files of a site in one step. The caller passes in the time against which dates are checked.
+//! makes all files of a site in one step. Virtual organisations give their people rights by [`token`]s. The caller passes in the time against which dates are checked.
 #![forbid(unsafe_code)]
 
 mod authority;
@@ -17,6 +17,7 @@ mod pem;
 mod source;
 mod statement;
 mod tls;
+pub mod token;
 
 pub use authority::{Authority, CertificateRequest, Issued, IssuedCertificate};
 pub use crowd::{displaced, source_of};

@@ -179,7 +179,8 @@ impl Run {
 
     fn call(&mut self, owner: usize, call: Call) -> Reply {
         self.calls += 1;
-        let caller = Caller { name: format!("owner-{owner}"), groups: Vec::new(), role: CallerRole::Owner };
+        let caller =
+            Caller { name: format!("owner-{owner}"), groups: Vec::new(), role: CallerRole::Owner, token: None };
         self.tell(Input::Call { id: CallId(self.calls), caller, call }).expect("an answer")
     }
 

@@ -9,6 +9,7 @@ mod handle;
 
 use crate::{Amount, Bytes, Rate, Span, Time, Unit, Window};
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 pub use binding::{Binding, BoundFlow, Task};
 pub use handle::{BadHandle, Handle};
@@ -148,6 +149,35 @@ pub struct Caller {
     pub groups: Vec<String>,
     /// The caller's rights beyond those of every owner.
     pub role: CallerRole,
+    /// The token of a virtual organisation that the caller shows, if any.
+    pub token: Option<Token>,
+}
+
+/// A token of a virtual organisation. The driver has verified that it is signed, whole, not revoked, and this
+/// caller's. It takes rights away (its checks) and, under rules that name the organisation, it gives them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Token {
+    /// The organisation.
+    pub vo: String,
+    /// The holder's groups in the organisation.
+    pub groups: Vec<String>,
+    /// The number by which this token can be revoked, hexadecimal.
+    pub id: String,
+    /// The token as it was shown; its checks are asked about each part of a request.
+    pub bytes: Arc<[u8]>,
+}
+
+impl Token {
+    /// The names by which rules mean the holder: `atlas`, and `atlas/physics` for each group.
+    pub fn memberships(&self) -> impl Iterator<Item = String> + '_ {
+        let groups = self.groups.iter().map(|group| alloc::format!("{}/{group}", self.vo));
+        core::iter::once(self.vo.clone()).chain(groups)
+    }
+
+    /// Its name in audits: the organisation, and the beginning of its number.
+    pub fn title(&self) -> String {
+        alloc::format!("token {}:{}", self.vo, self.id.get(..12).unwrap_or(&self.id))
+    }
 }
 
 impl Caller {

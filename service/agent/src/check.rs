@@ -1,7 +1,7 @@
 //! `sluice agent --check`: the mistakes in all files that the agent's file names, found before an agent
 //! starts. Nothing is changed.
 
-use crate::book::policy_file;
+use crate::book::LocalPolicy;
 use crate::{AgentConfig, auth};
 use linux::clock::Clock;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use trust::Speaks;
 /// Every mistake in keys, policy and certificates that would stop a start, each as a sentence with its file.
 pub fn mistakes(config: &AgentConfig) -> Vec<String> {
     let keys = auth::load(config).err().map(|mistake| mistake.to_string());
-    let policy = config.policy.as_ref().and_then(|file| policy_file::load(file).err());
+    let policy = LocalPolicy::load(config).err();
     let certificates = config.listen.as_ref().and_then(|listen| {
         let clock = Clock::start();
         trust::server(&listen.files, Arc::new(move || clock.today()), Speaks::Agent).err()

@@ -9,6 +9,8 @@
 //! broker_user = "sluice-broker"        # the user (name or number) of this machine's broker, taken at its word as root is; default: none
 //! operators = "sluice-operators"       # the group (name or number) whose members are operators beside root; the default
 //! policy = "policy.toml"               # who may reserve what (see book/policy_file.rs); default: root and our own user
+//! domain_policy = "domain.toml"        # the rules of the whole domain, the same file on all its machines: a booking needs
+//!                                      # a rule here and one there; default: the domain has none of its own
 //! plane_socket = "/run/sluice/plane.sock"  # of the plane in user space, where one is used; the default
 //! log = "info"                         # error, warn, info (the default) or debug
 //!
@@ -136,6 +138,8 @@ pub struct AgentConfig {
     pub slas: Vec<SlaConfig>,
     /// The file of policy; `None`: root and the agent's own user may reserve.
     pub policy: Option<PathBuf>,
+    /// The file of the domain's policy, beside which `policy` holds; `None`: there is none.
+    pub domain_policy: Option<PathBuf>,
     /// The journal of bookings.
     pub store: StoreConfig,
     /// Boomerang, if the file has it.
@@ -231,6 +235,7 @@ struct File {
     #[serde(default)]
     sla: Vec<SlaFile>,
     policy: Option<PathBuf>,
+    domain_policy: Option<PathBuf>,
     store: Option<Spanned<StoreFile>>,
     boomerang: Option<BoomerangFile>,
     mace: Option<MaceFile>,
@@ -310,6 +315,7 @@ impl AgentConfig {
             disks: host_file::disks(&document, &found.disk)?,
             resources: resources::read(&document, &found.resource)?,
             policy: found.policy.map(|path| beside(file, &path)),
+            domain_policy: found.domain_policy.map(|path| beside(file, &path)),
             store: store_file::read(&document, found.store.as_ref())?,
             boomerang: found.boomerang.as_ref().map(|found| boomerang::read(&document, found)).transpose()?,
             brokers: broker_file::read(&document, &found.broker, found.listen.is_some())?,

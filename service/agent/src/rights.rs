@@ -48,6 +48,7 @@ pub(crate) fn call(request: &Request) -> Call {
         Request::Resources { .. } => Call::Resources,
         Request::May { .. } => Call::May,
         Request::SpeakFor { .. } => Call::SpeakFor,
+        Request::ShowToken { .. } => Call::ShowToken,
         Request::Links => Call::Links,
         Request::Routes { .. } => Call::Routes,
         Request::Stop => Call::Stop,

@@ -19,7 +19,7 @@ use documents::links::CallerDoc;
 use linux::process::PeerProcess;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
-use terms::book::{Caller, CallerRole};
+use terms::book::{Caller, CallerRole, Token};
 use trust::Identity;
 
 /// The longest name of a caller or group, bytes.
@@ -79,6 +79,7 @@ impl Speakers {
             name: format!("uid:{}", peer.uid),
             groups: std::iter::once(&peer.gid).chain(others).map(|group| format!("gid:{group}")).collect(),
             role: if seat == Seat::Member { CallerRole::Owner } else { CallerRole::Operator },
+            token: None,
         };
         self.all.insert(client, Speaker { peer: caller, seat, identity: None, instead: None, urgency: None });
     }
@@ -92,7 +93,7 @@ impl Speakers {
             trust::CertificateRole::Agent => (Seat::Agent, CallerRole::Owner),
             trust::CertificateRole::Broker => (Seat::Broker, CallerRole::Broker),
         };
-        let peer = Caller { name: identity.known_as(), groups: identity.groups(), role };
+        let peer = Caller { name: identity.known_as(), groups: identity.groups(), role, token: None };
         self.all.insert(client, Speaker { peer, seat, identity: Some(identity), instead: None, urgency: None });
     }
 
@@ -196,6 +197,13 @@ impl Speakers {
         std::mem::replace(&mut speaker.urgency, urgency)
     }
 
+    /// Sets the token that the present caller of a connection shows.
+    pub(crate) fn show(&mut self, client: u64, token: Option<Token>) {
+        if let Some(speaker) = self.all.get_mut(&client) {
+            speaker.instead.as_mut().unwrap_or(&mut speaker.peer).token = token;
+        }
+    }
+
     /// Removes a connection.
     pub fn went(&mut self, client: u64) {
         self.all.remove(&client);
@@ -253,7 +261,7 @@ fn through(broker: &Identity, caller: Caller) -> Result<Caller, Problem> {
     }
     let here = |name: String| broker.vouches_for(&name);
     let groups = caller.groups.into_iter().map(here).collect();
-    Ok(Caller { name: here(caller.name), groups, role: caller.role })
+    Ok(Caller { name: here(caller.name), groups, role: caller.role, token: None })
 }
 
 /// The caller that a document names.
@@ -276,7 +284,7 @@ pub(crate) fn read(doc: &CallerDoc) -> Result<Caller, Problem> {
         );
         return Err(problem("misuse", what));
     }
-    Ok(Caller { name: doc.name.clone(), groups: doc.groups.clone(), role })
+    Ok(Caller { name: doc.name.clone(), groups: doc.groups.clone(), role, token: None })
 }
 
 /// Our own user, as the kernel shows it.
@@ -289,7 +297,7 @@ mod tests {
     use super::*;
 
     fn doc(name: &str, role: &str) -> CallerDoc {
-        CallerDoc { name: name.to_owned(), groups: Vec::new(), role: role.to_owned() }
+        CallerDoc { name: name.to_owned(), groups: Vec::new(), role: role.to_owned(), token: None }
     }
 
     #[test]

@@ -42,7 +42,7 @@ const MAX_WAITING: usize = 4096;
 /// The caller in the broker's own name, for work without a request. No requester has an empty name. The name
 /// that an agent gets depends on its domain: [`AgentClient::speak`].
 pub fn own_voice() -> CallerDoc {
-    CallerDoc { name: String::new(), groups: Vec::new(), role: "operator".to_owned() }
+    CallerDoc { name: String::new(), groups: Vec::new(), role: "operator".to_owned(), token: None }
 }
 
 /// The result of a call that may have been carried out although no answer came.
@@ -409,7 +409,7 @@ mod tests {
     use super::*;
 
     fn caller(name: &str, role: &str) -> CallerDoc {
-        CallerDoc { name: name.to_owned(), groups: Vec::new(), role: role.to_owned() }
+        CallerDoc { name: name.to_owned(), groups: Vec::new(), role: role.to_owned(), token: None }
     }
 
     fn agent(domain: Option<&str>) -> AgentClient {

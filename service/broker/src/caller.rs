@@ -2,14 +2,18 @@
 
 use crate::problem::{Answer, Problem};
 use crate::web::WebSession;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use booking::policy::rights::{Call, Right, Seat, Whose};
 use documents::links::CallerDoc;
 use linux::clock::Clock;
 use std::sync::Arc;
 use terms::Time;
 use terms::book::{Caller, CallerRole as Seen};
+use trust::token::MAX_TOKEN_TEXT;
 use trust::{CertificateRole, Identity, TrustGate};
+
+/// The header in which a request shows a token.
+const TOKEN: HeaderName = HeaderName::from_static("sluice-token");
 
 /// The peer of a connection.
 #[derive(Clone, Debug)]
@@ -88,14 +92,32 @@ impl ConnectionPeer {
     /// 401: the certificate is not valid any more.
     pub fn caller(&self) -> Answer<CallerDoc> {
         self.is_good()?;
-        let Caller { name, groups, role } = self.named();
+        let Caller { name, groups, role, .. } = self.named();
         let role = match role {
             Seen::Owner => "owner",
             Seen::Auditor => "auditor",
             Seen::Operator => "operator",
             Seen::Broker => "broker",
         };
-        Ok(CallerDoc { name, groups, role: role.to_owned() })
+        Ok(CallerDoc { name, groups, role: role.to_owned(), token: None })
+    }
+
+    /// The caller, with the token of a virtual organisation that the request shows in the header
+    /// `Sluice-Token`. Agents verify it, and ask its checks.
+    ///
+    /// # Errors
+    /// 400: the header is no text, or too long; 401 as [`ConnectionPeer::caller`].
+    pub fn caller_showing(&self, headers: &HeaderMap) -> Answer<CallerDoc> {
+        let text = headers.get(TOKEN).map(|value| value.to_str().map(str::trim));
+        let token = match text {
+            None | Some(Ok("")) => None,
+            Some(Ok(text)) if text.len() <= MAX_TOKEN_TEXT => Some(text.to_owned()),
+            Some(_) => {
+                let what = format!("Sluice-Token: a token, at most {MAX_TOKEN_TEXT} characters of base64");
+                return Err(Problem::malformed(what));
+            }
+        };
+        Ok(CallerDoc { token, ..self.caller()? })
     }
 
     /// The end of a browser's session; `None`: it is no browser.
@@ -134,15 +156,17 @@ impl ConnectionPeer {
         };
         match self {
             ConnectionPeer::Certificate { identity, .. } => {
-                Caller { name: identity.known_as(), groups: identity.groups(), role }
+                Caller { name: identity.known_as(), groups: identity.groups(), role, token: None }
             }
             ConnectionPeer::Local { peer, .. } => {
                 let others = peer.groups.iter().filter(|group| **group != peer.gid);
                 let groups = std::iter::once(&peer.gid).chain(others).map(|group| format!("gid:{group}")).collect();
-                Caller { name: format!("uid:{}", peer.uid), groups, role }
+                Caller { name: format!("uid:{}", peer.uid), groups, role, token: None }
             }
             ConnectionPeer::Browser { session, .. } => session.peer().named(),
-            ConnectionPeer::Plain { name, .. } => Caller { name: name.to_string(), groups: Vec::new(), role },
+            ConnectionPeer::Plain { name, .. } => {
+                Caller { name: name.to_string(), groups: Vec::new(), role, token: None }
+            }
         }
     }
 }

@@ -168,6 +168,7 @@ pub fn next_part(
         via: via.iter().cloned().chain([own]).collect(),
         owner: crossing::told_as(broker, caller),
         groups: crossing::told_groups(caller),
+        token: caller.token.clone(),
         border: border.network.clone(),
         entry: None,
     })

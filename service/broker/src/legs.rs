@@ -185,7 +185,7 @@ fn own_leg(broker: &Broker, asker: &Asker, name: &str) -> Answer<(ReservationId,
 }
 
 fn owner(name: &str, groups: Vec<String>) -> CallerDoc {
-    CallerDoc { name: name.to_owned(), groups, role: "owner".to_owned() }
+    CallerDoc { name: name.to_owned(), groups, role: "owner".to_owned(), token: None }
 }
 
 fn epoch(doc: EpochDoc) -> Epoch {
@@ -256,7 +256,7 @@ fn question(broker: &Broker, asker: &Asker, doc: &LegAskDoc) -> Answer<Question>
         _ => return Err(Problem::malformed("reservation: a name of a reservation between these two hosts")),
     }
     Ok(Question {
-        caller: owner(&name, groups),
+        caller: CallerDoc { token: doc.token.clone(), ..owner(&name, groups) },
         asked: AskedFromAbove {
             branch,
             coordinator: asker.coordinator.as_str().into(),

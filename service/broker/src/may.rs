@@ -6,6 +6,7 @@ use crate::problem::{Answer, BoxedProblem, Problem};
 use crate::query::Query;
 use axum::Json;
 use axum::extract::{Extension, RawQuery, State};
+use axum::http::HeaderMap;
 use documents::agent::{Answer as Said, Request};
 use documents::book::{AskDoc, Instant, PartDoc, WhenDoc};
 use documents::links::CallerDoc;
@@ -38,13 +39,15 @@ const ANY: &[&str] = &["signal", "rate", "who", "groups"];
     ("label" = Option<String>, Query, description = "With this label"),
     ("who" = Option<String>, Query, description = "About whom; default: the caller"),
     ("groups" = Option<String>, Query, description = "Their groups, separated by commas"),
+    ("Sluice-Token" = Option<String>, Header, description = "A token of a virtual organisation, which the caller holds"),
 ), responses((status = 200, body = MayDoc), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(crate) async fn may(
     State(broker): State<Arc<Broker>>,
     Extension(peer): Extension<ConnectionPeer>,
     RawQuery(query): RawQuery,
+    headers: HeaderMap,
 ) -> Result<Json<MayDoc>, BoxedProblem> {
-    let caller = peer.caller()?;
+    let caller = peer.caller_showing(&headers)?;
     let query = Query::read(query, &[BOOKED, SIGNALLED, ANY].concat())?;
     let signal = signalled(&query)?;
     let other = if signal.is_some() { BOOKED } else { SIGNALLED };
@@ -59,7 +62,7 @@ pub(crate) async fn may(
     };
     let groups = query.text("groups").unwrap_or_default();
     let groups = groups.split(',').filter(|group| !group.is_empty()).map(str::to_owned).collect();
-    let who = query.text("who").map(|name| CallerDoc { name, groups, role: "owner".to_owned() });
+    let who = query.text("who").map(|name| CallerDoc { name, groups, role: "owner".to_owned(), token: None });
     let agent = &broker.agents[number];
     let mut conversation = agent.speak(&caller).await?;
     let answer = conversation.call(Request::May { who, ask, signal }).await;

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     fn caller(name: &str, role: &str) -> CallerDoc {
-        CallerDoc { name: name.to_owned(), groups: Vec::new(), role: role.to_owned() }
+        CallerDoc { name: name.to_owned(), groups: Vec::new(), role: role.to_owned(), token: None }
     }
 
     fn reading(value: f64) -> ReadingWish {

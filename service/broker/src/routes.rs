@@ -109,6 +109,7 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         | Call::BookFollow
         | Call::BookAudit
         | Call::SpeakFor
+        | Call::ShowToken
         | Call::AddStatic
         | Call::RemoveStatic
         | Call::Trace
@@ -225,14 +226,14 @@ pub(crate) async fn all_resources(
 }
 
 /// An enquiry: the amounts that would be granted. Nothing is held.
-#[utoipa::path(post, path = "/v1/enquiries", request_body = Wish,
+#[utoipa::path(post, path = "/v1/enquiries", request_body = Wish, params(("Sluice-Token" = Option<String>, Header, description = "A token of a virtual organisation, which the caller holds")),
     responses((status = 200, body = Enquiry), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn enquire(
     State(broker): Here,
     Extension(peer): Extension<ConnectionPeer>,
     request: Http<Body>,
 ) -> Result_<Json<Enquiry>> {
-    let caller = peer.caller()?;
+    let caller = peer.caller_showing(request.headers())?;
     let wish: Wish = body(&broker, request).await?;
     Ok(Json(ask::enquire(&broker, &caller, &wish).await?))
 }
@@ -240,13 +241,14 @@ async fn enquire(
 /// Reserve all of it, or nothing.
 #[utoipa::path(post, path = "/v1/reservations", request_body = Wish, params(
     ("Idempotency-Key" = Option<String>, Header, description = "The same key with the same request has one effect and one answer"),
+    ("Sluice-Token" = Option<String>, Header, description = "A token of a virtual organisation, which the caller holds"),
 ), responses((status = 201, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn create(
     State(broker): Here,
     Extension(peer): Extension<ConnectionPeer>,
     request: Http<Body>,
 ) -> Result_<Response<Body>> {
-    let caller = peer.caller()?;
+    let caller = peer.caller_showing(request.headers())?;
     let key = key(request.headers())?;
     let wish: Wish = body(&broker, request).await?;
     let made = ask::create(&broker, &caller, &wish, &key).await?;
@@ -271,7 +273,7 @@ async fn show(
 }
 
 /// Change a reservation; if the change does not fit, the reservation stays.
-#[utoipa::path(patch, path = "/v1/reservations/{id}", params(("id" = String, Path)), request_body = Change,
+#[utoipa::path(patch, path = "/v1/reservations/{id}", params(("id" = String, Path), ("Sluice-Token" = Option<String>, Header, description = "A token of a virtual organisation, which the caller holds")), request_body = Change,
     responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn modify(
     State(broker): Here,
@@ -279,7 +281,7 @@ async fn modify(
     Path(id): Path<String>,
     request: Http<Body>,
 ) -> Result_<Json<Reservation>> {
-    let caller = peer.caller()?;
+    let caller = peer.caller_showing(request.headers())?;
     let change: Change = body(&broker, request).await?;
     Ok(Json(change::modify(&broker, &caller, &named(&id)?, &change).await?))
 }
@@ -297,7 +299,7 @@ async fn cancel(
 }
 
 /// Bind a reservation to a flow, process or control group.
-#[utoipa::path(post, path = "/v1/reservations/{id}/bind", params(("id" = String, Path)), request_body = BindWish,
+#[utoipa::path(post, path = "/v1/reservations/{id}/bind", params(("id" = String, Path), ("Sluice-Token" = Option<String>, Header, description = "A token of a virtual organisation, which the caller holds")), request_body = BindWish,
     responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn bind(
     State(broker): Here,
@@ -305,20 +307,21 @@ async fn bind(
     Path(id): Path<String>,
     request: Http<Body>,
 ) -> Result_<Json<Reservation>> {
-    let caller = peer.caller()?;
+    let caller = peer.caller_showing(request.headers())?;
     let wish: BindWish = body(&broker, request).await?;
     Ok(Json(change::bind(&broker, &caller, &named(&id)?, &wish).await?))
 }
 
 /// Commit a held reservation.
-#[utoipa::path(post, path = "/v1/reservations/{id}/commit", params(("id" = String, Path)),
+#[utoipa::path(post, path = "/v1/reservations/{id}/commit", params(("id" = String, Path), ("Sluice-Token" = Option<String>, Header, description = "A token of a virtual organisation, which the caller holds")),
     responses((status = 200, body = Reservation), (status = "default", body = Problem, content_type = "application/problem+json")))]
 async fn commit(
     State(broker): Here,
     Extension(peer): Extension<ConnectionPeer>,
     Path(id): Path<String>,
+    headers: HeaderMap,
 ) -> Result_<Json<Reservation>> {
-    let caller = peer.caller()?;
+    let caller = peer.caller_showing(&headers)?;
     Ok(Json(group::commit(&broker, &caller, &named(&id)?).await?))
 }
 

@@ -157,7 +157,7 @@ impl BookingClient {
             None if path => Err(Complaint::usage(
                 "an agent knows its own interfaces only: what is between two hosts is asked of a broker (--broker)",
             )),
-            None => Ok(BookingClient::Agent(args.agent.connect()?)),
+            None => Ok(BookingClient::Agent(args.connect()?)),
         }
     }
 
@@ -385,6 +385,7 @@ fn would(client: &mut Client, who: Option<(&str, &[String])>, ask: AskDoc, signa
         name: name.to_owned(),
         groups: groups.to_vec(),
         role: "owner".to_owned(),
+        token: None,
     };
     match client.call(Request::May { who: who.map(doc), ask, signal })? {
         Answer::May(doc) => Ok(doc),

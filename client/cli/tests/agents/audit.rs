@@ -22,7 +22,7 @@ most = "2"
 
 fn speaks_for(lone: &Lone, name: &str, role: &str) -> Client {
     let mut client = lone.client();
-    let who = CallerDoc { name: name.to_owned(), groups: Vec::new(), role: role.to_owned() };
+    let who = CallerDoc { name: name.to_owned(), groups: Vec::new(), role: role.to_owned(), token: None };
     client.call(Request::SpeakFor { who: Some(who) }).unwrap();
     client
 }

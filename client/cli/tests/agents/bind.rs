@@ -40,7 +40,7 @@ impl Drop for Job {
 
 fn speaks_for(lone: &Lone, name: &str) -> Client {
     let mut client = lone.client();
-    let who = CallerDoc { name: name.to_owned(), groups: Vec::new(), role: "owner".to_owned() };
+    let who = CallerDoc { name: name.to_owned(), groups: Vec::new(), role: "owner".to_owned(), token: None };
     client.call(Request::SpeakFor { who: Some(who) }).unwrap();
     client
 }

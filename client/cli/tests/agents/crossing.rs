@@ -22,7 +22,7 @@ use trust::{CertificateRole, Domain, Files, Speaks};
 /// From alpha to bravo; the ends are in ANL and LBNL.
 pub const ENDS: [&str; 4] = ["--from", "10.0.0.1", "--to", "10.0.10.2"];
 /// Agents on the way, by domain.
-const WAY: [(&str, &[&str]); 3] = [
+pub const WAY: [(&str, &[&str]); 3] = [
     ("anl", &["alpha", "anl-edge", "anl-border"]),
     ("esnet", &["esnet-west", "esnet-north", "esnet-south", "esnet-east"]),
     ("lbnl", &["lbnl-border", "lbnl-edge", "bravo"]),

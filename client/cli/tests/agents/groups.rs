@@ -184,7 +184,7 @@ fn whose_group_may_be_bound_is_a_matter_of_policy() {
     lone.start();
     let ask = |who: &str, path: String| {
         let mut client = lone.client();
-        let who = CallerDoc { name: who.to_owned(), groups: Vec::new(), role: "owner".to_owned() };
+        let who = CallerDoc { name: who.to_owned(), groups: Vec::new(), role: "owner".to_owned(), token: None };
         client.call(Request::SpeakFor { who: Some(who) }).unwrap();
         match booked(&mut client, booking(BindingDoc::Cgroup(path))) {
             Ok(found) => {

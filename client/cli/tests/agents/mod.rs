@@ -59,5 +59,6 @@ mod statics;
 mod storms;
 mod supervised;
 mod together;
+mod tokens;
 mod trace;
 mod urgent;

@@ -32,7 +32,7 @@ fn again(lone: &mut Lone, agent: &mut ProcessId) {
 /// The broker's connection, which speaks for alice.
 fn broker(lone: &Lone) -> Client {
     let mut client = lone.client();
-    let who = CallerDoc { name: "alice".to_owned(), groups: Vec::new(), role: "owner".to_owned() };
+    let who = CallerDoc { name: "alice".to_owned(), groups: Vec::new(), role: "owner".to_owned(), token: None };
     client.call(Request::SpeakFor { who: Some(who) }).unwrap();
     client
 }

@@ -210,7 +210,7 @@ impl Agent {
 
     /// A message has come from this broker.
     pub(super) fn hear(&mut self, now: Time, from: usize, body: Body) -> Vec<AgentOutput> {
-        let speaker = Caller { name: format!("b{from}"), groups: Vec::new(), role: CallerRole::Broker };
+        let speaker = Caller { name: format!("b{from}"), groups: Vec::new(), role: CallerRole::Broker, token: None };
         let (waiting, caller, call) = match body {
             Body::Prepare(caller, call) => (Waiting::Vote(from, call.branch), caller, Call::Prepare(call)),
             Body::Decide(call) => (Waiting::Acknowledge(from, call.branch), speaker, Call::Decide(call)),
@@ -467,7 +467,7 @@ fn of_group(group: String) -> booking::io::Matching {
 }
 
 fn operator() -> Caller {
-    Caller { name: "root".to_owned(), groups: Vec::new(), role: CallerRole::Operator }
+    Caller { name: "root".to_owned(), groups: Vec::new(), role: CallerRole::Operator, token: None }
 }
 
 /// Two callers may reserve, one of them within a sum; all others may not.

@@ -436,7 +436,7 @@ impl Broker {
 
 /// An owner as a caller.
 pub(super) fn caller(name: &str) -> Caller {
-    Caller { name: name.to_owned(), groups: Vec::new(), role: CallerRole::Owner }
+    Caller { name: name.to_owned(), groups: Vec::new(), role: CallerRole::Owner, token: None }
 }
 
 /// A No with these words.

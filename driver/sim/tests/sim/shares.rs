@@ -24,11 +24,11 @@ struct Open;
 
 impl PolicyPort for Open {
     fn decide(&self, _: &Question<'_>) -> PolicyDecision {
-        PolicyDecision { rule: "open".into(), denied: None }
+        PolicyDecision { rule: "open".into(), denied: None, ..PolicyDecision::default() }
     }
 
     fn may_bind(&self, _: &BindQuestion<'_>) -> PolicyDecision {
-        PolicyDecision { rule: "open".into(), denied: None }
+        PolicyDecision { rule: "open".into(), denied: None, ..PolicyDecision::default() }
     }
 }
 
@@ -135,7 +135,7 @@ impl Bed {
 
     fn call(&mut self, call: Call) -> Option<Handle> {
         self.calls += 1;
-        let caller = Caller { name: "ann".into(), groups: Vec::new(), role: CallerRole::Owner };
+        let caller = Caller { name: "ann".into(), groups: Vec::new(), role: CallerRole::Owner, token: None };
         self.tell(Input::Call { id: CallId(self.calls), caller, call });
         self.replies.remove(&self.calls).expect("an answer")
     }

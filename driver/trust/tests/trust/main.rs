@@ -1,6 +1,7 @@
-//! The authority, handshakes, partners' domains, and signed statements.
+//! The authority, handshakes, partners' domains, signed statements, and tokens of virtual organisations.
 
 mod authority;
 mod handshake;
 mod partners;
 mod statements;
+mod tokens;

@@ -14,6 +14,15 @@ use terms::ports::PolicyPort;
 use terms::ports::book::{BindQuestion, PolicyDecision, Question};
 use terms::{Rate, Span, Time, Window};
 
+/// The permission for a part.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Permission {
+    /// The resource's rule, by which the amount is counted from now on.
+    pub(crate) grant: Grant,
+    /// The layers above it that allowed too.
+    above: Vec<String>,
+}
+
 /// A part as policy sees it.
 pub(crate) struct Sought<'a> {
     resource: &'a str,
@@ -41,18 +50,24 @@ impl<'j, P: PolicyPort> Judge<'j, P> {
     }
 
     /// Asks policy about the parts of a request for a new reservation.
-    pub(crate) fn permitted(&self, label: &str, parts: &[Sought<'_>]) -> Result<Vec<Grant>, Refusal> {
+    pub(crate) fn permitted(&self, label: &str, parts: &[Sought<'_>]) -> Result<Vec<Permission>, Refusal> {
         self.judge(self.table.owners().find(&self.caller.name), label, parts, 1)
     }
 
     /// Asks policy about these parts of a caller's request, and returns the rules that allow them. `whose` is
     /// the owner: an operator who changes another's reservation is judged as themselves, but the sums are the
     /// owner's.
-    fn judge(&self, whose: Option<u32>, label: &str, parts: &[Sought<'_>], more: usize) -> Result<Vec<Grant>, Refusal> {
+    fn judge(
+        &self,
+        whose: Option<u32>,
+        label: &str,
+        parts: &[Sought<'_>],
+        more: usize,
+    ) -> Result<Vec<Permission>, Refusal> {
         let mut granted = Vec::with_capacity(parts.len());
         for (n, part) in parts.iter().enumerate() {
             let Some(window) = whole(part.steps) else {
-                granted.push(Grant::default());
+                granted.push(Permission::default());
                 continue;
             };
             let beside = parts.iter().enumerate().filter(|(m, other)| *m != n && other.resource == part.resource);
@@ -76,7 +91,9 @@ impl<'j, P: PolicyPort> Judge<'j, P> {
                 together: own.saturating_add(beside),
                 reservations: whose.map_or(0, |owner| self.table.owners().get(owner).live()) + more,
             };
-            let rule = allowed(n, self.policy.decide(&question))?;
+            let mut decision = self.policy.decide(&question);
+            let above = core::mem::take(&mut decision.above);
+            let rule = allowed(n, decision)?;
             let shared = self.policy.shared(&question);
             let groups: Vec<Box<str>> = shared.groups.into_iter().map(String::into_boxed_str).collect();
             let grant = Grant::new(rule, groups);
@@ -84,7 +101,7 @@ impl<'j, P: PolicyPort> Judge<'j, P> {
                 self.is_below(n, part, beside, &grant, (shared.in_all, shared.in_group))?;
                 self.is_agreed(n, part, beside, &grant, shared.agreed)?;
             }
-            granted.push(grant);
+            granted.push(Permission { grant, above });
         }
         Ok(granted)
     }
@@ -188,7 +205,7 @@ pub(crate) fn permitted_anew<P: PolicyPort>(
     caller: &Caller,
     old: &Reservation,
     next: &Reservation,
-) -> Result<Vec<Grant>, Refusal> {
+) -> Result<Vec<Permission>, Refusal> {
     table.without(old, |table| {
         let parts: Vec<Sought<'_>> = next
             .parts
@@ -220,9 +237,13 @@ pub(crate) fn allowed(part: usize, verdict: PolicyDecision) -> Result<Box<str>, 
     }
 }
 
-/// The rules, for the audit.
-pub(crate) fn rules(granted: &[Grant]) -> Vec<Box<str>> {
-    granted.iter().map(|grant| grant.rule().into()).collect()
+/// The rules of every layer, for the audit: one text a part.
+pub(crate) fn rules(granted: &[Permission]) -> Vec<Box<str>> {
+    let text = |one: &Permission| {
+        let above = one.above.iter().map(String::as_str);
+        above.chain([one.grant.rule()]).collect::<Vec<_>>().join("; ").into_boxed_str()
+    };
+    granted.iter().map(text).collect()
 }
 
 /// An amount, in the unit that people use.

@@ -286,8 +286,12 @@ impl Bookings {
         let number = self.branches.number(branch)?;
         let r = self.table.get(number)?;
         let promised = r.promise.as_ref().filter(|promised| promised.branch == branch)?;
-        let coordinator =
-            Caller { name: promised.coordinator.to_string(), groups: Vec::new(), role: CallerRole::Broker };
+        let coordinator = Caller {
+            name: promised.coordinator.to_string(),
+            groups: Vec::new(),
+            role: CallerRole::Broker,
+            token: None,
+        };
         let (who, reply) = of.operator.map_or((&coordinator, None), |(who, id)| (who, Some(id)));
         let verb = match dropped {
             _ if of.operator.is_some() => "resolve",

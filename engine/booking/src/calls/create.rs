@@ -153,7 +153,8 @@ impl<'a> Request<'a> {
         drop(wanted);
         let firm = self.state == BookingState::Booked;
         let slots = book(world, calendar, (&ids, firm), self.ask, &plan).map_err(|failed| refused(self.ask, failed))?;
-        Ok(self.reservation(table, world, calendar.today(), plan, slots, granted))
+        let grants = granted.into_iter().map(|permission| permission.grant).collect();
+        Ok(self.reservation(table, world, calendar.today(), plan, slots, grants))
     }
 
     /// Checks that no two parts whose windows meet have the same binding.

@@ -25,7 +25,7 @@ impl<P: PolicyPort> PolicyPort for Noted<'_, P> {
 
     fn decide(&self, question: &Question<'_>) -> PolicyDecision {
         let verdict = self.policy.decide(question);
-        let going_on = PolicyDecision { rule: verdict.rule.clone(), denied: None };
+        let going_on = PolicyDecision { rule: verdict.rule.clone(), ..PolicyDecision::default() };
         self.said.borrow_mut().push(verdict);
         going_on
     }

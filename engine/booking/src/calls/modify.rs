@@ -87,8 +87,8 @@ impl Modify<'_> {
         let granted = permitted_anew(self.table, policy, self.calendar, caller, old, next)?;
         // Who changes what is another's does not take it out of the sums that the other's rule limits.
         if *self.table.owner_of(old) == *caller.name {
-            for (part, grant) in next.parts.iter_mut().zip(&granted) {
-                part.grant = self.table.name_grant(grant.clone());
+            for (part, permission) in next.parts.iter_mut().zip(&granted) {
+                part.grant = self.table.name_grant(permission.grant.clone());
             }
         }
         Ok(rules(&granted))

@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn acknowledged_means_written() {
         let (mut journal, mut out) = (Journal::new(8), Outbox::default());
-        let caller = Caller { name: String::from("ann"), groups: Vec::new(), role: CallerRole::Owner };
+        let caller = Caller { name: String::from("ann"), groups: Vec::new(), role: CallerRole::Owner, token: None };
         let decided = Decided::new(&caller, "create", None);
         for id in [1, 2] {
             let refusal = Refusal::plain(RefusalReason::UnknownHandle);

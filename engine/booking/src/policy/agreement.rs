@@ -35,7 +35,8 @@ pub(super) fn denied(all: &[SlaTerms], question: &Question<'_>) -> Option<Policy
     if ResourceKind::of(question.resource) != ResourceKind::Sla {
         return None;
     }
-    let no = |text| Some(PolicyDecision { rule: question.resource.into(), denied: Some(text) });
+    let no =
+        |text| Some(PolicyDecision { rule: question.resource.into(), denied: Some(text), ..PolicyDecision::default() });
     let peer = question.resource.strip_prefix("sla/").unwrap_or_default();
     let terms = all.iter().find(|terms| terms.resource == question.resource);
     let transit = terms.is_some_and(|terms| terms.transit);

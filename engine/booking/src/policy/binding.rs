@@ -232,7 +232,11 @@ impl crate::policy::Policy {
             (Some(rule), false) if rule.effect == crate::policy::Effect::Deny => Some("denied".into()),
             _ => rule.map_or(&Bindings::default(), |rule| &rule.bindings).denies(caller, binding, seen),
         };
-        PolicyDecision { rule: rule.map(|rule| rule.name.clone()).unwrap_or_default(), denied }
+        PolicyDecision {
+            rule: rule.map(|rule| rule.name.clone()).unwrap_or_default(),
+            denied,
+            ..PolicyDecision::default()
+        }
     }
 }
 

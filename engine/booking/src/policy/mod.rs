@@ -12,6 +12,7 @@
 mod agreement;
 mod binding;
 mod hours;
+mod layers;
 mod nearest;
 mod pattern;
 pub mod rights;
@@ -23,6 +24,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 pub use binding::{BadFlows, Bindings, FlowPattern, ProcessFacts, ProcessKind, check};
 pub use hours::{BadHours, Hours};
+pub use layers::{Layers, unfit_for_domain};
 pub use pattern::{BadPattern, MOST_PATTERN, NamePattern};
 use rights::{Call, Right, Seat, Whose};
 pub use rule::{Effect, Limits, Rule, Who};
@@ -78,6 +80,11 @@ impl Policy {
         Policy { agreements, sums, ..self }
     }
 
+    /// True if it names callers that may read the audit.
+    pub fn has_auditors(&self) -> bool {
+        !self.auditors.is_empty()
+    }
+
     /// True if the caller may read the audit: operators, auditors, and named callers.
     pub fn may_audit(&self, caller: &Caller) -> bool {
         matches!(caller.role, CallerRole::Auditor | CallerRole::Operator)
@@ -131,9 +138,9 @@ impl terms::ports::PolicyPort for Policy {
         }
         let Some(rule) = self.rules.iter().find(|rule| rule.is_about(question)) else {
             let denied = Some(nearest::of_question(self, question));
-            return PolicyDecision { rule: String::new(), denied };
+            return PolicyDecision { rule: String::new(), denied, ..PolicyDecision::default() };
         };
-        PolicyDecision { rule: rule.name.clone(), denied: rule.denies(question) }
+        PolicyDecision { rule: rule.name.clone(), denied: rule.denies(question), ..PolicyDecision::default() }
     }
 
     fn shared(&self, question: &Question<'_>) -> SharedLimits {

@@ -22,6 +22,7 @@ pub(crate) fn of_question(policy: &Policy, question: &Question<'_>) -> String {
             misses.push(String::from("it is about what is signalled, not about bookings"));
         }
         misses.extend(not_you(rule, question.caller));
+        misses.extend(not_shown(rule, question.caller));
         misses.extend(not_there(rule, question.resource));
         if !rule.labels.is_empty() && !rule.labels.iter().any(|label| label.matches(question.label)) {
             let of = match question.label {
@@ -67,11 +68,20 @@ fn told(policy: &Policy, caller: &Caller, misses: impl Fn(&Rule) -> Vec<String>)
 fn not_you(rule: &Rule, caller: &Caller) -> Option<String> {
     let whom = |who: &Who| match who {
         Who::Anyone => String::from("everybody of this domain"),
+        Who::Everybody => String::from("everybody"),
         Who::Name(pattern) => pattern.as_str().to_string(),
         Who::Group(pattern) => format!("@{}", pattern.as_str()),
     };
     let all = || list(rule.who.iter().map(whom));
     (!rule.who.iter().any(|who| who.is(caller))).then(|| format!("it is about {}, not about you", all()))
+}
+
+fn not_shown(rule: &Rule, caller: &Caller) -> Option<String> {
+    let shown = || match &caller.token {
+        None => String::from("and you show none (--token)"),
+        Some(token) => format!("and yours is of {}", list(token.memberships())),
+    };
+    (!rule.trusts(caller)).then(|| format!("it is about holders of a token of {}, {}", patterns(&rule.vos), shown()))
 }
 
 fn not_there(rule: &Rule, resource: &str) -> Option<String> {

@@ -195,6 +195,7 @@ calls! {
     BookFollow "book_follow"
     BookAudit "book_audit"
     SpeakFor "speak_for"
+    ShowToken "show_token"
     AddStatic "add_static"
     RemoveStatic "remove_static"
     Trace "trace"
@@ -341,6 +342,7 @@ impl Call {
             }
             Call::GetAudit => const { &any("yyr ryy--") },
             Call::SpeakFor => const { &any("y-- ----r") },
+            Call::ShowToken => const { &any("yyy yyy--") },
             Call::AddStatic
             | Call::RemoveStatic
             | Call::Trace

@@ -7,11 +7,11 @@ use crate::policy::signal::SignalScope;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use terms::book::{Caller, ResourceKind, foreign};
+use terms::book::{Caller, ResourceKind, Token, foreign};
 use terms::ports::book::{Question, SharedLimits};
 use terms::{Rate, Span, Time};
 
-/// A rule. It is about a question if its `who`, `resources`, `labels` and `background` all match. The default
+/// A rule. It is about a question if its `who`, `vos`, `resources`, `labels` and `background` all match. The default
 /// is about no caller.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rule {
@@ -19,6 +19,9 @@ pub struct Rule {
     pub name: String,
     /// The callers; empty: none.
     pub who: Vec<Who>,
+    /// The virtual organisations whose tokens the callers show, as [`Token::memberships`] has them; empty: with
+    /// or without a token.
+    pub vos: Vec<NamePattern>,
     /// The resources; empty: all.
     pub resources: Vec<NamePattern>,
     /// The labels of requests; empty: any or none.
@@ -43,6 +46,8 @@ pub struct Rule {
 pub enum Who {
     /// All callers of this domain.
     Anyone,
+    /// All callers of all domains: for rules that name an organisation, which vouches for them.
+    Everybody,
     /// Callers with a name like this.
     Name(NamePattern),
     /// Callers with a group like this.
@@ -94,6 +99,7 @@ impl Who {
         };
         match self {
             Who::Anyone => caller.domain().is_none(),
+            Who::Everybody => true,
             Who::Name(pattern) => like(pattern, &caller.name),
             Who::Group(pattern) => caller.groups.iter().any(|group| like(pattern, group)),
         }
@@ -104,8 +110,12 @@ impl Rule {
     /// The sums that it limits beside an owner's own.
     pub(crate) fn shared(&self, caller: &Caller) -> SharedLimits {
         let Effect::Allow(limits) = &self.effect else { return SharedLimits::default() };
-        let alone =
-            |group: &String| Caller { name: String::new(), groups: alloc::vec![group.clone()], role: caller.role };
+        let alone = |group: &String| Caller {
+            name: String::new(),
+            groups: alloc::vec![group.clone()],
+            role: caller.role,
+            token: None,
+        };
         let names = |group: &String| {
             let of_it = alone(group);
             self.who.iter().any(|who| matches!(who, Who::Group(_)) && who.is(&of_it))
@@ -126,8 +136,26 @@ impl Rule {
         self.signal != Some(true)
             && self.background.is_none_or(|wanted| wanted == background)
             && self.who.iter().any(|who| who.is(caller))
+            && self.trusts(caller)
             && any(&self.resources, resource)
             && any(&self.labels, label)
+    }
+
+    /// True if it asks for no token, or the caller shows one of an organisation that it names.
+    pub(crate) fn trusts(&self, caller: &Caller) -> bool {
+        let shown =
+            |pattern: &NamePattern| caller.token.iter().flat_map(Token::memberships).any(|name| pattern.matches(&name));
+        self.vos.is_empty() || self.vos.iter().any(shown)
+    }
+
+    /// The key of its that a domain's rule cannot have: the domain has no accounts of what was granted.
+    pub(crate) fn of_resources_only(&self) -> Option<&'static str> {
+        let sums = match &self.effect {
+            Effect::Allow(limits) if limits.in_all.is_some() => Some("in_all"),
+            Effect::Allow(limits) if limits.in_group.is_some() => Some("in_group"),
+            _ => None,
+        };
+        sums.or(self.grow.then_some("grow")).or(self.is_for_signals().then_some("signal"))
     }
 
     /// The reason if it denies a question that it is about; `None`: it allows it.

@@ -215,11 +215,12 @@ impl Policy {
             return PolicyDecision {
                 rule: rule.name.clone(),
                 denied: rule.denies_claim(asker, claim, together, count),
+                above: Vec::new(),
             };
         }
         let is_operator = matches!(asker.seat, Seat::Root | Seat::Operator);
         let denied = (!is_operator).then(|| nearest::of_claim(self, asker.caller, claim));
-        PolicyDecision { rule: String::new(), denied }
+        PolicyDecision { rule: String::new(), denied, ..PolicyDecision::default() }
     }
 }
 

@@ -31,6 +31,7 @@ fn person(name: &str) -> Caller {
         name: (*name).into(),
         groups: groups.iter().map(|group| (*group).into()).collect(),
         role: CallerRole::Owner,
+        token: None,
     }
 }
 
@@ -178,7 +179,7 @@ fn an_operators_change_stays_in_the_owners_sums() {
     let handle = granted(reply).handle;
     let change = BookingChange { amounts: vec![(0, ResourceKind::Network, 95)], ..BookingChange::default() };
     let id = CallId(7);
-    let operator = Caller { name: "root".into(), groups: Vec::new(), role: CallerRole::Operator };
+    let operator = Caller { name: "root".into(), groups: Vec::new(), role: CallerRole::Operator, token: None };
     driver.tell(Input::Call { id, caller: operator, call: Call::Modify { handle, change } });
     assert!(matches!(driver.replies.remove(&id), Some(Ok(CallResult::Reservation(_)))));
     assert!(is_policy(&call(&mut driver, &mut number, "cat", create(ask(LINK, 6, window(150, 160))))));

@@ -172,12 +172,12 @@ impl PolicyPort for Tables {
         } else {
             None
         };
-        PolicyDecision { rule: "the test's".to_owned(), denied }
+        PolicyDecision { rule: "the test's".to_owned(), denied, ..PolicyDecision::default() }
     }
 
     fn may_bind(&self, question: &BindQuestion<'_>) -> PolicyDecision {
         let denied = (!self.binds).then(|| format!("{} binds nothing", question.caller.name));
-        PolicyDecision { rule: "of bindings".to_owned(), denied }
+        PolicyDecision { rule: "of bindings".to_owned(), denied, ..PolicyDecision::default() }
     }
 }
 
@@ -224,7 +224,7 @@ pub fn window(start: u64, end: u64) -> Window {
 }
 
 pub fn caller(name: &str) -> Caller {
-    Caller { name: name.to_owned(), groups: Vec::new(), role: CallerRole::Owner }
+    Caller { name: name.to_owned(), groups: Vec::new(), role: CallerRole::Owner, token: None }
 }
 
 impl Driver {

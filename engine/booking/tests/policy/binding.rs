@@ -9,7 +9,7 @@ use terms::ports::PolicyPort as _;
 use terms::ports::book::BindQuestion;
 
 fn caller(name: &str, role: CallerRole) -> Caller {
-    Caller { name: name.into(), groups: Vec::new(), role }
+    Caller { name: name.into(), groups: Vec::new(), role, token: None }
 }
 
 /// `SRC[:PORT] DST[:PORT] [PROTOCOL]`, a dash for what is left open.

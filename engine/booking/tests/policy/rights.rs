@@ -62,7 +62,7 @@ fn what_no_cell_may_say() {
 #[test]
 fn refusals_name_the_caller_and_who_may() {
     let groups = vec!["gid:1000".to_owned(), "gid:27".to_owned()];
-    let caller = Caller { name: "uid:1000".to_owned(), groups, role: CallerRole::Owner };
+    let caller = Caller { name: "uid:1000".to_owned(), groups, role: CallerRole::Owner, token: None };
     let policy = Policy::default();
     assert_eq!(
         policy.may_ask(Seat::Member, Call::Stop, &caller).unwrap_err(),

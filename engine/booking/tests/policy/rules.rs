@@ -10,16 +10,21 @@ use terms::{Span, Time, Window};
 
 const NOW: u64 = 1_795_269_600;
 
-fn at(seconds: u64) -> Time {
+pub fn at(seconds: u64) -> Time {
     Time::from_nanos(seconds * Span::NANOS_PER_SEC)
 }
 
-fn caller(name: &str, groups: &[&str]) -> Caller {
-    Caller { name: name.into(), groups: groups.iter().map(|g| (*g).into()).collect(), role: CallerRole::Owner }
+pub fn caller(name: &str, groups: &[&str]) -> Caller {
+    Caller {
+        name: name.into(),
+        groups: groups.iter().map(|g| (*g).into()).collect(),
+        role: CallerRole::Owner,
+        token: None,
+    }
 }
 
 /// 50 Mb/s for an hour from now.
-fn question(caller: &Caller) -> Question<'_> {
+pub fn question(caller: &Caller) -> Question<'_> {
     Question {
         caller,
         resource: "net/eth1",
@@ -62,7 +67,7 @@ fn the_two_policies_of_the_seed() {
     let policy = Policy::new(vec![community, rule("sla", named("*@anl.gov"), Effect::Allow(sla))]).unwrap();
     let (anl, cern, other) = (caller("roy@anl.gov", &[]), caller("x@cern.ch", &["hep"]), caller("y@cern.ch", &[]));
     let mut q = question(&anl);
-    assert_eq!(policy.decide(&q), PolicyDecision { rule: "sla".into(), denied: None });
+    assert_eq!(policy.decide(&q), PolicyDecision { rule: "sla".into(), denied: None, ..PolicyDecision::default() });
     q.amount = 100_000_001;
     assert!(policy.decide(&q).denied.unwrap().contains("100mbit at once"));
     (q.amount, q.together) = (50_000_000, 300_000_001);
@@ -75,7 +80,7 @@ fn the_two_policies_of_the_seed() {
     assert_eq!(policy.decide(&q).rule, "", "without the label nothing is about it");
     q.label = "HEP";
     q.window = Window::new(at(NOW + 3_600), at(NOW + 7_200)).unwrap();
-    assert_eq!(policy.decide(&q), PolicyDecision { rule: "hep".into(), denied: None });
+    assert_eq!(policy.decide(&q), PolicyDecision { rule: "hep".into(), denied: None, ..PolicyDecision::default() });
     assert!(!allowed(&policy.decide(&Question { caller: &other, ..q })));
 }
 
@@ -88,7 +93,10 @@ fn the_first_rule_that_is_about_it_decides() {
     let deny = rule("not-eve", named("eve"), Effect::Deny);
     let allow = rule("staff", Who::Group(NamePattern::new("st?ff").unwrap()), Effect::Allow(Limits::default()));
     let first = Policy::new(vec![deny.clone(), allow.clone()]).unwrap();
-    assert_eq!(first.decide(&q), PolicyDecision { rule: "not-eve".into(), denied: Some("denied".into()) });
+    assert_eq!(
+        first.decide(&q),
+        PolicyDecision { rule: "not-eve".into(), denied: Some("denied".into()), ..PolicyDecision::default() }
+    );
     assert_eq!(Policy::new(vec![allow, deny]).unwrap().decide(&q).rule, "staff");
 }
 
@@ -220,7 +228,7 @@ fn an_agreement_binds_everybody_and_is_its_peers_alone() {
         let base = Question { resource: "sla/anl", amount: 20_000_000, ..question(who) };
         assert!(allowed(&policy.decide(&base)), "{who:?}");
         let refused = |question: &Question<'_>, why: &str| {
-            let PolicyDecision { rule, denied } = policy.decide(question);
+            let PolicyDecision { rule, denied, .. } = policy.decide(question);
             assert!(rule == "sla/anl" && denied.as_ref().is_some_and(|text| text.contains(why)), "{rule} {denied:?}");
         };
         refused(&Question { amount: 20_000_001, ..base }, "20mbit at once are allowed");
@@ -235,7 +243,7 @@ fn an_agreement_binds_everybody_and_is_its_peers_alone() {
     }
     for (name, text) in [("anl/main", "anl books on sla/anl"), ("esnet/main", "esnet books on sla/esnet")] {
         let stranger = caller(name, &[]);
-        let PolicyDecision { rule, denied } =
+        let PolicyDecision { rule, denied, .. } =
             policy.decide(&Question { resource: "sla/lbnl", amount: 1, ..question(&stranger) });
         assert_eq!(rule, "sla/lbnl");
         assert!(denied.unwrap().ends_with(text));

@@ -14,7 +14,7 @@ fn prefix(text: &str) -> AddressPrefix {
 }
 
 fn caller(name: &str) -> Caller {
-    Caller { name: name.into(), groups: vec!["gid:100".into()], role: CallerRole::Owner }
+    Caller { name: name.into(), groups: vec!["gid:100".into()], role: CallerRole::Owner, token: None }
 }
 
 fn claim(amount: u64) -> SignalClaim {

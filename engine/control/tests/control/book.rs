@@ -20,11 +20,11 @@ struct Open;
 
 impl PolicyPort for Open {
     fn decide(&self, _: &Question<'_>) -> PolicyDecision {
-        PolicyDecision { rule: "open".into(), denied: None }
+        PolicyDecision { rule: "open".into(), denied: None, ..PolicyDecision::default() }
     }
 
     fn may_bind(&self, _: &BindQuestion<'_>) -> PolicyDecision {
-        PolicyDecision { rule: "open".into(), denied: None }
+        PolicyDecision { rule: "open".into(), denied: None, ..PolicyDecision::default() }
     }
 }
 

@@ -23,11 +23,19 @@ pub struct NoPolicy;
 
 impl PolicyPort for NoPolicy {
     fn decide(&self, _: &Question<'_>) -> PolicyDecision {
-        PolicyDecision { rule: "default".into(), denied: Some("this node takes no bookings".into()) }
+        PolicyDecision {
+            rule: "default".into(),
+            denied: Some("this node takes no bookings".into()),
+            ..PolicyDecision::default()
+        }
     }
 
     fn may_bind(&self, _: &BindQuestion<'_>) -> PolicyDecision {
-        PolicyDecision { rule: "default".into(), denied: Some("this node takes no bookings".into()) }
+        PolicyDecision {
+            rule: "default".into(),
+            denied: Some("this node takes no bookings".into()),
+            ..PolicyDecision::default()
+        }
     }
 }
 

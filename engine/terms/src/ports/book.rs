@@ -1,6 +1,6 @@
 //! Ports of the bookings: the ledger (how much of a resource is free, and when) and policy (who may have it).
 
-use crate::book::{Binding, Caller, Guarantee, ResourceId, ResourceKind};
+use crate::book::{Binding, Caller, Guarantee, ResourceId, ResourceKind, Token};
 use crate::{Misuse, Span, Time, Window};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -175,12 +175,14 @@ pub struct BindQuestion<'a> {
 }
 
 /// Policy's answer, and the rule that gave it; both go into the audit.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PolicyDecision {
     /// The name of the rule that decided; empty: no rule did, and the default is to deny.
     pub rule: String,
     /// `None`: allowed. Otherwise the reason, for people.
     pub denied: Option<String>,
+    /// The layers that allowed it before this rule: a token, the domain's rule.
+    pub above: Vec<String>,
 }
 
 /// The sums over all users of a rule that the rule limits, beside the owner's own. See
@@ -196,6 +198,15 @@ pub struct SharedLimits {
     /// The most that all reservations may have of the resource, by whatever rule: an agreement that this rule may not
     /// make grow.
     pub agreed: Option<u64>,
+}
+
+/// The checks that tokens carry. A token is code of strangers: an answer takes bounded time.
+pub trait TokenPort {
+    /// Checks a part of a request against a token that was verified when it was shown.
+    ///
+    /// # Errors
+    /// The check that fails, for people.
+    fn check(&self, token: &Token, question: &Question<'_>) -> Result<(), String>;
 }
 
 /// Policy: who may reserve which resource, how much, when, for how long and how far ahead. A policy answers every

@@ -124,8 +124,12 @@ impl Inside {
         let when = When::Window { start: Some(made.start), end: Some(made.end) };
         let ask = BookingRequest { parts: vec![part], when, ..BookingRequest::default() };
         self.calls += 1;
-        let caller =
-            Caller { name: format!("owner-{}", self.calls % OWNERS), groups: Vec::new(), role: CallerRole::Owner };
+        let caller = Caller {
+            name: format!("owner-{}", self.calls % OWNERS),
+            groups: Vec::new(),
+            role: CallerRole::Owner,
+            token: None,
+        };
         let call = Call::Create { ask, hold: None, key: String::new() };
         assert_eq!(self.tell(Input::Call { id: CallId(self.calls), caller, call }), 0, "not before it is written");
     }

@@ -127,6 +127,7 @@ impl Agent {
                 Ok(Answer::Done)
             }
             Request::SpeakFor { who } => self.speak_for(client, who.as_ref()).map(|()| Answer::Done),
+            Request::ShowToken { token } => self.show_token(client, token.as_deref()).map(|()| Answer::Done),
             Request::BoomerangReserve { ask, number } => BoomerangTurn(&mut self.drive).reserve(client, ask, *number),
             Request::BoomerangRelease { number } => BoomerangTurn(&mut self.drive).release(client, *number),
             Request::BoomerangSessions { skip } => BoomerangTurn(&mut self.drive).sessions(*skip),

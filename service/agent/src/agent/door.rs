@@ -28,9 +28,21 @@ impl Agent {
     pub(crate) fn speak_for(&mut self, client: u64, who: Option<&CallerDoc>) -> Result<(), Problem> {
         self.drive.speakers.speak_for(client, who, &self.drive.book.brokers)?;
         self.drive.forget_follower(client); // what it followed was somebody else's
+        self.show_token(client, who.and_then(|who| who.token.as_deref()))?;
         let name = self.drive.speakers.of(client).name;
         self.drive.console.line(Level::Debug, "speaks_for", &[("client", &client), ("name", &name)]);
         Ok(())
+    }
+
+    /// Takes the token that a caller shows, if it is the caller's own and its organisation is believed here.
+    pub(crate) fn show_token(&mut self, client: u64, token: Option<&str>) -> Result<(), Problem> {
+        let name = self.drive.speakers.of(client).name;
+        let tokens = &self.drive.node.policy().tokens;
+        let shown = token.map(|text| tokens.shown(text, &name)).transpose();
+        let shown = shown.map_err(|error| problem("refused", error.to_string()));
+        // After a refusal none is shown: an earlier one would stand for what the caller did not ask.
+        self.drive.speakers.show(client, shown.as_ref().ok().cloned().flatten());
+        shown.map(drop)
     }
 
     /// The links of this machine, for a search of paths.
@@ -113,7 +125,7 @@ impl Agent {
         let call = rights::call(request);
         let nobody = || problem("refused", "nobody speaks here");
         let (seat, caller) = self.drive.speakers.seat(client, call).ok_or_else(nobody)?;
-        self.drive.node.policy().0.may_ask(seat, call, caller).map_err(|why| problem("refused", why))?;
+        self.drive.node.policy().rules.may_ask(seat, call, caller).map_err(|why| problem("refused", why))?;
         if call.is_for_brokers(seat) && !self.drive.speakers.coordinates(client, &self.drive.book.brokers) {
             return Err(problem("refused", format!("{}: {NAMED_BROKERS}", call.name())));
         }
@@ -130,6 +142,6 @@ impl Agent {
         else {
             return Ok(());
         };
-        self.drive.node.policy().0.may_ask(seat, plain, caller).map_err(|why| problem("refused", why))
+        self.drive.node.policy().rules.may_ask(seat, plain, caller).map_err(|why| problem("refused", why))
     }
 }

@@ -53,7 +53,7 @@ fn about(drive: &Drive, client: u64, who: Option<&CallerDoc>) -> Result<Caller, 
         }
     };
     let right = if about == *asker { Right::Yes } else { Call::May.right(seat, Whose::Others) };
-    if right == Right::No || right == Right::Rule && !drive.node.policy().0.may_audit(asker) {
+    if right == Right::No || right == Right::Rule && !drive.node.policy().rules.may_audit(asker) {
         let why = format!(
             "what others may is told to operators, auditors, and whom the policy's `auditors` name; you are {}",
             named(asker)
@@ -65,13 +65,14 @@ fn about(drive: &Drive, client: u64, who: Option<&CallerDoc>) -> Result<Caller, 
 
 fn would_book(drive: &Drive, about: &Caller, ask: &AskDoc) -> Result<Vec<MayRow>, Problem> {
     let asked = crate::book::convert::enquired(ask)?;
-    let verdicts = drive.node.bookings().would_allow(&drive.node.policy().0, about, &asked);
+    let verdicts = drive.node.bookings().would_allow(drive.node.policy(), about, &asked);
     let verdicts = verdicts.ok_or_else(|| problem("misuse", "the window is over, or there is none"))?;
     let row = |(part, verdict): (&booking::io::PartAsk, PolicyDecision)| MayRow {
         resource: part.resource.clone(),
         way: None,
         allowed: verdict.denied.is_none(),
         rule: verdict.rule,
+        above: verdict.above,
         why: verdict.denied,
     };
     Ok(asked.parts.iter().zip(verdicts).map(row).collect())
@@ -90,15 +91,21 @@ fn would_signal(drive: &mut Drive, about: &Caller, signal: &SignalDoc) -> Result
     let verdicts = match call.right(seat, whose) {
         Right::No => {
             let denied = Some(call.refusal(seat, whose, about));
-            claims.iter().map(|_| PolicyDecision { rule: String::new(), denied: denied.clone() }).collect()
+            claims
+                .iter()
+                .map(|_| PolicyDecision { rule: String::new(), denied: denied.clone(), ..PolicyDecision::default() })
+                .collect()
         }
-        Right::Yes | Right::Rule => drive.speakers.signalled.verdicts(&drive.node.policy().0, &asker, None, &claims),
+        Right::Yes | Right::Rule => {
+            drive.speakers.signalled.verdicts(&drive.node.policy().rules, &asker, None, &claims)
+        }
     };
     let row = |(claim, verdict): (SignalClaim, PolicyDecision)| MayRow {
         resource: claim.resource.unwrap_or_default(),
         way: Some(if claim.inward { Direction::In } else { Direction::Out }),
         allowed: verdict.denied.is_none(),
         rule: verdict.rule,
+        above: verdict.above,
         why: verdict.denied,
     };
     Ok(claims.into_iter().zip(verdicts).map(row).collect())

@@ -29,7 +29,7 @@ use booking::io::CalendarOffset;
 use coordinators::Coordinators;
 use follow::Followers;
 use journal::JournalHandle;
-use sight::LocalPolicy;
+pub(crate) use sight::LocalPolicy;
 use std::collections::BTreeMap;
 use terms::Time;
 
@@ -57,10 +57,7 @@ impl Book {
     /// # Errors
     /// The journal, the file of policy, or what an earlier agent left cannot be used.
     pub(crate) fn open(config: &AgentConfig) -> Result<(Book, LocalPolicy), StartError> {
-        let policy_file::PolicyFile { policy, brokers } = match &config.policy {
-            Some(file) => policy_file::load(file).map_err(StartError::Policy)?,
-            None => policy_file::usual(linux::process::group_id(&config.operators)),
-        };
+        let (policy, brokers) = LocalPolicy::load(config).map_err(StartError::Policy)?;
         let (desk, found) = JournalHandle::open(config)?;
         let coordinators = Coordinators::start(&config.brokers, config.listen.as_ref().map(|listen| &listen.files))?;
         let book = Book {
@@ -75,8 +72,7 @@ impl Book {
             found,
             broken: None,
         };
-        let agreements = config.slas.iter().map(|sla| sla.terms()).collect();
-        Ok((book, LocalPolicy(policy.with_agreements(agreements))))
+        Ok((book, policy))
     }
 
     /// The time of day.

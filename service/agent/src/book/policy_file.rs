@@ -11,6 +11,8 @@
 //! who = ["uid:1000", "@gid:100"]       # names and groups (@), with * and ?; "*" is everybody of this domain;
 //!                                      # partners' people only where a slash is written: "anl/*", "@anl/physics"
 //! resource = ["net/eth1", "disk/*"]    # default: every resource
+//! vo = ["atlas", "atlas/physics"]      # only holders of a token of this organisation, or of a group of it; `who` may then
+//!                                      # be left out, and is everybody, partners' people too; default: with or without
 //! label = ["HEP*"]                     # default: any or none
 //! background = true                    # only background parts; false: only foreground; default: both
 //! most = "30mbit"                      # in one request: 30mbit, 20mbps of a disk, 0.5 of a core, 2 licences
@@ -40,21 +42,35 @@
 //! destination = ["10.0.2.0/24"]
 //! most = "3mbit"                       # and `together`, `reservations`, `days`, `hours`, `from`, `until` as above
 //! priority = 3                         # the highest pre-emption priority (RFC 3181); default: none may be said
+//!
+//! [[vo]]                               # a virtual organisation whose tokens are believed (docs/tokens.md); default: none is
+//! name = "atlas"
+//! key = "ed25519/a1b2..."              # its public key, as `sluice token key` prints it
+//! domain = "anl"                       # what its tokens call us: they mean our alice by anl/alice; default: they have plain names
+//! through = ["esnet"]                  # domains whose word about others' people is taken, as in esnet/lbnl/bob; default: none
+//! revoked = "atlas.revoked"            # numbers of revoked blocks, one a line; read with this file
 //! ```
+//!
+//! A file with only rules can also be that of the whole domain (`domain_policy` of the agent's file): both must then allow.
 
+mod hours;
 mod signal;
+mod vo;
 
 use crate::document::{Document, Mistake, read};
 use crate::fields::unit;
-use booking::policy::{Bindings, Effect, FlowPattern, Hours, Limits, NamePattern, Policy, Rule, Who};
+use booking::policy::{Bindings, Effect, FlowPattern, Limits, NamePattern, Policy, Rule, Who, unfit_for_domain};
 use documents::book::Instant;
 use documents::units;
+use hours::hours;
 use serde::Deserialize;
 use signal::signals;
 use std::path::Path;
 use terms::Time;
 use terms::book::ResourceKind;
 use toml::Spanned;
+use trust::token::Organisation;
+use vo::VoFile;
 
 /// The most names, resources or labels in a rule.
 const MOST_NAMES: usize = 256;
@@ -70,13 +86,17 @@ struct File {
     auditors: Vec<Spanned<String>>,
     #[serde(default)]
     rule: Vec<RuleFile>,
+    #[serde(default)]
+    vo: Vec<VoFile>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleFile {
     name: Spanned<String>,
-    who: Spanned<Vec<Spanned<String>>>,
+    who: Option<Spanned<Vec<Spanned<String>>>>,
+    #[serde(default)]
+    vo: Vec<Spanned<String>>,
     #[serde(default)]
     resource: Vec<Spanned<String>>,
     #[serde(default)]
@@ -115,6 +135,8 @@ pub struct PolicyFile {
     pub policy: Policy,
     /// The names of brokers on other machines that may speak for others.
     pub brokers: Vec<String>,
+    /// The virtual organisations whose tokens are believed.
+    pub organisations: Vec<Organisation>,
 }
 
 /// The policy without a file: root, the agent's own user and the operators' group may reserve everything, all
@@ -131,7 +153,27 @@ pub fn usual(operators: Option<u32>) -> PolicyFile {
         effect: Effect::Allow(Limits::default()),
         ..Rule::default()
     };
-    PolicyFile { policy: Policy::new(vec![rule]).unwrap_or_default(), brokers: Vec::new() }
+    PolicyFile { policy: Policy::new(vec![rule]).unwrap_or_default(), ..PolicyFile::default() }
+}
+
+/// Reads a file of a domain's rules.
+///
+/// # Errors
+/// The first [`Mistake`] in it, also what belongs to a resource's own file.
+pub fn load_of_domain(file: &Path) -> Result<Policy, Mistake> {
+    let text = read(file)?;
+    let found = parse(file, &text)?;
+    let document = Document::new(file, &text);
+    let others = !found.brokers.is_empty() || !found.organisations.is_empty() || found.policy.has_auditors();
+    if others {
+        return Err(
+            document.whole("a domain's policy has rules only: brokers, auditors and [[vo]] are each agent's own")
+        );
+    }
+    match unfit_for_domain(&found.policy) {
+        Some(why) => Err(document.whole(why)),
+        None => Ok(found.policy),
+    }
 }
 
 /// Reads a file of policy.
@@ -157,7 +199,8 @@ pub fn parse(file: &Path, text: &str) -> Result<PolicyFile, Mistake> {
     let auditors = found.auditors.iter().map(|one| caller(&document, one)).collect::<Result<_, _>>()?;
     let policy = Policy::new(rules).map_err(|many| document.whole(many.to_string()))?.with_auditors(auditors);
     let brokers = found.brokers.iter().map(|name| broker(&document, name)).collect::<Result<_, _>>()?;
-    Ok(PolicyFile { policy, brokers })
+    let organisations = vo::organisations(&document, file, &found.vo)?;
+    Ok(PolicyFile { policy, brokers, organisations })
 }
 
 fn broker(document: &Document<'_>, name: &Spanned<String>) -> Result<String, Mistake> {
@@ -185,11 +228,8 @@ fn rule(document: &Document<'_>, entry: &RuleFile) -> Result<Rule, Mistake> {
         let wrong = format!("{name:?} is no name of a rule: 1 to {MAX_TEXT} visible ASCII characters");
         return Err(document.at(entry.name.span(), wrong));
     }
-    let who = entry.who.get_ref();
-    if who.is_empty() {
-        return Err(document.at(entry.who.span(), "a rule is about somebody: name them, or write \"*\""));
-    }
-    if [who, &entry.resource, &entry.label].iter().any(|names| names.len() > MOST_NAMES) {
+    let who = who(document, entry)?;
+    if [&entry.vo, &entry.resource, &entry.label].iter().any(|names| names.len() > MOST_NAMES) {
         return Err(document.at(entry.name.span(), format!("at most {MOST_NAMES} names in a rule")));
     }
     let limits = limits(document, entry)?;
@@ -205,7 +245,8 @@ fn rule(document: &Document<'_>, entry: &RuleFile) -> Result<Rule, Mistake> {
     };
     Ok(Rule {
         name,
-        who: who.iter().map(|one| caller(document, one)).collect::<Result<_, _>>()?,
+        who,
+        vos: patterns(&entry.vo)?,
         resources: patterns(&entry.resource)?,
         labels: patterns(&entry.label)?,
         background: entry.background,
@@ -215,6 +256,24 @@ fn rule(document: &Document<'_>, entry: &RuleFile) -> Result<Rule, Mistake> {
         signals: signals(document, entry)?,
         effect,
     })
+}
+
+/// The callers of a rule.
+fn who(document: &Document<'_>, entry: &RuleFile) -> Result<Vec<Who>, Mistake> {
+    let Some(who) = &entry.who else {
+        if !entry.vo.is_empty() {
+            return Ok(vec![Who::Everybody]); // the organisation vouches for them
+        }
+        return Err(document.at(entry.name.span(), "a rule is about somebody: say `who`, or `vo`"));
+    };
+    let names = who.get_ref();
+    if names.is_empty() {
+        return Err(document.at(who.span(), "a rule is about somebody: name them, or write \"*\""));
+    }
+    if names.len() > MOST_NAMES {
+        return Err(document.at(who.span(), format!("at most {MOST_NAMES} names in a rule")));
+    }
+    names.iter().map(|one| caller(document, one)).collect()
 }
 
 /// The flows and control groups that callers may bind under a rule.
@@ -283,46 +342,6 @@ fn amount(resources: &[Spanned<String>], text: &str) -> Result<u64, units::BadUn
         Some([kind, others @ ..]) if others.iter().all(|other| other == kind) => super::resources::amount(*kind, text),
         _ => Err("an amount needs resources of one kind: name them, as in [\"net/*\"]".to_owned()),
     }
-}
-
-const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
-
-fn hours(document: &Document<'_>, entry: &RuleFile) -> Result<Option<Hours>, Mistake> {
-    let (days, at) = match (&entry.days, &entry.hours) {
-        (None, None) => return Ok(None),
-        (Some(days), _) => {
-            let days = days.get_ref().iter().map(|one| day(document, one)).collect::<Result<Vec<u8>, _>>()?;
-            (days, entry.days.as_ref().map_or(0..0, Spanned::span))
-        }
-        (None, Some(hours)) => ((0..7).collect(), hours.span()),
-    };
-    let (from, until) = match &entry.hours {
-        None => (0, 86_400),
-        Some(text) => stretch(text.get_ref()).ok_or_else(|| {
-            let wrong = format!("{:?} are no hours: write them as 08:00-18:00, up to 24:00", text.get_ref());
-            document.at(text.span(), wrong)
-        })?,
-    };
-    let all: Vec<(u8, u64, u64)> = days.into_iter().map(|day| (day, from, until)).collect();
-    Hours::new(&all).map(Some).map_err(|_| document.at(at, "these days and hours are none at all"))
-}
-
-fn day(document: &Document<'_>, text: &Spanned<String>) -> Result<u8, Mistake> {
-    let found = (0..).zip(DAYS).find(|(_, name)| name == text.get_ref());
-    found
-        .map(|(number, _)| number)
-        .ok_or_else(|| document.at(text.span(), format!("{:?} is no day: {}", text.get_ref(), DAYS.join(", "))))
-}
-
-/// Reads a window of hours: its start and end, seconds after midnight.
-fn stretch(text: &str) -> Option<(u64, u64)> {
-    let clock = |text: &str| -> Option<u64> {
-        let (hour, minute) = text.trim().split_once(':')?;
-        let (hour, minute) = (hour.parse::<u64>().ok()?, minute.parse::<u64>().ok()?);
-        (hour < 24 && minute < 60 || (hour, minute) == (24, 0)).then_some(hour * 3_600 + minute * 60)
-    };
-    let (from, until) = text.split_once('-')?;
-    Some((clock(from)?, clock(until)?))
 }
 
 #[cfg(test)]
@@ -413,7 +432,8 @@ deny = true
 
     #[test]
     fn who_is_named_may_read_the_audit_and_nobody_else() {
-        let caller = |name: &str, group: &str, role| Caller { name: name.into(), groups: vec![group.into()], role };
+        let caller =
+            |name: &str, group: &str, role| Caller { name: name.into(), groups: vec![group.into()], role, token: None };
         let policy = read("auditors = [\"uid:7\", \"@gid:27\"]\n").unwrap();
         for (name, group, role, may) in [
             ("uid:7", "gid:7", CallerRole::Owner, true),

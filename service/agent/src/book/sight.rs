@@ -1,32 +1,64 @@
 //! Policy with facts of the kernel: if a caller binds a part to a process, the kernel's facts about that
 //! process go into the question.
 
+use super::policy_file::{self, PolicyFile};
+use crate::AgentConfig;
+use crate::document::Mistake;
 use booking::Call;
-use booking::policy::{Policy, ProcessFacts, ProcessKind};
+use booking::policy::{Layers, Policy, ProcessFacts, ProcessKind};
 use linux::cgroup;
 use linux::owner::{self, Belongs};
 use terms::book::{Binding, ResourceKind, Task};
 use terms::ports::book::{BindQuestion, PolicyDecision, Question, SharedLimits};
+use trust::token::TokenGate;
 
-/// A policy, and this machine.
+/// The policy of an agent in all its layers, and this machine.
 #[derive(Debug)]
-pub(crate) struct LocalPolicy(pub(crate) Policy);
+pub(crate) struct LocalPolicy {
+    /// The rules of this agent's own file.
+    pub(crate) rules: Policy,
+    /// The rules of the whole domain, if it has any.
+    domain: Option<Policy>,
+    /// The organisations whose tokens are believed.
+    pub(crate) tokens: TokenGate,
+}
+
+impl LocalPolicy {
+    /// Reads the files that the agent's file names, and returns the brokers that they believe too.
+    ///
+    /// # Errors
+    /// The first [`Mistake`] in them.
+    pub(crate) fn load(config: &AgentConfig) -> Result<(LocalPolicy, Vec<String>), Mistake> {
+        let PolicyFile { policy, brokers, organisations } = match &config.policy {
+            Some(file) => policy_file::load(file)?,
+            None => policy_file::usual(linux::process::group_id(&config.operators)),
+        };
+        let domain = config.domain_policy.as_deref().map(policy_file::load_of_domain).transpose()?;
+        let agreements = config.slas.iter().map(|sla| sla.terms()).collect();
+        let tokens = TokenGate::new(&config.name, organisations);
+        Ok((LocalPolicy { rules: policy.with_agreements(agreements), domain, tokens }, brokers))
+    }
+
+    fn layers(&self) -> Layers<'_, TokenGate> {
+        Layers { tokens: &self.tokens, domain: self.domain.as_ref(), resource: &self.rules }
+    }
+}
 
 impl terms::ports::PolicyPort for LocalPolicy {
     fn sums(&self) -> bool {
-        self.0.sums()
+        self.layers().sums()
     }
 
     fn decide(&self, question: &Question<'_>) -> PolicyDecision {
-        self.0.decide(question)
+        self.layers().decide(question)
     }
 
     fn shared(&self, question: &Question<'_>) -> SharedLimits {
-        self.0.shared(question)
+        self.layers().shared(question)
     }
 
     fn may_bind(&self, question: &BindQuestion<'_>) -> PolicyDecision {
-        self.0.binding(question, seen(question.resource, question.binding).as_ref())
+        self.layers().binding(question, seen(question.resource, question.binding).as_ref())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The bookings in the agent's loop: their journal, their clock, their enforcers on this host.
 
+use super::LocalPolicy;
 use super::coordinators::CoordinatorAnswer;
 use crate::config::Level;
 use crate::drive::Drive;
@@ -121,16 +122,22 @@ impl Drive {
 
     /// Reads the rules of policy again; after a mistake the old ones stay.
     pub(crate) fn reload_policy(&mut self) {
-        let Some(file) = self.config.policy.clone() else { return };
-        match super::policy_file::load(&file) {
-            Ok(super::policy_file::PolicyFile { policy, brokers }) => {
-                let agreements = self.config.slas.iter().map(|sla| sla.terms()).collect();
-                self.node.policy_mut().0 = policy.with_agreements(agreements);
+        let files: Vec<String> = [&self.config.policy, &self.config.domain_policy]
+            .into_iter()
+            .flatten()
+            .map(|file| file.display().to_string())
+            .collect();
+        if files.is_empty() {
+            return;
+        }
+        match LocalPolicy::load(&self.config) {
+            Ok((policy, brokers)) => {
+                *self.node.policy_mut() = policy;
                 self.book.brokers = brokers;
                 for client in self.speakers.renew(&self.book.brokers) {
                     self.forget_follower(client);
                 }
-                self.console.announce(Level::Info, "policy", &format!("{} read again", file.display()));
+                self.console.announce(Level::Info, "policy", &format!("{} read again", files.join(", ")));
                 self.tell_bookings(Input::Policy);
             }
             Err(mistake) => {

@@ -30,6 +30,8 @@ pub(super) struct Request<'a> {
     pub host: String,
     /// The idempotency key; empty: none.
     pub key: &'a str,
+    /// The token of a virtual organisation; empty: none.
+    pub token: &'a str,
     pub body: Option<Vec<u8>>,
 }
 
@@ -118,15 +120,15 @@ async fn another_leads(others: &[&BrokerEndpoint]) {
 }
 
 async fn leads(door: &BrokerEndpoint) -> io::Result<bool> {
-    let request = Request { method: "GET", target: "/v1/me", host: door.host(), key: "", body: None };
+    let request = Request { method: "GET", target: "/v1/me", host: door.host(), key: "", token: "", body: None };
     let answer = exchange(door.connect().await?, written(request)?).await?;
     Ok(answer.status().as_u16() < 500)
 }
 
 fn written(request: Request<'_>) -> io::Result<hyper::Request<Full<Bytes>>> {
-    let Request { method, target, host, key, body } = request;
-    if !key.chars().all(|c| c.is_ascii_graphic()) {
-        return Err(wrong("a key has visible ASCII characters only"));
+    let Request { method, target, host, key, token, body } = request;
+    if !key.chars().chain(token.chars()).all(|c| c.is_ascii_graphic()) {
+        return Err(wrong("a key or a token has visible ASCII characters only"));
     }
     let mut head = hyper::Request::builder()
         .method(method)
@@ -135,6 +137,9 @@ fn written(request: Request<'_>) -> io::Result<hyper::Request<Full<Bytes>>> {
         .header(header::CONNECTION, "close");
     if !key.is_empty() {
         head = head.header("idempotency-key", key);
+    }
+    if !token.is_empty() {
+        head = head.header("sluice-token", token);
     }
     if body.is_some() {
         head = head.header(header::CONTENT_TYPE, "application/json");
@@ -209,7 +214,7 @@ mod tests {
             let _ = theirs.read(&mut [0; 4096]);
             let _ = theirs.write_all(&bytes);
         });
-        let request = Request { method: "GET", target: "/", host: "b".into(), key: "", body: None };
+        let request = Request { method: "GET", target: "/", host: "b".into(), key: "", token: "", body: None };
         let said = ask(over(ours), request, Duration::from_secs(5), &[]).map_err(reason);
         let said = said.and_then(|mut reply| Ok((reply.status(), reply.text()?)));
         other.join().unwrap();
@@ -243,13 +248,13 @@ mod tests {
         ] {
             assert!(heard(text).is_err(), "{:?}", String::from_utf8_lossy(&text[..text.len().min(80)]));
         }
-        let request = Request { method: "GET", target: "/", host: "b".into(), key: "a\r\nX: y", body: None };
+        let request = Request { method: "GET", target: "/", host: "b".into(), key: "a\r\nX: y", token: "", body: None };
         assert!(ask(over(UnixStream::pair().unwrap().0), request, PATIENCE, &[]).is_err());
     }
 
     #[test]
     fn a_silent_peer_is_waited_for_so_long_and_no_longer() {
-        let request = || Request { method: "GET", target: "/", host: "b".into(), key: "", body: None };
+        let request = || Request { method: "GET", target: "/", host: "b".into(), key: "", token: "", body: None };
         let silence = Duration::from_millis(50);
         let (ours, _theirs) = UnixStream::pair().unwrap();
         assert_eq!(reason(ask(over(ours), request(), silence, &[]).unwrap_err()).kind(), io::ErrorKind::TimedOut);

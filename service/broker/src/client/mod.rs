@@ -39,6 +39,8 @@ pub struct BrokerClient {
     doors: Vec<BrokerEndpoint>,
     /// The number of the one that answered last.
     leads: Arc<AtomicUsize>,
+    /// The token of a virtual organisation that every request shows.
+    token: Option<Arc<str>>,
 }
 
 /// A question about paths over domains.
@@ -112,7 +114,13 @@ impl BrokerClient {
         if doors.is_empty() {
             doors.push(BrokerEndpoint::own());
         }
-        BrokerClient { doors, leads: Arc::default() }
+        BrokerClient { doors, leads: Arc::default(), token: None }
+    }
+
+    /// The same client, whose requests show a token of a virtual organisation.
+    #[must_use]
+    pub fn showing(self, token: Option<String>) -> BrokerClient {
+        BrokerClient { token: token.map(Arc::from), ..self }
     }
 
     /// Asks what would be granted.
@@ -387,7 +395,8 @@ impl BrokerClient {
         let (begun, mut asked) = (std::time::Instant::now(), 0);
         loop {
             let (number, door) = (self.leads.load(Ordering::Relaxed), self.door());
-            let request = Request { method, target, host: door.host(), key, body: body.clone() };
+            let token = self.token.as_deref().unwrap_or("");
+            let request = Request { method, target, host: door.host(), key, token, body: body.clone() };
             let error = match http::ask(door.connect(), request, silence, &self.others(number)) {
                 Ok(mut reply) if reply.status() == 503 && many > 1 => match self.refused(&mut reply) {
                     Error::Said(problem) if problem.is_standby() => Error::Said(problem),

@@ -52,6 +52,8 @@ pub struct DomainPart {
     pub owner: String,
     /// The groups that we vouch for.
     pub groups: Vec<String>,
+    /// The token that the owner shows.
+    pub token: Option<String>,
     /// The network of the border link.
     pub border: String,
     /// In a tree: the domain from which packets come; `None`: in a chain, ours.

@@ -262,7 +262,7 @@ impl Transactions {
             Ok(MemberRecord { name, order })
         };
         let members = orders.into_iter().map(member).collect::<Answer<Vec<MemberRecord>>>()?;
-        let caller = CallerDoc { name: String::new(), groups: Vec::new(), role: String::new() };
+        let caller = CallerDoc { name: String::new(), groups: Vec::new(), role: String::new(), token: None };
         let attempt = Attempt::new(caller, Vec::new(), members.len(), note);
         self.attempt(TransactionKind::Order, members, attempt).await
     }

@@ -78,6 +78,7 @@ impl Transactions {
             reservation: leg.reservation.clone(),
             owner: part.owner.clone(),
             groups: part.groups.clone(),
+            token: part.token.clone(),
             border: part.border.clone(),
             leg: leg.leg.clone(),
             change: part.change,

@@ -116,7 +116,7 @@ impl Stub {
 
 /// Whoever speaks for nobody.
 fn itself() -> CallerDoc {
-    CallerDoc { name: "peer".into(), groups: Vec::new(), role: "operator".into() }
+    CallerDoc { name: "peer".into(), groups: Vec::new(), role: "operator".into(), token: None }
 }
 
 fn serve(book: &Mutex<Book>, stream: UnixStream, number: usize) {

@@ -54,7 +54,7 @@ fn wish() -> Request {
 }
 
 fn speak_for(name: &str, role: &str) -> Request {
-    let who = CallerDoc { name: name.to_owned(), groups: Vec::new(), role: role.to_owned() };
+    let who = CallerDoc { name: name.to_owned(), groups: Vec::new(), role: role.to_owned(), token: None };
     Request::SpeakFor { who: Some(who) }
 }
 

@@ -259,7 +259,7 @@ fn an_operator_of_ours(two: &Two, wish: &Value) {
 }
 
 pub(super) fn speak_for(client: &mut Client, name: &str) -> Result<Answer, Error> {
-    let who = CallerDoc { name: name.to_owned(), groups: Vec::new(), role: "owner".to_owned() };
+    let who = CallerDoc { name: name.to_owned(), groups: Vec::new(), role: "owner".to_owned(), token: None };
     client.call(Request::SpeakFor { who: Some(who) })
 }
 

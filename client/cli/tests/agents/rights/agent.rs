@@ -55,6 +55,7 @@ pub fn cell(far: &Far, row: &Row, who: &Who, strength: Strength) -> Option<Came>
             asked(json!({"call": call, "handle": doc.handle, "commit": false}))
         }
         Call::Routes => asked(json!({"call": call, "to": ["10.0.0.1"]})),
+        Call::ShowToken => asked(json!({"call": call, "token": null})),
         Call::SpeakFor => asked(json!({"call": call, "who": {"name": "zoe", "role": "owner"}})),
         Call::AddStatic => asked(json!({"call": call, "what": fixed()})),
         Call::RemoveStatic => {

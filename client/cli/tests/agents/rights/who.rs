@@ -79,7 +79,7 @@ impl Who {
             Who::Certificate(papers) => far.reach("a", HERE, papers).unwrap(),
             Who::Through(name, role) => {
                 let mut client = far.reach("a", HERE, "broker-main").unwrap();
-                let who = CallerDoc { name: (*name).into(), groups: Vec::new(), role: (*role).into() };
+                let who = CallerDoc { name: (*name).into(), groups: Vec::new(), role: (*role).into(), token: None };
                 client.call(Request::SpeakFor { who: Some(who) }).unwrap();
                 client
             }

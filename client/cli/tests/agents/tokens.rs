@@ -1,0 +1,255 @@
+//! Tokens of virtual organisations and the layers of policy, from the command line to every agent on the way.
+
+use crate::agents::crossing::{Crossing, DOMAINS, WAY};
+use crate::bed::{Bed, SLUICE, wait_for};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Runs `sluice token ...` in a folder.
+fn token(dir: &Path, words: &[&str]) -> Output {
+    Command::new(SLUICE).arg("token").args(words).current_dir(dir).output().unwrap()
+}
+
+fn made(dir: &Path, words: &[&str]) -> String {
+    let output = token(dir, words);
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn nodes(domain: &str) -> &'static [&'static str] {
+    WAY.iter().find(|(name, _)| *name == domain).unwrap().1
+}
+
+/// Three domains of which two let nobody of others in but members of an organisation.
+struct Collaboration {
+    bed: Crossing,
+    dir: PathBuf,
+}
+
+impl Collaboration {
+    fn up() -> Option<Collaboration> {
+        let bed = Crossing::up()?;
+        let dir = bed.0.place.join("atlas");
+        std::fs::create_dir_all(&dir).unwrap();
+        let key = made(&dir, &["key", "atlas.key"]);
+        assert!(
+            key.starts_with("ed25519/") && std::fs::read_to_string(dir.join("atlas.key.pub")).unwrap().trim() == key
+        );
+        std::fs::write(dir.join("revoked"), "# nothing yet\n").unwrap();
+        let all = Collaboration { bed, dir };
+        for domain in DOMAINS {
+            all.believe(domain, &key);
+        }
+        Some(all)
+    }
+
+    /// Has the agents of a domain believe the organisation; partners' people need its word from now on.
+    fn believe(&self, domain: &str, key: &str) {
+        let through = if domain == "lbnl" { "through = [\"esnet\"]\n" } else { "" };
+        let vo = format!(
+            "\n[[vo]]\nname = \"atlas\"\nkey = {key:?}\ndomain = {domain:?}\n{through}revoked = {:?}\n",
+            self.dir.join("revoked")
+        );
+        for node in nodes(domain) {
+            let file = self.home(node).join("policy.toml");
+            let text = std::fs::read_to_string(&file).unwrap();
+            let lines: Vec<&str> = text.lines().collect();
+            let at = lines.iter().position(|line| *line == "name = \"neighbours\"");
+            let text: String = lines
+                .iter()
+                .enumerate()
+                .map(|(n, line)| match at {
+                    Some(at) if n == at => "name = \"atlas\"\nvo = [\"atlas/physics\"]\n".to_owned(),
+                    Some(at) if n == at + 1 => String::new(), // who
+                    _ => format!("{line}\n"),
+                })
+                .collect();
+            std::fs::write(&file, text + &vo).unwrap();
+        }
+        self.reload(domain);
+    }
+
+    fn home(&self, node: &str) -> PathBuf {
+        self.bed.0.place.join(&self.bed.0.name).join(node)
+    }
+
+    /// Has the agents of a domain read their policies again.
+    fn reload(&self, domain: &str) {
+        for node in nodes(domain) {
+            let log = self.home(node).join("agent.log");
+            let read = || std::fs::read_to_string(&log).unwrap().matches("policy.toml read again").count();
+            let before = read();
+            self.bed.agent(node, 1); // SIGHUP
+            wait_for("the policy is read again", || (read() > before).then_some(()));
+        }
+    }
+
+    /// The last decision of an agent about somebody.
+    fn audited(&self, node: &str, who: &str) -> Value {
+        let socket = self.home(node).join("agent.sock");
+        let mut command = Command::new(SLUICE);
+        command.args(["audit", "--json", "--last", "1", "--who", who, "--socket"]).arg(socket);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{node} {who}: {output:?}"))
+    }
+
+    fn create(&self, out: &str, holder: &str, more: &[&str]) {
+        let words = ["create", "--key", "atlas.key", "--vo", "atlas", "--holder", holder, "--out", out];
+        made(&self.dir, &[&words[..], more].concat());
+    }
+
+    fn reserve(&self, token: &str, rate: &str) -> Result<Value, String> {
+        let file = self.dir.join(token);
+        self.bed.reserve(&["--forward", rate, "--token", file.to_str().unwrap()])
+    }
+}
+
+#[test]
+fn an_organisation_gives_its_people_what_each_domain_gave_to_it() {
+    let Some(all) = Collaboration::up() else { return };
+    let refusal = all.bed.reserve(&["--forward", "6mbit"]).unwrap_err();
+    assert!(refusal.contains("the policy of esnet does not allow it"), "domains are discreet: {refusal}");
+    all.create("alice.token", "anl/alice", &["--group", "physics", "--at-most", "10mbit"]);
+    let whole = all.reserve("alice.token", "6mbit").unwrap();
+    let id = whole["id"].as_str().unwrap();
+    // The audit of every agent on the way, also of the domain that knows her by another's word, has all layers.
+    for (domain, node, name) in
+        [("anl", "alpha", "alice"), ("esnet", "esnet-west", "anl/alice"), ("lbnl", "bravo", "esnet/anl/alice")]
+    {
+        let row = all.audited(node, name);
+        let rules = row["rules"].to_string();
+        let own = if domain == "anl" { "own-people" } else { "atlas" };
+        assert!(rules.contains("token atlas:") && rules.contains(&format!("; {own}\"")), "{domain}: {row}");
+    }
+    // A change needs it as well.
+    let file = all.dir.join("alice.token");
+    let modify = |words: &[&str]| all.bed.alice(&[&["modify", id], words].concat());
+    assert!(!modify(&["--forward", "7mbit"]).status.success());
+    let more = modify(&["--forward", "7mbit", "--token", file.to_str().unwrap()]);
+    assert!(more.status.success(), "{}", String::from_utf8_lossy(&more.stderr));
+    let much = modify(&["--forward", "11mbit", "--token", file.to_str().unwrap()]);
+    let text = String::from_utf8_lossy(&much.stderr).into_owned();
+    assert!(!much.status.success() && text.contains("$a <= 10000000"), "{text}");
+    // Giving back needs none.
+    assert!(all.bed.alice(&["cancel", id]).status.success());
+    all.bed.nothing_left("it is given back");
+
+    narrowed_borrowed_and_revoked(&all);
+}
+
+fn narrowed_borrowed_and_revoked(all: &Collaboration) {
+    made(&all.dir, &["attenuate", "alice.token", "--at-most", "2mbit", "--until", "tomorrow", "--out", "job.token"]);
+    let refusal = all.reserve("job.token", "3mbit").unwrap_err();
+    assert!(refusal.contains("the token does not allow it") && refusal.contains("$a <= 2000000"), "{refusal}");
+    all.create("carol.token", "anl/carol", &["--group", "physics"]);
+    let refusal = all.reserve("carol.token", "2mbit").unwrap_err();
+    assert!(refusal.contains("anl/carol's, and you are anl/alice"), "{refusal}");
+    all.create("bio.token", "anl/alice", &["--group", "bio"]);
+    let refusal = all.reserve("bio.token", "2mbit").unwrap_err();
+    assert!(refusal.contains("the policy of esnet does not allow it"), "of another group: {refusal}");
+    let id = all.reserve("job.token", "2mbit").unwrap()["id"].as_str().unwrap().to_owned();
+    // One number revokes what was made of the block, in the domain that read the list, and so on the whole way.
+    let blocks: Value =
+        serde_json::from_str(&made(&all.dir, &["show", "job.token", "--json", "--key", "atlas.key.pub"])).unwrap();
+    assert_eq!(blocks["verified"], true);
+    let number = blocks["blocks"][1]["revocation"].as_str().unwrap();
+    std::fs::write(all.dir.join("revoked"), format!("{number} # lost\n")).unwrap();
+    all.reload("lbnl");
+    let refusal = all.reserve("job.token", "2mbit").unwrap_err();
+    assert!(refusal.contains("lbnl"), "{refusal}");
+    let whole = all.reserve("alice.token", "2mbit").unwrap();
+    for id in [&id, whole["id"].as_str().unwrap()] {
+        assert!(all.bed.alice(&["cancel", id]).status.success(), "what was granted stays, and can be given back");
+    }
+    all.bed.nothing_left("both are given back");
+}
+
+/// One machine: the domain's rules beside the agent's own, an approval, and what is no token.
+#[test]
+fn token_domain_and_resource_must_all_allow() {
+    let Some(bed) = Bed::up("30s") else { return };
+    let (home, dir) = (bed.home("maui"), bed.place.join("vo"));
+    std::fs::create_dir_all(&dir).unwrap();
+    let key = made(&dir, &["key", "lab.key"]);
+    made(&dir, &["key", "head.key"]);
+    assert_eq!(token(&dir, &["key", "head.key"]).status.code(), Some(2), "a key is not overwritten");
+    let file = home.join("agent.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("policy = \"policy.toml\"\ndomain_policy = \"domain.toml\"\n{text}")).unwrap();
+    let net = "resource = [\"net/*\"]\n";
+    std::fs::write(
+        home.join("policy.toml"),
+        format!(
+            "[[rule]]\nname = \"lab\"\nvo = [\"lab\"]\n{net}most = \"4mbit\"\n[[vo]]\nname = \"lab\"\nkey = {key:?}\n"
+        ),
+    )
+    .unwrap();
+    std::fs::write(
+        home.join("domain.toml"),
+        format!("[[rule]]\nname = \"campus\"\nwho = [\"*\"]\n{net}most = \"3mbit\"\n"),
+    )
+    .unwrap();
+    bed.kill("maui");
+    bed.start("maui");
+    let ask = |words: &[&str]| {
+        let socket = home.join("agent.sock");
+        let mut command = Command::new(SLUICE);
+        command.args(words).arg("--socket").arg(&socket).current_dir(&dir);
+        command.output().unwrap()
+    };
+    let reserve = |rate: &str, token: Option<&str>| -> Result<Value, String> {
+        let part = format!("net/to-glenwood={rate}");
+        let mut words = vec!["reserve", &part, "--for", "10m", "--json"];
+        words.extend(token.iter().flat_map(|file| ["--token", file]));
+        let output = ask(&words);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        if output.status.success() { Ok(serde_json::from_str(text.trim()).unwrap()) } else { Err(text) }
+    };
+    assert!(reserve("1mbit", None).unwrap_err().contains("holders of a token of lab"));
+    made(
+        &dir,
+        &["create", "--key", "lab.key", "--vo", "lab", "--holder", "uid:0", "--approver", "head.key.pub", "-o", "t"],
+    );
+    assert!(reserve("1mbit", Some("t")).unwrap_err().contains("approved(true)"));
+    made(&dir, &["request", "t", "-o", "r"]);
+    made(&dir, &["approve", "r", "--key", "head.key", "--at-most", "2mbit", "-o", "a"]);
+    made(&dir, &["add", "t", "a", "-o", "good"]);
+    // Each layer has its own limit: the approval's 2, the domain's 3, the rule's 4.
+    let row = reserve("2mbit", Some("good")).unwrap();
+    assert_eq!(row["state"], "active");
+    assert!(reserve("2500kbit", Some("good")).unwrap_err().contains("$a <= 2000000"));
+    made(&dir, &["create", "--key", "lab.key", "--vo", "lab", "--holder", "uid:0", "-o", "free"]);
+    reserve("3mbit", Some("free")).unwrap();
+    let refusal = reserve("3500kbit", Some("free")).unwrap_err();
+    assert!(refusal.contains("domain campus") && refusal.contains("3mbit at once are allowed"), "{refusal}");
+    // `may` names the layers, and what is no token is said.
+    let may: Value =
+        serde_json::from_slice(&ask(&["may", "me", "net/to-glenwood=1mbit", "--json", "--token", "free"]).stdout)
+            .unwrap();
+    let part = &may["parts"][0];
+    assert_eq!((&part["rule"], part["above"].as_array().unwrap().len()), (&"lab".into(), 2), "{may}");
+    std::fs::write(dir.join("junk"), "x".repeat(20_000)).unwrap();
+    for (file, why) in [("junk", "at most 8192 bytes"), ("lab.key", "this is no token"), ("none", "none")] {
+        assert!(reserve("1mbit", Some(file)).unwrap_err().contains(why), "{file}");
+    }
+    // The domain's file changes, and is read again with the other; a mistake leaves both as they were.
+    std::fs::write(
+        home.join("domain.toml"),
+        format!("[[rule]]\nname = \"campus\"\nwho = [\"*\"]\n{net}in_all = \"3mbit\"\n"),
+    )
+    .unwrap();
+    bed.agent("maui").signal(1).unwrap();
+    wait_for("the mistake is said", || bed.log("maui").contains("says `in_all`").then_some(()));
+    assert!(reserve("3500kbit", Some("free")).unwrap_err().contains("domain campus"));
+    std::fs::write(
+        home.join("domain.toml"),
+        format!("[[rule]]\nname = \"campus\"\nwho = [\"*\"]\n{net}most = \"1mbit\"\n"),
+    )
+    .unwrap();
+    bed.agent("maui").signal(1).unwrap();
+    wait_for("the new limit holds", || {
+        reserve("1500kbit", Some("free")).unwrap_err().contains("1mbit at once").then_some(())
+    });
+}
