@@ -37,14 +37,14 @@ pub enum TokenCommand {
     Attenuate {
         /// The token; - for standard input
         token: PathBuf,
-        /// What is taken away.
+        /// The limits that are added.
         #[command(flatten)]
         limits: LimitArgs,
         /// The new token.
         #[command(flatten)]
         out: OutArgs,
     },
-    /// Close a token, so that nobody can add a block
+    /// Close a token: no block can be added any more
     Seal {
         /// The token; - for standard input
         token: PathBuf,

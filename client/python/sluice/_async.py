@@ -119,9 +119,10 @@ class AsyncBroker:
         ca: Optional[str] = None,
         certificate: Optional[str] = None,
         key: Optional[str] = None,
+        token: Optional[str] = None,
         timeout: float = 30.0,
     ) -> None:
-        self._turns = Turns(Place.all(where, ca, certificate, key))
+        self._turns = Turns(Place.all(where, ca, certificate, key, token))
         self._timeout = timeout
 
     async def _open(self, seconds: float, method: str, path: str, head: Mapping[str, str], text: Optional[bytes] = None) -> AsyncStream:

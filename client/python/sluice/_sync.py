@@ -122,9 +122,10 @@ class Broker:
         ca: Optional[str] = None,
         certificate: Optional[str] = None,
         key: Optional[str] = None,
+        token: Optional[str] = None,
         timeout: float = 30.0,
     ) -> None:
-        self._turns = Turns(Place.all(where, ca, certificate, key))
+        self._turns = Turns(Place.all(where, ca, certificate, key, token))
         self._timeout = timeout
 
     def _open(self, seconds: float, method: str, path: str, head: Mapping[str, str], text: Optional[bytes] = None) -> Stream:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 from urllib.parse import urlencode, urlsplit
@@ -17,6 +17,8 @@ from ._errors import Malformed, Unavailable, problem
 SOCKET = "/run/sluice/broker.sock"
 #: The most that is read of an answer, bytes.
 MAX_ANSWER = 64 << 20
+#: The longest text of a token of a virtual organisation.
+MAX_TOKEN = 11 << 10
 #: The most lines of an answer's head.
 MAX_HEAD = 100
 
@@ -29,6 +31,8 @@ class Place:
     host: str
     port: int
     tls: Optional[ssl.SSLContext]
+    #: The token of a virtual organisation that every request shows.
+    token: Optional[str] = None
 
     @staticmethod
     def of(where: Optional[str], ca: Optional[str], certificate: Optional[str], key: Optional[str]) -> "Place":
@@ -47,10 +51,18 @@ class Place:
         return Place(None, parts.hostname or "localhost", parts.port or 8443, context)
 
     @staticmethod
-    def all(where: Optional[str], ca: Optional[str], certificate: Optional[str], key: Optional[str]) -> "List[Place]":
-        """Several of which one leads, separated by commas."""
+    def all(
+        where: Optional[str], ca: Optional[str], certificate: Optional[str], key: Optional[str], token: Optional[str]
+    ) -> "List[Place]":
+        """Several of which one leads, separated by commas; ``token`` is a file."""
         said = where or os.environ.get("SLUICE_BROKER") or SOCKET
-        return [Place.of(one.strip(), ca, certificate, key) for one in said.split(",")]
+        token = token or os.environ.get("SLUICE_TOKEN")
+        shown = None
+        if token:
+            with open(token, encoding="ascii") as file:
+                shown = file.read(MAX_TOKEN).strip()
+        places = [Place.of(one.strip(), ca, certificate, key) for one in said.split(",")]
+        return [replace(place, token=shown) for place in places]
 
     @property
     def authority(self) -> str:
@@ -86,6 +98,8 @@ def request(place: Place, method: str, path: str, head: Mapping[str, str], text:
     said = {"Host": place.authority, "Connection": "close", **head}
     if text is not None or method in ("POST", "PATCH"):
         said["Content-Length"] = str(len(text or b""))
+    if place.token:
+        said["Sluice-Token"] = place.token
     lines = ["%s %s HTTP/1.1" % (method, path)] + ["%s: %s" % one for one in said.items()]
     if any(not line.isprintable() for line in lines):
         raise ValueError("a line of the request would break: %r" % lines)

@@ -119,6 +119,16 @@ def both(server, ask, event):
     assert (problem.status, problem.refusal["unheard"], problem.alternatives) == (409, 1, []), vars(problem)
     server.thread.join()
     assert "Idempotency-Key: k\r\n" in server.heads[-1] and "Host: localhost\r\n" in server.heads[-1], server.heads[-1]
+    # A token of a virtual organisation goes with every request; the file is the environment's or an argument's.
+    with tempfile.NamedTemporaryFile("w", suffix=".token") as token:
+        token.write("EtokenA==\n")
+        token.flush()
+        os.environ["SLUICE_TOKEN"] = token.name
+        server.says(GOOD["until the end"])
+        assert ask(lambda broker: broker.webhooks())[0].id == "w"
+        server.thread.join()
+        del os.environ["SLUICE_TOKEN"]
+    assert "Sluice-Token: EtokenA==\r\n" in server.heads[-1], server.heads[-1]
     # The limit is for the whole call, even if something comes all the time.
     server.says([OK] + [b"a: b\r\n"] * 50, pause=0.1)
     begun = time.monotonic()

@@ -379,6 +379,7 @@ export type LegAskDoc = {
   owner: string;
   reservation: string;
   serial: number;
+  token?: string | null;
   transaction: string;
   tree?: null | TreeLegDoc;
   via: string[];
@@ -451,6 +452,7 @@ export type MayDoc = {
 
 /** The policy's answer about a part. */
 export type MayRow = {
+  above?: string[];
   allowed: boolean;
   resource: string;
   rule: string;

@@ -150,13 +150,13 @@ pub struct Caller {
     /// The caller's rights beyond those of every owner.
     pub role: CallerRole,
     /// The token of a virtual organisation that the caller shows, if any.
-    pub token: Option<Token>,
+    pub token: Option<Arc<VoToken>>,
 }
 
 /// A token of a virtual organisation. The driver has verified that it is signed, whole, not revoked, and this
 /// caller's. It takes rights away (its checks) and, under rules that name the organisation, it gives them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Token {
+pub struct VoToken {
     /// The organisation.
     pub vo: String,
     /// The holder's groups in the organisation.
@@ -167,7 +167,7 @@ pub struct Token {
     pub bytes: Arc<[u8]>,
 }
 
-impl Token {
+impl VoToken {
     /// The names by which rules mean the holder: `atlas`, and `atlas/physics` for each group.
     pub fn memberships(&self) -> impl Iterator<Item = String> + '_ {
         let groups = self.groups.iter().map(|group| alloc::format!("{}/{group}", self.vo));

@@ -124,7 +124,7 @@ impl SignalTurn<'_> {
         let (seat, caller) = self.speakers.seat(client, Call::Reserve).ok_or_else(nobody)?;
         let caller = caller.clone();
         let asker = Asker { caller: &caller, seat, priority: self.speakers.urgent(client), now: self.now };
-        ask(&self.node.policy().rules, &mut self.speakers.signalled, &asker).map_err(|(rule, why)| {
+        ask(self.node.policy().rules(), &mut self.speakers.signalled, &asker).map_err(|(rule, why)| {
             match rule.is_empty() {
                 true => problem("refused", why),
                 false => problem("refused", format!("the rule \"{rule}\" says no: {why}")),

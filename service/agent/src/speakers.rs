@@ -19,7 +19,8 @@ use documents::links::CallerDoc;
 use linux::process::PeerProcess;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
-use terms::book::{Caller, CallerRole, Token};
+use std::sync::Arc;
+use terms::book::{Caller, CallerRole, VoToken};
 use trust::Identity;
 
 /// The longest name of a caller or group, bytes.
@@ -198,7 +199,7 @@ impl Speakers {
     }
 
     /// Sets the token that the present caller of a connection shows.
-    pub(crate) fn show(&mut self, client: u64, token: Option<Token>) {
+    pub(crate) fn show(&mut self, client: u64, token: Option<Arc<VoToken>>) {
         if let Some(speaker) = self.all.get_mut(&client) {
             speaker.instead.as_mut().unwrap_or(&mut speaker.peer).token = token;
         }

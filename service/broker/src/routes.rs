@@ -59,17 +59,15 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         Call::GetReservation => get(show),
         Call::PatchReservation => patch(modify),
         Call::DeleteReservation => delete(cancel),
-        Call::PostBind => post(bind),
-        Call::PostCommit => post(commit),
-        Call::GetHistory => get(history),
-        Call::GetEvents => get(events),
+        Call::PostBind | Call::PostCommit | Call::GetHistory | Call::GetEvents => return of_one(call),
         Call::GetTransaction | Call::PutTransaction | Call::PostLeg => return over_domains(call),
         Call::GetLeg | Call::DeleteLeg | Call::GetTopology | Call::GetAcceptances => return over_domains(call),
-        Call::GetMe | Call::PostTicket | Call::GetAgents => return crate::overview::handler(call),
-        Call::GetMap | Call::GetInterfaces | Call::GetAudit => return crate::overview::handler(call),
-        Call::GetSignalled | Call::GetDoctor => return crate::overview::handler(call),
-        Call::GetMetrics => get(crate::metrics_page::metrics),
-        Call::GetMeasured | Call::GetCalendar | Call::GetReadings | Call::PutReading => return of_pages(call),
+        Call::GetMe | Call::PostTicket | Call::GetAgents | Call::GetMap => return crate::overview::handler(call),
+        Call::GetInterfaces | Call::GetAudit | Call::GetSignalled | Call::GetDoctor => {
+            return crate::overview::handler(call);
+        }
+        Call::GetMetrics | Call::GetMeasured | Call::GetCalendar => return of_pages(call),
+        Call::GetReadings | Call::PutReading => return of_pages(call),
         Call::GetWebhooks | Call::PostWebhook | Call::DeleteWebhook => return of_webhooks(call),
         Call::Hello
         | Call::Resources
@@ -119,6 +117,17 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
     })
 }
 
+/// The handlers of further calls about a reservation, and of its events.
+fn of_one(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
+    match call {
+        Call::PostBind => Some(post(bind)),
+        Call::PostCommit => Some(post(commit)),
+        Call::GetHistory => Some(get(history)),
+        Call::GetEvents => Some(get(events)),
+        _ => None,
+    }
+}
+
 /// The handlers of calls about webhooks.
 fn of_webhooks(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
     match call {
@@ -132,6 +141,7 @@ fn of_webhooks(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
 /// The handlers of calls that pages and calendar programs make.
 fn of_pages(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
     match call {
+        Call::GetMetrics => Some(get(crate::metrics_page::metrics)),
         Call::GetMeasured => Some(get(crate::measured::measured)),
         Call::GetCalendar => Some(get(crate::ical::feed)),
         Call::GetReadings => Some(get(crate::readings::list)),

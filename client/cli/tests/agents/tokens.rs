@@ -116,7 +116,7 @@ fn an_organisation_gives_its_people_what_each_domain_gave_to_it() {
     let id = whole["id"].as_str().unwrap();
     // The audit of every agent on the way, also of the domain that knows her by another's word, has all layers.
     for (domain, node, name) in
-        [("anl", "alpha", "alice"), ("esnet", "esnet-west", "anl/alice"), ("lbnl", "bravo", "esnet/anl/alice")]
+        [("anl", "alpha", "alice"), ("esnet", "esnet-west", "anl/alice"), ("lbnl", "lbnl-edge", "esnet/anl/alice")]
     {
         let row = all.audited(node, name);
         let rules = row["rules"].to_string();
@@ -166,90 +166,97 @@ fn narrowed_borrowed_and_revoked(all: &Collaboration) {
     all.bed.nothing_left("both are given back");
 }
 
-/// One machine: the domain's rules beside the agent's own, an approval, and what is no token.
-#[test]
-fn token_domain_and_resource_must_all_allow() {
-    let Some(bed) = Bed::up("30s") else { return };
-    let (home, dir) = (bed.home("maui"), bed.place.join("vo"));
-    std::fs::create_dir_all(&dir).unwrap();
-    let key = made(&dir, &["key", "lab.key"]);
-    made(&dir, &["key", "head.key"]);
-    assert_eq!(token(&dir, &["key", "head.key"]).status.code(), Some(2), "a key is not overwritten");
-    let file = home.join("agent.toml");
-    let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, format!("policy = \"policy.toml\"\ndomain_policy = \"domain.toml\"\n{text}")).unwrap();
-    let net = "resource = [\"net/*\"]\n";
-    std::fs::write(
-        home.join("policy.toml"),
-        format!(
-            "[[rule]]\nname = \"lab\"\nvo = [\"lab\"]\n{net}most = \"4mbit\"\n[[vo]]\nname = \"lab\"\nkey = {key:?}\n"
-        ),
-    )
-    .unwrap();
-    std::fs::write(
-        home.join("domain.toml"),
-        format!("[[rule]]\nname = \"campus\"\nwho = [\"*\"]\n{net}most = \"3mbit\"\n"),
-    )
-    .unwrap();
-    bed.kill("maui");
-    bed.start("maui");
-    let ask = |words: &[&str]| {
-        let socket = home.join("agent.sock");
+/// One machine with an agent that has its own rules and those of a domain.
+struct OneMachine {
+    bed: Bed,
+    home: PathBuf,
+    dir: PathBuf,
+}
+
+/// The resources of the rules.
+const NET: &str = "resource = [\"net/*\"]\n";
+
+impl OneMachine {
+    fn up() -> Option<OneMachine> {
+        let bed = Bed::up("30s")?;
+        let (home, dir) = (bed.home("maui"), bed.place.join("vo"));
+        std::fs::create_dir_all(&dir).unwrap();
+        let key = made(&dir, &["key", "lab.key"]);
+        made(&dir, &["key", "head.key"]);
+        assert_eq!(token(&dir, &["key", "head.key"]).status.code(), Some(2), "a key is not overwritten");
+        let file = home.join("agent.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, format!("policy = \"policy.toml\"\ndomain_policy = \"domain.toml\"\n{text}")).unwrap();
+        let vo = format!("[[vo]]\nname = \"lab\"\nkey = {key:?}\n");
+        let rule = format!("[[rule]]\nname = \"lab\"\nvo = [\"lab\"]\n{NET}most = \"4mbit\"\n");
+        std::fs::write(home.join("policy.toml"), rule + &vo).unwrap();
+        let one = OneMachine { bed, home, dir };
+        one.domain("most = \"3mbit\"");
+        one.bed.kill("maui");
+        one.bed.start("maui");
+        Some(one)
+    }
+
+    /// Writes the domain's file, with this limit.
+    fn domain(&self, limit: &str) {
+        let rule = format!("[[rule]]\nname = \"campus\"\nwho = [\"*\"]\n{NET}{limit}\n");
+        std::fs::write(self.home.join("domain.toml"), rule).unwrap();
+    }
+
+    fn ask(&self, words: &[&str]) -> Output {
         let mut command = Command::new(SLUICE);
-        command.args(words).arg("--socket").arg(&socket).current_dir(&dir);
+        command.args(words).arg("--socket").arg(self.home.join("agent.sock")).current_dir(&self.dir);
         command.output().unwrap()
-    };
-    let reserve = |rate: &str, token: Option<&str>| -> Result<Value, String> {
+    }
+
+    fn reserve(&self, rate: &str, token: Option<&str>) -> Result<Value, String> {
         let part = format!("net/to-glenwood={rate}");
         let mut words = vec!["reserve", &part, "--for", "10m", "--json"];
         words.extend(token.iter().flat_map(|file| ["--token", file]));
-        let output = ask(&words);
+        let output = self.ask(&words);
         let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         if output.status.success() { Ok(serde_json::from_str(text.trim()).unwrap()) } else { Err(text) }
-    };
-    assert!(reserve("1mbit", None).unwrap_err().contains("holders of a token of lab"));
-    made(
-        &dir,
-        &["create", "--key", "lab.key", "--vo", "lab", "--holder", "uid:0", "--approver", "head.key.pub", "-o", "t"],
-    );
-    assert!(reserve("1mbit", Some("t")).unwrap_err().contains("approved(true)"));
-    made(&dir, &["request", "t", "-o", "r"]);
-    made(&dir, &["approve", "r", "--key", "head.key", "--at-most", "2mbit", "-o", "a"]);
-    made(&dir, &["add", "t", "a", "-o", "good"]);
-    // Each layer has its own limit: the approval's 2, the domain's 3, the rule's 4.
-    let row = reserve("2mbit", Some("good")).unwrap();
-    assert_eq!(row["state"], "active");
-    assert!(reserve("2500kbit", Some("good")).unwrap_err().contains("$a <= 2000000"));
-    made(&dir, &["create", "--key", "lab.key", "--vo", "lab", "--holder", "uid:0", "-o", "free"]);
-    reserve("3mbit", Some("free")).unwrap();
-    let refusal = reserve("3500kbit", Some("free")).unwrap_err();
+    }
+
+    fn create(&self, out: &str, more: &[&str]) {
+        let words = ["create", "--key", "lab.key", "--vo", "lab", "--holder", "uid:0", "-o", out];
+        made(&self.dir, &[&words[..], more].concat());
+    }
+}
+
+/// Each layer has its own limit: the approval's 2, the domain's 3, the rule's 4.
+#[test]
+fn token_domain_and_resource_must_all_allow() {
+    let Some(one) = OneMachine::up() else { return };
+    assert!(one.reserve("1mbit", None).unwrap_err().contains("holders of a token of lab"));
+    one.create("t", &["--approver", "head.key.pub"]);
+    assert!(one.reserve("1mbit", Some("t")).unwrap_err().contains("approved(true)"));
+    made(&one.dir, &["request", "t", "-o", "r"]);
+    made(&one.dir, &["approve", "r", "--key", "head.key", "--at-most", "2mbit", "-o", "a"]);
+    made(&one.dir, &["add", "t", "a", "-o", "good"]);
+    assert_eq!(one.reserve("2mbit", Some("good")).unwrap()["state"], "active");
+    assert!(one.reserve("2500kbit", Some("good")).unwrap_err().contains("$a <= 2000000"));
+    one.create("free", &[]);
+    one.reserve("3mbit", Some("free")).unwrap();
+    let refusal = one.reserve("3500kbit", Some("free")).unwrap_err();
     assert!(refusal.contains("domain campus") && refusal.contains("3mbit at once are allowed"), "{refusal}");
     // `may` names the layers, and what is no token is said.
-    let may: Value =
-        serde_json::from_slice(&ask(&["may", "me", "net/to-glenwood=1mbit", "--json", "--token", "free"]).stdout)
-            .unwrap();
+    let may = one.ask(&["may", "me", "net/to-glenwood=1mbit", "--json", "--token", "free"]);
+    let may: Value = serde_json::from_slice(&may.stdout).unwrap();
     let part = &may["parts"][0];
     assert_eq!((&part["rule"], part["above"].as_array().unwrap().len()), (&"lab".into(), 2), "{may}");
-    std::fs::write(dir.join("junk"), "x".repeat(20_000)).unwrap();
+    std::fs::write(one.dir.join("junk"), "x".repeat(20_000)).unwrap();
     for (file, why) in [("junk", "at most 8192 bytes"), ("lab.key", "this is no token"), ("none", "none")] {
-        assert!(reserve("1mbit", Some(file)).unwrap_err().contains(why), "{file}");
+        assert!(one.reserve("1mbit", Some(file)).unwrap_err().contains(why), "{file}");
     }
     // The domain's file changes, and is read again with the other; a mistake leaves both as they were.
-    std::fs::write(
-        home.join("domain.toml"),
-        format!("[[rule]]\nname = \"campus\"\nwho = [\"*\"]\n{net}in_all = \"3mbit\"\n"),
-    )
-    .unwrap();
-    bed.agent("maui").signal(1).unwrap();
-    wait_for("the mistake is said", || bed.log("maui").contains("says `in_all`").then_some(()));
-    assert!(reserve("3500kbit", Some("free")).unwrap_err().contains("domain campus"));
-    std::fs::write(
-        home.join("domain.toml"),
-        format!("[[rule]]\nname = \"campus\"\nwho = [\"*\"]\n{net}most = \"1mbit\"\n"),
-    )
-    .unwrap();
-    bed.agent("maui").signal(1).unwrap();
+    one.domain("in_all = \"3mbit\"");
+    one.bed.agent("maui").signal(1).unwrap();
+    wait_for("the mistake is said", || one.bed.log("maui").contains("says `in_all`").then_some(()));
+    assert!(one.reserve("3500kbit", Some("free")).unwrap_err().contains("domain campus"));
+    one.domain("most = \"1mbit\"");
+    one.bed.agent("maui").signal(1).unwrap();
     wait_for("the new limit holds", || {
-        reserve("1500kbit", Some("free")).unwrap_err().contains("1mbit at once").then_some(())
+        one.reserve("1500kbit", Some("free")).unwrap_err().contains("1mbit at once").then_some(())
     });
 }

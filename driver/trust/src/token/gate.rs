@@ -2,6 +2,7 @@
 
 use super::key::TokenPublicKey;
 use super::limits::{kind, number, seconds};
+use super::shape::{Content, MOST_BLOCKS};
 use super::{MAX_TOKEN, MAX_TOKEN_TEXT, refused, shape};
 use crate::error::Error;
 use biscuit_auth::builder::{AuthorizerBuilder, Fact, Term, fact};
@@ -11,7 +12,7 @@ use biscuit_auth::{Biscuit, UnverifiedBiscuit};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use terms::book::{ResourceKind, Token};
+use terms::book::{ResourceKind, VoToken};
 use terms::ports::book::{Question, TokenPort};
 
 /// The tokens that are kept as they were read.
@@ -43,7 +44,21 @@ pub struct TokenGate {
     organisations: Vec<Organisation>,
     /// The name of this node, before the names of its resources.
     node: String,
-    read: Mutex<VecDeque<(Arc<[u8]>, Arc<Biscuit>)>>,
+    /// Those that were read last, the latest first.
+    read: Mutex<VecDeque<Arc<ReadToken>>>,
+}
+
+/// A token whose signatures hold and whose content is within the bounds.
+#[derive(Debug)]
+struct ReadToken {
+    /// The text in which it was shown, if it was read from one.
+    text: Option<String>,
+    bytes: Arc<[u8]>,
+    biscuit: Biscuit,
+    content: Content,
+    vo: String,
+    /// The numbers of its blocks.
+    ids: Vec<String>,
 }
 
 impl Organisation {
@@ -62,8 +77,8 @@ impl Organisation {
         }
     }
 
-    fn revokes(&self, token: &Biscuit) -> Option<String> {
-        token.revocation_identifiers().iter().map(|id| hex(id)).find(|id| self.revoked.contains(id))
+    fn revokes<'a>(&self, ids: &'a [String]) -> Option<&'a String> {
+        ids.iter().find(|id| self.revoked.contains(*id))
     }
 }
 
@@ -77,78 +92,81 @@ impl TokenGate {
     ///
     /// # Errors
     /// It is malformed, forged, revoked, too much, of an organisation that is not known here, or another's.
-    pub fn shown(&self, text: &str, caller: &str) -> Result<Token, Error> {
+    pub fn shown(&self, text: &str, caller: &str) -> Result<VoToken, Error> {
         let text = text.trim();
         if text.len() > MAX_TOKEN_TEXT {
             return Err(Error::Refused(format!("a token has at most {MAX_TOKEN} bytes")));
         }
-        let wrong = refused("this is no token");
-        let claimed = UnverifiedBiscuit::from_base64(text).map_err(&wrong)?;
-        let bytes: Arc<[u8]> = claimed.to_vec().map_err(&wrong)?.into();
-        let (organisation, token) = self.verified(claimed)?;
-        if let Some(id) = organisation.revokes(&token) {
+        let known = match self.found(|known| known.text.as_deref() == Some(text)) {
+            Some(known) => known,
+            None => {
+                self.read(UnverifiedBiscuit::from_base64(text).map_err(refused("this is no token"))?, Some(text))?
+            }
+        };
+        let organisation = self.organisation(&known.vo)?;
+        if let Some(id) = organisation.revokes(&known.ids) {
             return Err(Error::Refused(format!("the token is revoked: {id}")));
         }
-        let holder = shape::holder(&token)?;
         let name = organisation.name_of(caller);
-        if holder != name {
-            let what = format!("the token of {} is {holder}'s, and you are {name}", organisation.name);
+        if known.content.holder() != name {
+            let what = format!("the token of {} is {}'s, and you are {name}", known.vo, known.content.holder());
             return Err(Error::Refused(what));
         }
-        let groups = said(&token, organisation)?;
-        let id = token.revocation_identifiers().last().map(|id| hex(id)).unwrap_or_default();
-        self.keep(bytes.clone(), Arc::new(token));
-        Ok(Token { vo: organisation.name.clone(), groups, id, bytes })
+        Ok(VoToken {
+            vo: known.vo.clone(),
+            groups: known.content.groups().to_vec(),
+            id: known.ids.last().cloned().unwrap_or_default(),
+            bytes: known.bytes.clone(),
+        })
     }
 
-    /// Checks the signatures with the key that the token names.
-    fn verified(&self, claimed: UnverifiedBiscuit) -> Result<(&Organisation, Biscuit), Error> {
+    /// Checks the signatures with the key that the token names, and its content, and keeps it.
+    fn read(&self, claimed: UnverifiedBiscuit, text: Option<&str>) -> Result<Arc<ReadToken>, Error> {
+        if claimed.block_count() > MOST_BLOCKS {
+            return Err(Error::Refused(format!("a token has at most {MOST_BLOCKS} blocks")));
+        }
         let number = claimed.root_key_id();
         let known = self.organisations.iter().find(|one| Some(one.key.number()) == number);
         let organisation = known.ok_or_else(|| {
             let names: Vec<&str> = self.organisations.iter().map(|one| one.name.as_str()).collect();
             let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            Error::Refused(format!(
-                "the token is of an organisation that is not known here ([[vo]] of the policy: {names})"
-            ))
+            let what = "the token is of an organisation that is not known here ([[vo]] of the policy";
+            Error::Refused(format!("{what}: {names})"))
         })?;
+        let bytes: Arc<[u8]> = claimed.to_vec().map_err(refused("this is no token"))?.into();
         let forged = |error| Error::Refused(format!("the token is forged or damaged: {error}"));
-        let token = claimed.verify(organisation.key.0).map_err(forged)?;
-        Ok((organisation, token))
+        let biscuit = claimed.verify(organisation.key.key()).map_err(forged)?;
+        let content = shape::content(&biscuit)?;
+        let vo = organisation.name.clone();
+        content.is_of(&vo)?;
+        let ids = biscuit.revocation_identifiers().iter().map(|id| hex(id)).collect();
+        let read = Arc::new(ReadToken { text: text.map(str::to_owned), bytes, biscuit, content, vo, ids });
+        let mut kept = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.truncate(KEPT - 1);
+        kept.push_front(read.clone());
+        Ok(read)
     }
 
-    fn keep(&self, bytes: Arc<[u8]>, token: Arc<Biscuit>) {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if read.iter().any(|(known, _)| *known == bytes) {
-            return;
-        }
-        read.truncate(KEPT - 1);
-        read.push_front((bytes, token));
+    /// A token that was read before.
+    fn found(&self, is: impl Fn(&ReadToken) -> bool) -> Option<Arc<ReadToken>> {
+        let kept = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().find(|known| is(known)).cloned()
     }
 
-    /// A token that was shown before. It is read anew if others came since.
-    fn known(&self, token: &Token) -> Result<Arc<Biscuit>, Error> {
-        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = read.iter().find(|(bytes, _)| Arc::ptr_eq(bytes, &token.bytes) || *bytes == token.bytes);
-        if let Some((_, token)) = found {
-            return Ok(token.clone());
-        }
-        drop(read);
-        let claimed = UnverifiedBiscuit::from(&token.bytes).map_err(refused("this is no token"))?;
-        let (_, verified) = self.verified(claimed)?;
-        shape::holder(&verified)?;
-        let verified = Arc::new(verified);
-        self.keep(token.bytes.clone(), verified.clone());
-        Ok(verified)
+    /// The organisation of this name. The policy's file may have been read again since a token was shown.
+    fn organisation(&self, name: &str) -> Result<&Organisation, Error> {
+        let found = self.organisations.iter().find(|one| one.name == name);
+        found.ok_or_else(|| Error::Refused(format!("the organisation {name} is not known here any more")))
     }
 
-    fn failed(&self, token: &Token, question: &Question<'_>) -> Result<(), Error> {
-        let biscuit = self.known(token)?;
-        // The policy's file may have been read again since the token was shown.
-        let organisation = self.organisations.iter().find(|one| one.name == token.vo);
-        let organisation = organisation
-            .ok_or_else(|| Error::Refused(format!("the organisation {} is not known here any more", token.vo)))?;
-        if let Some(id) = organisation.revokes(&biscuit) {
+    fn failed(&self, token: &VoToken, question: &Question<'_>) -> Result<(), Error> {
+        let known = match self.found(|known| known.bytes == token.bytes) {
+            Some(known) => known,
+            // Others came since it was shown.
+            None => self.read(UnverifiedBiscuit::from(&token.bytes).map_err(refused("this is no token"))?, None)?,
+        };
+        let organisation = self.organisation(&token.vo)?;
+        if let Some(id) = organisation.revokes(&known.ids) {
             return Err(Error::Refused(format!("the token is revoked: {id}")));
         }
         let holder = organisation.name_of(&question.caller.name);
@@ -156,14 +174,14 @@ impl TokenGate {
         let evaluation = || -> Result<(), TokenError> {
             let builder = facts.into_iter().try_fold(AuthorizerBuilder::new(), AuthorizerBuilder::fact)?;
             let limits = RunLimits { max_facts: 4_096, max_iterations: 8, max_time: MOST_TIME };
-            builder.code("allow if true")?.set_limits(limits).build(&biscuit)?.authorize().map(drop)
+            builder.code("allow if true")?.set_limits(limits).build(&known.biscuit)?.authorize().map(drop)
         };
         evaluation().map_err(|error| Error::Refused(words(&error)))
     }
 }
 
 impl TokenPort for TokenGate {
-    fn check(&self, token: &Token, question: &Question<'_>) -> Result<(), String> {
+    fn check(&self, token: &VoToken, question: &Question<'_>) -> Result<(), String> {
         self.failed(token, question).map_err(|error| error.to_string())
     }
 }
@@ -185,27 +203,6 @@ fn about(question: &Question<'_>, holder: &str, node: &str) -> Vec<Fact> {
         fact("end", &[Term::Date(seconds(window.end()))]),
         fact("length", &[Term::Integer(number(question.length.as_nanos().div_ceil(terms::Span::NANOS_PER_SEC)))]),
     ]
-}
-
-/// The groups that the organisation's own block says, after a look at its name.
-fn said(token: &Biscuit, organisation: &Organisation) -> Result<Vec<String>, Error> {
-    let first = shape::blocks(token)?.into_iter().next().unwrap_or_default();
-    let texts = |name: &'static str| {
-        first.facts.iter().filter(move |fact| fact.predicate.name == name).filter_map(|fact| {
-            match &fact.predicate.terms[..] {
-                [Term::Str(text)] => Some(text.clone()),
-                _ => None,
-            }
-        })
-    };
-    if !texts("vo").eq([organisation.name.clone()]) {
-        let all: Vec<String> = texts("vo").collect();
-        let what = format!("the key of {} signed a token of {:?}", organisation.name, all.join(", "));
-        return Err(Error::Refused(what));
-    }
-    let groups: Vec<String> = texts("group").collect();
-    groups.iter().try_for_each(|group| crate::identity::check_name(group))?;
-    Ok(groups)
 }
 
 /// The checks that failed.

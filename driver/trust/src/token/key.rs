@@ -14,11 +14,11 @@ const PRIVATE: &str = "ed25519-private/";
 const PUBLIC: &str = "ed25519/";
 
 /// A private key.
-pub struct TokenKey(pub(super) KeyPair);
+pub struct TokenKey(KeyPair);
 
 /// A public key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct TokenPublicKey(pub(super) PublicKey);
+pub struct TokenPublicKey(PublicKey);
 
 impl TokenKey {
     /// A new key.
@@ -43,6 +43,11 @@ impl TokenKey {
     /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         pem::write(path, 0o600, &format!("{}\n", self.0.private().to_prefixed_string()))
+    }
+
+    /// The pair that signs.
+    pub(super) fn pair(&self) -> &KeyPair {
+        &self.0
     }
 
     /// Its public key.
@@ -89,6 +94,11 @@ impl TokenPublicKey {
     /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         pem::write(path, 0o644, &format!("{self}\n"))
+    }
+
+    /// The key that verifies.
+    pub(super) fn key(&self) -> PublicKey {
+        self.0
     }
 
     /// The number by which a token says which key signed it.

@@ -1,4 +1,4 @@
-//! What a block takes away, as people write it, and as the checks of a Biscuit.
+//! Limits of a block, as people write them, and as the checks of a Biscuit.
 
 use super::shape::MAX_SYMBOL;
 use crate::error::Error;

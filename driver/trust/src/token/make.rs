@@ -9,7 +9,7 @@ use biscuit_auth::builder::{BiscuitBuilder, BlockBuilder, Term};
 use biscuit_auth::{Biscuit, ThirdPartyRequest, UnverifiedBiscuit};
 use std::collections::HashMap;
 
-/// What an organisation grants.
+/// A grant of an organisation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TokenGrant {
     /// The organisation.
@@ -58,7 +58,7 @@ impl HeldToken {
         let values = |all: Vec<(&str, Term)>| all.into_iter().map(|(name, term)| (name.to_owned(), term)).collect();
         let mut block = grant.limits.block()?;
         let mut add = |source: &str, terms: HashMap<String, Term>, key: Option<&TokenPublicKey>| -> Result<(), Error> {
-            let keys = key.map(|key| ("key".to_owned(), key.0)).into_iter().collect();
+            let keys = key.map(|key| ("key".to_owned(), key.key())).into_iter().collect();
             block = std::mem::take(&mut block).code_with_params(source, terms, keys).map_err(&wrong)?;
             Ok(())
         };
@@ -71,8 +71,8 @@ impl HeldToken {
             add("check if approved(true) trusting {key};", HashMap::new(), Some(approver))?;
         }
         let token =
-            BiscuitBuilder::new().root_key_id(key.public().number()).merge(block).build(&key.0).map_err(&wrong)?;
-        shape::holder(&token)?;
+            BiscuitBuilder::new().root_key_id(key.public().number()).merge(block).build(key.pair()).map_err(&wrong)?;
+        shape::content(&token)?;
         let token = token.to_vec().and_then(UnverifiedBiscuit::from).map_err(&wrong)?;
         HeldToken(token).bounded()
     }
@@ -104,7 +104,7 @@ impl HeldToken {
         self.0.append(block).map(HeldToken).map_err(refused("no block can be added"))?.bounded()
     }
 
-    /// The same, to which nobody can add a block.
+    /// The same token, closed: no block can be added.
     ///
     /// # Errors
     /// It is sealed already.
@@ -150,8 +150,8 @@ impl HeldToken {
     /// It is another's, or forged.
     pub fn verify(&self, key: &TokenPublicKey) -> Result<(), Error> {
         let forged = |error| Error::Refused(format!("the signatures do not hold: {error}"));
-        let token: Biscuit = self.0.clone().verify(key.0).map_err(forged)?;
-        shape::holder(&token).map(drop)
+        let token: Biscuit = self.0.clone().verify(key.key()).map_err(forged)?;
+        shape::content(&token).map(drop)
     }
 
     /// Itself, if it is short enough.
@@ -195,7 +195,7 @@ impl ApprovalRequest {
     pub fn approve(self, key: &TokenKey, limits: &TokenLimits) -> Result<Approval, Error> {
         let wrong = refused("the approval cannot be written");
         let block = limits.block()?.code("approved(true);").map_err(&wrong)?;
-        let block = self.0.create_block(&key.0.private(), block).map_err(&wrong)?;
+        let block = self.0.create_block(&key.pair().private(), block).map_err(&wrong)?;
         block.serialize_base64().map(Approval).map_err(&wrong)
     }
 }

@@ -3,7 +3,7 @@
 //! An organisation that spans several domains gives its people rights that each domain granted to it (GARA,
 //! section 6). A token is a Biscuit (<https://www.biscuitsec.org>): the organisation's key signs the first block,
 //! its holder may append blocks that only take away, and a third party may append one that says that it
-//! approves. Nobody else needs to be asked, and everybody with the organisation's public key can check it.
+//! approves. That needs no connection, and the organisation's public key is all that a check needs.
 //!
 //! A token is bound to the name in its holder's certificate. So who steals a token has nothing: it is no
 //! credential, it adds to one.

@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 pub(crate) use change::OtherChanges;
 pub(crate) use check::{check_binding, check_text};
 pub(crate) use conflict::free_to_bind;
-pub(crate) use permission::{Judge, Sought, allowed, permitted_anew, rules, rules_of, sought};
+pub(crate) use permission::{Judge, Permission, Sought, allowed, permitted_anew, rules, rules_of, sought};
 use terms::book::{RateStep, ResourceId, ResourceKind};
 use terms::ports::Ledger;
 use terms::ports::book::{Demand, Offer};

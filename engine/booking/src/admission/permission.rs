@@ -18,9 +18,16 @@ use terms::{Rate, Span, Time, Window};
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Permission {
     /// The resource's rule, by which the amount is counted from now on.
-    pub(crate) grant: Grant,
+    grant: Grant,
     /// The layers above it that allowed too.
     above: Vec<String>,
+}
+
+impl Permission {
+    /// The rule and groups by which the amount is counted.
+    pub(crate) fn into_grant(self) -> Grant {
+        self.grant
+    }
 }
 
 /// A part as policy sees it.

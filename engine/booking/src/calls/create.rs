@@ -1,7 +1,7 @@
 //! `create` (GARA section 3.1): all parts, or none.
 
 use super::{Outcome, Proposal};
-use crate::admission::{Judge, Plan, Room, check_text, free_to_bind, rules, rules_of, sought};
+use crate::admission::{Judge, Permission, Plan, Room, check_text, free_to_bind, rules, rules_of, sought};
 use crate::calendar::Calendar;
 use crate::config::Config;
 use crate::draw::digest;
@@ -153,7 +153,7 @@ impl<'a> Request<'a> {
         drop(wanted);
         let firm = self.state == BookingState::Booked;
         let slots = book(world, calendar, (&ids, firm), self.ask, &plan).map_err(|failed| refused(self.ask, failed))?;
-        let grants = granted.into_iter().map(|permission| permission.grant).collect();
+        let grants = granted.into_iter().map(Permission::into_grant).collect();
         Ok(self.reservation(table, world, calendar.today(), plan, slots, grants))
     }
 

@@ -88,7 +88,7 @@ impl Modify<'_> {
         // Who changes what is another's does not take it out of the sums that the other's rule limits.
         if *self.table.owner_of(old) == *caller.name {
             for (part, permission) in next.parts.iter_mut().zip(&granted) {
-                part.grant = self.table.name_grant(permission.grant.clone());
+                part.grant = self.table.name_grant(permission.clone().into_grant());
             }
         }
         Ok(rules(&granted))

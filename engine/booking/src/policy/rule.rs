@@ -7,7 +7,7 @@ use crate::policy::signal::SignalScope;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use terms::book::{Caller, ResourceKind, Token, foreign};
+use terms::book::{Caller, ResourceKind, foreign};
 use terms::ports::book::{Question, SharedLimits};
 use terms::{Rate, Span, Time};
 
@@ -19,7 +19,7 @@ pub struct Rule {
     pub name: String,
     /// The callers; empty: none.
     pub who: Vec<Who>,
-    /// The virtual organisations whose tokens the callers show, as [`Token::memberships`] has them; empty: with
+    /// The virtual organisations whose tokens the callers show, as [`terms::book::VoToken::memberships`] has them; empty: with
     /// or without a token.
     pub vos: Vec<NamePattern>,
     /// The resources; empty: all.
@@ -143,8 +143,9 @@ impl Rule {
 
     /// True if it asks for no token, or the caller shows one of an organisation that it names.
     pub(crate) fn trusts(&self, caller: &Caller) -> bool {
-        let shown =
-            |pattern: &NamePattern| caller.token.iter().flat_map(Token::memberships).any(|name| pattern.matches(&name));
+        let shown = |pattern: &NamePattern| {
+            caller.token.iter().flat_map(|token| token.memberships()).any(|name| pattern.matches(&name))
+        };
         self.vos.is_empty() || self.vos.iter().any(shown)
     }
 

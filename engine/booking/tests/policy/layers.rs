@@ -5,7 +5,7 @@ use super::rules::{at, caller, question};
 use booking::policy::{Effect, Layers, Limits, NamePattern, Policy, Rule, Who, unfit_for_domain};
 use proptest::prelude::*;
 use std::sync::Arc;
-use terms::book::{Caller, Token};
+use terms::book::{Caller, VoToken};
 use terms::ports::PolicyPort as _;
 use terms::ports::book::{PolicyDecision, Question, TokenPort};
 use terms::{Span, Window};
@@ -14,7 +14,7 @@ use terms::{Span, Window};
 struct UpTo;
 
 impl TokenPort for UpTo {
-    fn check(&self, token: &Token, question: &Question<'_>) -> Result<(), String> {
+    fn check(&self, token: &VoToken, question: &Question<'_>) -> Result<(), String> {
         let most: u64 = token.id.parse().unwrap();
         (question.amount <= most).then_some(()).ok_or_else(|| format!("at most {most}"))
     }
@@ -22,8 +22,8 @@ impl TokenPort for UpTo {
 
 fn holder(name: &str, groups: &[&str], most: u64) -> Caller {
     let groups = groups.iter().map(|group| (*group).to_owned()).collect();
-    let token = Token { vo: "atlas".into(), groups, id: most.to_string(), bytes: Arc::from([]) };
-    Caller { token: Some(token), ..caller(name, &[]) }
+    let token = VoToken { vo: "atlas".into(), groups, id: most.to_string(), bytes: Arc::from([]) };
+    Caller { token: Some(Arc::new(token)), ..caller(name, &[]) }
 }
 
 fn rule(name: &str, vos: &[&str], most: Option<u64>) -> Rule {
@@ -100,6 +100,8 @@ fn what_needs_accounts_is_no_domains() {
 }
 
 proptest! {
+    #![proptest_config(chance::cases(256))]
+
     /// Layers allow what each of them allows alone, and nothing else.
     #[test]
     fn layers_are_the_intersection(

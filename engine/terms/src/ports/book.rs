@@ -1,6 +1,6 @@
 //! Ports of the bookings: the ledger (how much of a resource is free, and when) and policy (who may have it).
 
-use crate::book::{Binding, Caller, Guarantee, ResourceId, ResourceKind, Token};
+use crate::book::{Binding, Caller, Guarantee, ResourceId, ResourceKind, VoToken};
 use crate::{Misuse, Span, Time, Window};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -206,7 +206,7 @@ pub trait TokenPort {
     ///
     /// # Errors
     /// The check that fails, for people.
-    fn check(&self, token: &Token, question: &Question<'_>) -> Result<(), String>;
+    fn check(&self, token: &VoToken, question: &Question<'_>) -> Result<(), String>;
 }
 
 /// Policy: who may reserve which resource, how much, when, for how long and how far ahead. A policy answers every

@@ -154,7 +154,8 @@ impl Crowd {
         let one = |n| {
             let mut stream = UnixStream::connect(&agent.socket).expect("a connection");
             // Each for somebody else: what one may have is limited.
-            let who = CallerDoc { name: format!("owner-{n}"), groups: Vec::new(), role: "owner".to_owned() };
+            let who =
+                CallerDoc { name: format!("owner-{n}"), groups: Vec::new(), role: "owner".to_owned(), token: None };
             let call = Call { id: 0, request: Request::SpeakFor { who: Some(who) } };
             let mut line = serde_json::to_vec(&call).expect("a document");
             line.push(b'\n');

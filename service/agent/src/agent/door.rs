@@ -11,6 +11,7 @@ use documents::agent::{DecideDoc, Problem, PromisesDoc, Request};
 use documents::links::{CallerDoc, LinkRow, MAX_ROUTES, RouteRow};
 use linux::route::KernelRoutes;
 use std::net::IpAddr;
+use std::sync::Arc;
 use terms::ports::{Route, RouteDecision};
 
 impl Agent {
@@ -37,8 +38,8 @@ impl Agent {
     /// Takes the token that a caller shows, if it is the caller's own and its organisation is believed here.
     pub(crate) fn show_token(&mut self, client: u64, token: Option<&str>) -> Result<(), Problem> {
         let name = self.drive.speakers.of(client).name;
-        let tokens = &self.drive.node.policy().tokens;
-        let shown = token.map(|text| tokens.shown(text, &name)).transpose();
+        let tokens = self.drive.node.policy().tokens();
+        let shown = token.map(|text| tokens.shown(text, &name).map(Arc::new)).transpose();
         let shown = shown.map_err(|error| problem("refused", error.to_string()));
         // After a refusal none is shown: an earlier one would stand for what the caller did not ask.
         self.drive.speakers.show(client, shown.as_ref().ok().cloned().flatten());
@@ -125,7 +126,7 @@ impl Agent {
         let call = rights::call(request);
         let nobody = || problem("refused", "nobody speaks here");
         let (seat, caller) = self.drive.speakers.seat(client, call).ok_or_else(nobody)?;
-        self.drive.node.policy().rules.may_ask(seat, call, caller).map_err(|why| problem("refused", why))?;
+        self.drive.node.policy().rules().may_ask(seat, call, caller).map_err(|why| problem("refused", why))?;
         if call.is_for_brokers(seat) && !self.drive.speakers.coordinates(client, &self.drive.book.brokers) {
             return Err(problem("refused", format!("{}: {NAMED_BROKERS}", call.name())));
         }
@@ -142,6 +143,6 @@ impl Agent {
         else {
             return Ok(());
         };
-        self.drive.node.policy().rules.may_ask(seat, plain, caller).map_err(|why| problem("refused", why))
+        self.drive.node.policy().rules().may_ask(seat, plain, caller).map_err(|why| problem("refused", why))
     }
 }

@@ -89,7 +89,7 @@ impl Drive {
     /// The caller may not read the audit, or the query is invalid.
     pub(crate) fn call_audit(&mut self, client: u64, id: u64, ask: &AuditAsk) -> Result<(), Problem> {
         let caller = self.speakers.of(client);
-        if !self.node.policy().rules.may_audit(&caller) {
+        if !self.node.policy().rules().may_audit(&caller) {
             self.console.line(Level::Warn, "audit_denied", &[("client", &client), ("who", &caller.name)]);
             let why = "the audit is for operators and auditors, and for whom the policy names: auditors = [...]";
             return Err(problem("refused", why));

@@ -53,7 +53,7 @@ fn about(drive: &Drive, client: u64, who: Option<&CallerDoc>) -> Result<Caller, 
         }
     };
     let right = if about == *asker { Right::Yes } else { Call::May.right(seat, Whose::Others) };
-    if right == Right::No || right == Right::Rule && !drive.node.policy().rules.may_audit(asker) {
+    if right == Right::No || right == Right::Rule && !drive.node.policy().rules().may_audit(asker) {
         let why = format!(
             "what others may is told to operators, auditors, and whom the policy's `auditors` name; you are {}",
             named(asker)
@@ -97,7 +97,7 @@ fn would_signal(drive: &mut Drive, about: &Caller, signal: &SignalDoc) -> Result
                 .collect()
         }
         Right::Yes | Right::Rule => {
-            drive.speakers.signalled.verdicts(&drive.node.policy().rules, &asker, None, &claims)
+            drive.speakers.signalled.verdicts(drive.node.policy().rules(), &asker, None, &claims)
         }
     };
     let row = |(claim, verdict): (SignalClaim, PolicyDecision)| MayRow {

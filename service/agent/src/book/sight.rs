@@ -16,11 +16,11 @@ use trust::token::TokenGate;
 #[derive(Debug)]
 pub(crate) struct LocalPolicy {
     /// The rules of this agent's own file.
-    pub(crate) rules: Policy,
+    rules: Policy,
     /// The rules of the whole domain, if it has any.
     domain: Option<Policy>,
     /// The organisations whose tokens are believed.
-    pub(crate) tokens: TokenGate,
+    tokens: TokenGate,
 }
 
 impl LocalPolicy {
@@ -37,6 +37,16 @@ impl LocalPolicy {
         let agreements = config.slas.iter().map(|sla| sla.terms()).collect();
         let tokens = TokenGate::new(&config.name, organisations);
         Ok((LocalPolicy { rules: policy.with_agreements(agreements), domain, tokens }, brokers))
+    }
+
+    /// The rules of this agent's own file.
+    pub(crate) fn rules(&self) -> &Policy {
+        &self.rules
+    }
+
+    /// The organisations whose tokens are believed.
+    pub(crate) fn tokens(&self) -> &TokenGate {
+        &self.tokens
     }
 
     fn layers(&self) -> Layers<'_, TokenGate> {
