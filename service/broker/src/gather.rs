@@ -117,7 +117,7 @@ pub async fn find(agents: &[AgentClient], caller: &CallerDoc, id: &ReservationId
 async fn lone(agents: &[AgentClient], caller: &CallerDoc, agent: &str, handle: &str) -> Answer<GroupMembers> {
     let Some(number) = agents.iter().position(|known| *known.name == *agent) else { return Err(Problem::not_found()) };
     let ask = Request::BookShow { handle: Some(handle.to_owned()), filter: BookFilter::default() };
-    match agents[number].ask(caller, ask).await {
+    match agents[number].ask(&reading(caller), ask).await {
         // A reservation has one name here: a member of a group has the group's name.
         Ok(BookAnswer::Reservation(doc)) if GroupId::of_member(&doc.group).is_none() => Ok(GroupMembers {
             members: vec![Member { agent: number, way: MemberRole::Alone, doc }],
@@ -128,6 +128,12 @@ async fn lone(agents: &[AgentClient], caller: &CallerDoc, agent: &str, handle: &
         Err(problem) if problem.status == 422 => Err(Problem::not_found()),
         Err(problem) => Err(problem),
     }
+}
+
+/// The caller who only reads: a token is shown where something is asked for. An agent that is not on the way may not
+/// know its organisation, and what was granted is found also when the token has been revoked.
+fn reading(caller: &CallerDoc) -> CallerDoc {
+    CallerDoc { token: None, ..caller.clone() }
 }
 
 /// The members of a group at all agents.
@@ -149,7 +155,7 @@ pub async fn members_at(
     asked: impl Fn(&str) -> bool,
 ) -> Answer<GroupMembers> {
     let answers = each(agents, |number, agent| {
-        let (caller, group, asked) = (caller.clone(), *group, asked(&agent.name));
+        let (caller, group, asked) = (reading(caller), *group, asked(&agent.name));
         async move {
             if !asked {
                 return Ok(Vec::new());

@@ -120,7 +120,10 @@ impl Rule {
             let of_it = alone(group);
             self.who.iter().any(|who| matches!(who, Who::Group(_)) && who.is(&of_it))
         };
-        let groups = caller.groups.iter().filter(|group| names(group)).cloned().collect();
+        // A group of an organisation counts as one that a certificate names: `in_group` bounds it.
+        let meant = |name: &String| self.vos.iter().any(|pattern| pattern.matches(name));
+        let members = caller.token.iter().flat_map(|token| token.memberships()).filter(meant);
+        let groups = caller.groups.iter().filter(|group| names(group)).cloned().chain(members).collect();
         SharedLimits { groups, in_all: limits.in_all, in_group: limits.in_group, agreed: None }
     }
 

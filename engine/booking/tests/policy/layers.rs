@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use terms::book::{Caller, VoToken};
 use terms::ports::PolicyPort as _;
-use terms::ports::book::{PolicyDecision, Question, TokenPort};
+use terms::ports::book::{PolicyDecision, Question, SharedLimits, TokenPort};
 use terms::{Span, Window};
 
 /// Tokens whose number says how much they allow.
@@ -82,6 +82,21 @@ fn a_token_gives_a_person_of_this_domain_nothing_more_than_a_rule_does() {
     let ask = |who: &Caller, amount| said(layers.decide(&Question { amount, ..question(who) })).1;
     assert!(ask(&holder("bob", &[], 1_000), 100) && !ask(&holder("bob", &[], 1_000), 101));
     assert!(ask(&holder("bob", &[], 10), 10) && !ask(&holder("bob", &[], 10), 11), "it takes away here too");
+}
+
+/// A group of an organisation has a sum of its own, as one that a certificate names.
+#[test]
+fn groups_of_an_organisation_are_counted() {
+    let limits = Limits { in_group: Some(20), in_all: Some(30), ..Limits::default() };
+    let counted = Rule { effect: Effect::Allow(limits), ..rule("r", &["atlas/*"], None) };
+    let resource = policy(vec![counted]);
+    let shared = |groups: &[&str]| {
+        let who = holder("anl/alice", groups, 100);
+        Layers { tokens: &UpTo, domain: None, resource: &resource }.shared(&Question { amount: 1, ..question(&who) })
+    };
+    assert_eq!(shared(&["physics", "bio"]).groups, ["atlas/physics", "atlas/bio"]);
+    assert_eq!((shared(&["bio"]).in_group, shared(&["bio"]).in_all), (Some(20), Some(30)));
+    assert_eq!(shared(&[]), SharedLimits::default(), "no rule is about a member without a group");
 }
 
 #[test]
