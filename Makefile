@@ -148,6 +148,8 @@ install-files:
 	$(BUILT)/sluice completions zsh > $(DESTDIR)$(ZSH_COMPLETIONS)/_sluice
 	$(BUILT)/sluice completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/sluice.fish
 	install -D -m 644 dist/wireshark/boomerang.lua $(DESTDIR)$(PREFIX)/share/sluice/boomerang.lua
+	install -d $(DESTDIR)$(PREFIX)/share/sluice/ldap
+	install -m 644 dist/ldap/sluice.schema dist/ldap/sluice.ldif $(DESTDIR)$(PREFIX)/share/sluice/ldap/
 	$(MAKE) install-c
 
 # Debian packages, in target/packages/: what is built already is not built again.
@@ -179,6 +181,7 @@ install-c:
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/share/sluice/boomerang.lua
+	rm -rf $(DESTDIR)$(PREFIX)/share/sluice/ldap
 	rm -f $(DESTDIR)$(PREFIX)/bin/sluice $(DESTDIR)$(UNITDIR)/sluice-agent.service $(DESTDIR)$(UNITDIR)/sluice-broker.service
 	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/sluice.conf
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/sluice*.1 $(DESTDIR)$(PREFIX)/share/man/man5/sluice-*.5

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// The folder in which Debian has the programs, by version.
 const VERSIONS: &str = "/usr/lib/postgresql";
 /// The number of the server's user where the caller is root, whom it refuses: that without rights.
-const USER: &str = "65534";
+pub(crate) const USER: &str = "65534";
 /// The longest wait for a server to take connections.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -200,11 +200,11 @@ fn programs() -> Option<PathBuf> {
     found.pop().map(|(_, path)| path)
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|proc| std::os::unix::fs::MetadataExt::uid(&proc) == 0)
 }
 
-fn finished(command: &mut Command) -> Result<String, String> {
+pub(crate) fn finished(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output().map_err(|error: io::Error| error.to_string())?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
@@ -212,7 +212,7 @@ fn finished(command: &mut Command) -> Result<String, String> {
     }
 }
 
-fn signal(ids: &[u32], name: &str) {
+pub(crate) fn signal(ids: &[u32], name: &str) {
     for id in ids {
         let _ = Command::new("kill").arg(format!("-{name}")).arg(id.to_string()).stderr(Stdio::null()).status();
     }
@@ -225,7 +225,7 @@ fn descendants(id: u32) -> Vec<u32> {
     children.iter().flat_map(|child| descendants(*child)).chain(children.iter().copied()).collect()
 }
 
-fn is_running(id: u32) -> bool {
+pub(crate) fn is_running(id: u32) -> bool {
     let stat = fs::read_to_string(Path::new("/proc").join(id.to_string()).join("stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
 }

@@ -9,6 +9,7 @@ use crate::boomerang::args::BoomerangCommand;
 use crate::broker::BrokerArgs;
 use crate::ca::CaArgs;
 use crate::copy::CopyArgs;
+use crate::directory::DirectoryArgs;
 use crate::mace::MaceCommand;
 use crate::places::{AgentArgs, BookArgs};
 use crate::plane::PlaneCommand;
@@ -122,6 +123,8 @@ pub enum Command {
     Calendar(CalendarArgs),
     /// Show the domains that a broker knows, what is free between their borders, and paths over them
     Topology(TopologyArgs),
+    /// Publish what there is to an LDAP directory, or show what one says; advisory, never for admission
+    Directory(Box<DirectoryArgs>),
     /// Show the decisions: caller, request, outcome and rule
     Audit(AuditArgs),
     /// Make, list and revoke certificates for brokers, agents and those who reserve

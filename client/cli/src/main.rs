@@ -10,6 +10,7 @@ mod ca;
 mod complain;
 mod copy;
 mod decode;
+mod directory;
 mod doctor;
 mod health;
 mod lab;
@@ -97,6 +98,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::List(args) => book::list(args),
         Command::Calendar(args) => book::calendar::run(args),
         Command::Topology(args) => topology::run(args),
+        Command::Directory(args) => directory::run(args),
         Command::Audit(args) => book::audit::run(args),
         Command::Ca(args) => ca::run(args),
         Command::Copy(args) => copy::run(args),

@@ -21,6 +21,7 @@ mod crossing_lies;
 mod crossing_older;
 mod crossing_tree;
 mod dashboard;
+mod directory;
 mod disk;
 mod domains;
 mod each;
