@@ -69,6 +69,8 @@ nightly: test fuzz
 	$(CARGO) run --release --locked -p sluice-commit --example model -- --nightly
 	SLUICE_MESSAGES=1000000 $(CARGO) test --release --locked -p sluice-linux --test linux kernel::boomerang
 	SLUICE_AUDIT_ROWS=10000000 $(CARGO) test --release --locked -p sluice-store --test journal long_trail -- --nocapture
+	@# Two brokers over one database, the leading one killed.
+	SLUICE_KILLS=500 $(CARGO) test --release --locked -p sluice-broker --test broker kills:: -- --nocapture
 	@# Blocks of the documents that take long, as well.
 	SLUICE_NIGHTLY=1 $(CARGO) test --release --locked -p sluice --test cli docs:: -- --nocapture
 	@# Whoever stands still in a transaction does so for five minutes.

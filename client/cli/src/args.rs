@@ -6,7 +6,7 @@ use crate::book::args::{
 use crate::book::cancel::CancelArgs;
 use crate::book::wait::WaitArgs;
 use crate::boomerang::args::BoomerangCommand;
-use crate::broker::BrokerArgs;
+use crate::broker::{BrokerArgs, SendMailArgs};
 use crate::ca::CaArgs;
 use crate::copy::CopyArgs;
 use crate::directory::DirectoryArgs;
@@ -80,6 +80,9 @@ pub enum Command {
     /// The process that puts an agent's question to a broker; only an agent starts it
     #[command(hide = true, name = agent_service::book::question::COMMAND)]
     AskBroker,
+    /// The process that sends a broker's mail; only a broker starts it
+    #[command(hide = true, name = broker_service::mailer::COMMAND)]
+    SendMail(SendMailArgs),
     /// The wire of a testbed's long link; only `sluice up` starts it
     #[command(hide = true, name = bed::wire::COMMAND)]
     DelayLine {

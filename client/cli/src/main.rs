@@ -56,6 +56,7 @@ fn only_reads(command: &Command) -> bool {
         Command::Agent(_)
             | Command::RemoteFront
             | Command::AskBroker
+            | Command::SendMail(_)
             | Command::DelayLine { .. }
             | Command::OwnAgent { .. }
             | Command::Broker(_)
@@ -83,6 +84,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Agent(args) => agent::run(args),
         Command::RemoteFront => agent::front(),
         Command::AskBroker => agent::ask_broker(),
+        Command::SendMail(args) => broker::send_mail(args),
         Command::DelayLine { delay, interfaces } => testbed::delay_line(*delay, interfaces),
         Command::OwnAgent { config } => agent::own(config.as_deref()),
         Command::Broker(args) => broker::run(args),

@@ -171,6 +171,8 @@ pub struct BookingRequest {
     pub group: String,
     /// All members of the group, as its creator names them.
     pub members: Vec<String>,
+    /// How long before its end an event says that it ends soon; `None`: none does.
+    pub notice: Option<Box<Span>>,
 }
 
 /// A request for an amount of one resource.

@@ -37,6 +37,7 @@ mod load;
 pub mod lone;
 mod mace;
 mod monitoring;
+mod notice;
 mod offers;
 mod pages;
 mod peer;
