@@ -69,6 +69,8 @@ nightly: test fuzz
 	$(CARGO) run --release --locked -p sluice-commit --example model -- --nightly
 	SLUICE_MESSAGES=1000000 $(CARGO) test --release --locked -p sluice-linux --test linux kernel::boomerang
 	SLUICE_AUDIT_ROWS=10000000 $(CARGO) test --release --locked -p sluice-store --test journal long_trail -- --nocapture
+	@# Two brokers over one database, the leading one killed.
+	SLUICE_KILLS=500 $(CARGO) test --release --locked -p sluice-broker --test broker kills:: -- --nocapture
 	@# Blocks of the documents that take long, as well.
 	SLUICE_NIGHTLY=1 $(CARGO) test --release --locked -p sluice --test cli docs:: -- --nocapture
 	@# Whoever stands still in a transaction does so for five minutes.
@@ -148,6 +150,8 @@ install-files:
 	$(BUILT)/sluice completions zsh > $(DESTDIR)$(ZSH_COMPLETIONS)/_sluice
 	$(BUILT)/sluice completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/sluice.fish
 	install -D -m 644 dist/wireshark/boomerang.lua $(DESTDIR)$(PREFIX)/share/sluice/boomerang.lua
+	install -d $(DESTDIR)$(PREFIX)/share/sluice/ldap
+	install -m 644 dist/ldap/sluice.schema dist/ldap/sluice.ldif $(DESTDIR)$(PREFIX)/share/sluice/ldap/
 	$(MAKE) install-c
 
 # Debian packages, in target/packages/: what is built already is not built again.
@@ -179,6 +183,7 @@ install-c:
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/share/sluice/boomerang.lua
+	rm -rf $(DESTDIR)$(PREFIX)/share/sluice/ldap
 	rm -f $(DESTDIR)$(PREFIX)/bin/sluice $(DESTDIR)$(UNITDIR)/sluice-agent.service $(DESTDIR)$(UNITDIR)/sluice-broker.service
 	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/sluice.conf
 	rm -f $(DESTDIR)$(PREFIX)/share/man/man1/sluice*.1 $(DESTDIR)$(PREFIX)/share/man/man5/sluice-*.5

@@ -10,7 +10,7 @@ build | fuzz) ;;
 packages) packages="$packages debhelper dh-python python3 lintian debootstrap systemd-container iproute2" ;;
 demo) packages="$packages ffmpeg iproute2 fonts-dejavu-core" ;;
 test)
-    packages="$packages ffmpeg iproute2 iputils-ping fonts-dejavu-core iperf3 tshark clang-14 llvm-14 libbpf-dev git python3 openssl nginx-light chromium openmpi-bin libopenmpi-dev libfftw3-dev libfftw3-mpi-dev postgresql"
+    packages="$packages ffmpeg iproute2 iputils-ping fonts-dejavu-core iperf3 tshark clang-14 llvm-14 libbpf-dev git python3 openssl nginx-light chromium openmpi-bin libopenmpi-dev libfftw3-dev libfftw3-mpi-dev postgresql slapd ldap-utils"
     # Node from elsewhere will do.
     command -v npm >/dev/null 2>&1 || packages="$packages nodejs npm"
     ;;
@@ -31,6 +31,12 @@ if [ -n "$missing" ]; then
     fi
     echo "setup: installing$missing" >&2
     export DEBIAN_FRONTEND=noninteractive
+    # No package starts its server: those of tests are the tests' own. What says so already stays as it is.
+    if [ ! -e /usr/sbin/policy-rc.d ]; then
+        printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+        chmod 755 /usr/sbin/policy-rc.d
+        trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+    fi
     # shellcheck disable=SC2086 # the list is meant to be split
     apt-get install -y --no-install-recommends $missing >/dev/null 2>&1 || {
         apt-get update >/dev/null

@@ -5,8 +5,11 @@
 //! sets up. What two contenders are to be compared is run alternately ([`Bench::pair`]), because machines drift.
 #![forbid(unsafe_code)]
 
+pub mod certificates;
 pub mod order;
+
 pub mod postgres;
+pub mod slapd;
 
 use std::time::Instant;
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// The folder in which Debian has the programs, by version.
 const VERSIONS: &str = "/usr/lib/postgresql";
 /// The number of the server's user where the caller is root, whom it refuses: that without rights.
-const USER: &str = "65534";
+pub(crate) const USER: &str = "65534";
 /// The longest wait for a server to take connections.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -21,6 +21,10 @@ pub struct PostgresServer {
     /// Its data, its socket and its log.
     dir: PathBuf,
     settings: Vec<String>,
+    /// Its port where it listens to TCP; on its socket the same number is part of the name.
+    port: u16,
+    /// A process in whose view of the file system its data are on a small disk.
+    disk: Option<Child>,
     child: Option<Child>,
 }
 
@@ -32,12 +36,105 @@ impl PostgresServer {
     pub fn start(name: &str, settings: &[&str]) -> Result<PostgresServer, String> {
         let programs = programs().ok_or("PostgreSQL is not installed (Debian: postgresql, by dist/setup.sh test)")?;
         let mut server = PostgresServer::empty(programs, name, settings)?;
-        let data = server.data();
-        let mut make = server.command("initdb");
-        make.args(["--no-sync", "--auth=trust", "--username=sluice", "--encoding=UTF8", "--locale=C", "-D"]).arg(data);
-        finished(&mut make)?;
+        server.make()?;
         server.resume_from_stop()?;
         Ok(server)
+    }
+
+    fn make(&self) -> Result<(), String> {
+        let mut make = self.command("initdb");
+        make.args(["--no-sync", "--auth=trust", "--username=sluice", "--encoding=UTF8", "--locale=C", "-D"]);
+        finished(make.arg(self.data())).map(drop)
+    }
+
+    /// A server that also listens at the loopback, with TLS alone: under this certificate and key, and to clients whose
+    /// certificate this authority has signed.
+    ///
+    /// # Errors
+    /// As [`PostgresServer::start`].
+    pub fn with_tls(
+        name: &str,
+        authority: &Path,
+        (certificate, key): &(PathBuf, PathBuf),
+    ) -> Result<PostgresServer, String> {
+        let programs = programs().ok_or("PostgreSQL is not installed (Debian: postgresql, by dist/setup.sh test)")?;
+        let mut server = PostgresServer::empty(programs, name, &[])?;
+        let wrong = |error: io::Error| error.to_string();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        server.port = free.map_err(wrong)?.port();
+        for (from, to) in [(authority, "ca.pem"), (certificate, "server.pem"), (key, "server.key")] {
+            let to = server.dir.join(to);
+            fs::copy(from, &to).map_err(wrong)?;
+            if is_root() {
+                std::os::unix::fs::chown(&to, USER.parse().ok(), USER.parse().ok()).map_err(wrong)?;
+            }
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            fs::set_permissions(&to, mode).map_err(wrong)?;
+        }
+        let file = |name: &str| server.dir.join(name).display().to_string();
+        server.settings = vec![
+            "listen_addresses=127.0.0.1".to_owned(),
+            format!("port={}", server.port),
+            "ssl=on".to_owned(),
+            format!("ssl_ca_file={}", file("ca.pem")),
+            format!("ssl_cert_file={}", file("server.pem")),
+            format!("ssl_key_file={}", file("server.key")),
+        ];
+        server.make()?;
+        let rules = "local all all trust\nhostssl all all 127.0.0.1/32 trust clientcert=verify-ca\n";
+        fs::write(server.data().join("pg_hba.conf"), rules).map_err(wrong)?;
+        server.resume_from_stop()?;
+        Ok(server)
+    }
+
+    /// A server whose data are on a disk of so many bytes, which no other process sees.
+    ///
+    /// # Errors
+    /// As [`PostgresServer::start`]; and a sentence that it needs root.
+    pub fn on_small_disk(name: &str, bytes: u64) -> Result<PostgresServer, String> {
+        let programs = programs().ok_or("PostgreSQL is not installed (Debian: postgresql, by dist/setup.sh test)")?;
+        if !is_root() {
+            return Err("a disk of its own needs root".to_owned());
+        }
+        let mut server = PostgresServer::empty(programs, name, &[])?;
+        let disk = server.dir.join("disk");
+        fs::create_dir(&disk).map_err(|error| error.to_string())?;
+        let script = format!(
+            "mount -t tmpfs -o size={bytes},uid={USER},gid={USER},mode=0700 tmpfs {disk} && echo ready && exec sleep 100000",
+            disk = disk.display()
+        );
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private", "sh", "-c", &script]);
+        let mut holder =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+        let mut said = [0; 5];
+        let ready = holder.stdout.take().is_some_and(|mut output| io::Read::read_exact(&mut output, &mut said).is_ok());
+        server.disk = Some(holder);
+        if !ready {
+            return Err("no small disk could be made".to_owned());
+        }
+        server.make()?;
+        server.resume_from_stop()?;
+        Ok(server)
+    }
+
+    /// Fills the small disk but for so many bytes.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn fill_disk(&self, but: u64) -> Result<(), String> {
+        let script =
+            "left=$(df --output=avail -B1 \"$2\" | tail -n 1); head -c $((left - $1)) /dev/zero > \"$2/filler\"";
+        let mut command = self.plain_command("sh");
+        finished(command.args(["-c", script, "sh", &but.to_string()]).arg(self.dir.join("disk"))).map(drop)
+    }
+
+    /// Gives the room back.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn empty_disk(&self) -> Result<(), String> {
+        finished(self.plain_command("rm").arg(self.dir.join("disk/filler"))).map(drop)
     }
 
     fn empty(programs: PathBuf, name: &str, settings: &[&str]) -> Result<PostgresServer, String> {
@@ -47,6 +144,8 @@ impl PostgresServer {
             programs,
             dir: dir.clone(),
             settings: settings.iter().map(|text| (*text).to_owned()).collect(),
+            port: 5432,
+            disk: None,
             child: None,
         };
         let made = fs::create_dir_all(&dir).and_then(|()| match is_root() {
@@ -74,12 +173,20 @@ impl PostgresServer {
 
     /// The connection string of a program on this machine.
     pub fn connection(&self) -> String {
-        format!("host={} user=sluice dbname=postgres", self.dir.display())
+        match self.port {
+            5432 => format!("host={} user=sluice dbname=postgres", self.dir.display()),
+            port => format!("host={} port={port} user=sluice dbname=postgres", self.dir.display()),
+        }
+    }
+
+    /// The same by TCP, to this name of the loopback.
+    pub fn connection_by_tcp(&self, host: &str) -> String {
+        format!("host={host} port={} user=sluice dbname=postgres", self.port)
     }
 
     /// The path of its socket.
     pub fn socket(&self) -> PathBuf {
-        self.dir.join(".s.PGSQL.5432")
+        self.dir.join(format!(".s.PGSQL.{}", self.port))
     }
 
     /// Starts it again after [`PostgresServer::kill`]: it recovers from its log.
@@ -122,14 +229,25 @@ impl PostgresServer {
 
     /// A program of the same version, as the server's user.
     pub fn command(&self, program: &str) -> Command {
-        let path = self.programs.join(program);
+        self.plain_command(&self.programs.join(program).display().to_string())
+    }
+
+    fn plain_command(&self, program: &str) -> Command {
+        // Where its data are on a disk of its own, there is one process that sees it.
+        let mut command = match &self.disk {
+            Some(holder) => {
+                let mut command = Command::new("nsenter");
+                command.args(["--mount", "--target", &holder.id().to_string(), "setpriv"]);
+                command
+            }
+            None => Command::new("setpriv"),
+        };
         // It ends with the thread that started it, however that ends.
-        let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]);
         if is_root() {
             command.args(["--reuid", USER, "--regid", USER, "--clear-groups"]);
         }
-        command.arg(path).env("LC_ALL", "C").current_dir(&self.dir);
+        command.arg(program).env("LC_ALL", "C").current_dir(&self.dir);
         command
     }
 
@@ -176,7 +294,10 @@ impl PostgresServer {
     }
 
     fn data(&self) -> PathBuf {
-        self.dir.join("data")
+        match &self.disk {
+            Some(_) => self.dir.join("disk/data"),
+            None => self.dir.join("data"),
+        }
     }
 }
 
@@ -184,6 +305,10 @@ impl Drop for PostgresServer {
     fn drop(&mut self) {
         self.go_on();
         self.kill();
+        if let Some(mut holder) = self.disk.take() {
+            let _ = holder.kill();
+            let _ = holder.wait();
+        }
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
@@ -200,11 +325,11 @@ fn programs() -> Option<PathBuf> {
     found.pop().map(|(_, path)| path)
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|proc| std::os::unix::fs::MetadataExt::uid(&proc) == 0)
 }
 
-fn finished(command: &mut Command) -> Result<String, String> {
+pub(crate) fn finished(command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output().map_err(|error: io::Error| error.to_string())?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
@@ -212,7 +337,7 @@ fn finished(command: &mut Command) -> Result<String, String> {
     }
 }
 
-fn signal(ids: &[u32], name: &str) {
+pub(crate) fn signal(ids: &[u32], name: &str) {
     for id in ids {
         let _ = Command::new("kill").arg(format!("-{name}")).arg(id.to_string()).stderr(Stdio::null()).status();
     }
@@ -225,7 +350,7 @@ fn descendants(id: u32) -> Vec<u32> {
     children.iter().flat_map(|child| descendants(*child)).chain(children.iter().copied()).collect()
 }
 
-fn is_running(id: u32) -> bool {
+pub(crate) fn is_running(id: u32) -> bool {
     let stat = fs::read_to_string(Path::new("/proc").join(id.to_string()).join("stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
 }

@@ -34,6 +34,9 @@ pub struct Wish {
     /// Hold it for so many seconds, until it is committed; an enquiry ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_s: Option<f64>,
+    /// Seconds before its end at which the event `ends_soon` says so; null: none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify_s: Option<f64>,
 }
 
 /// A path between two hosts.
@@ -155,6 +158,9 @@ pub struct Reservation {
     /// The end of the hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_until: Option<Instant>,
+    /// Seconds before its end at which its owner is told; null: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify_s: Option<f64>,
     /// The two hosts, if it is a path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<Ends>,
@@ -408,8 +414,12 @@ pub struct TransactionDoc {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WebhookWish {
-    /// The URL: `https`, and allowed by the broker's configuration.
+    /// The URL: `https`, or `mailto:NAME@HOST`; allowed by the broker's configuration.
     pub url: String,
+    /// Report only these kinds of events, such as `ends_soon`; none: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::book::EventWord>))]
+    pub events: Vec<String>,
     /// Report only events of this reservation; null: of all that the caller may see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<String>,
@@ -426,9 +436,13 @@ pub struct Webhook {
     pub id: String,
     /// The URL.
     pub url: String,
-    /// The reservation, if only its events are reported.
+    /// The reservation, if only its events are reported. Mail about one ends with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<String>,
+    /// The kinds of events that are reported; none: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::book::EventWord>))]
+    pub events: Vec<String>,
     /// The secret that signs deliveries; shown once, at its creation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,

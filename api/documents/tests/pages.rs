@@ -32,6 +32,7 @@ fn reservation(parts: &[usize], version: u64) -> ReservationDoc {
         members: Vec::new(),
         state: "active".into(),
         hold_until: None,
+        notify_s: None,
         created: at(0),
         version,
         promise: None,

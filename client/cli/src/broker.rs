@@ -107,6 +107,19 @@ pub fn run(args: &BrokerArgs) -> Result<ExitCode, Complaint> {
     inside.map_or(Ok(ExitCode::SUCCESS), |(socket, ended)| end(&socket, &ended))
 }
 
+/// The process that sends a broker's mail.
+#[derive(Args, Debug)]
+pub struct SendMailArgs {
+    /// The site's program
+    pub sendmail: PathBuf,
+}
+
+/// Sends a broker's mail, until the broker ends.
+pub fn send_mail(args: &SendMailArgs) -> Result<ExitCode, Complaint> {
+    broker_service::mailer::run(&args.sendmail)?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn config(args: &BrokerArgs) -> Result<BrokerConfig, Complaint> {
     let file = args.config.clone().or_else(|| Some(PathBuf::from(BROKER_FILE)).filter(|file| file.exists()));
     let read = file.map(|file| BrokerConfig::load(&file)).transpose();

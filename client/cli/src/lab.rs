@@ -1,11 +1,14 @@
 //! `sluice demo` and `sluice lab ...`: the experiments of the laboratory.
 
-use crate::args::{Cli, Command, DemoArgs, LabCommand, LabPlace, LabReportArgs, LabRunArgs, ProtocolName};
+pub mod args;
+
+use crate::args::{Cli, Command, DemoArgs, ProtocolName};
 use crate::complain::{Complaint, INTERRUPTED};
 use ::experiments::demo::{self, DemoOptions, DemoReport};
 use ::experiments::experiment::{self, Experiment, Finding, RunOn, RunOptions};
 use ::experiments::setup;
 use ::experiments::trial::{self, excess, kill_receiver, kill_router};
+use args::{LabCommand, LabPlace, LabReportArgs, LabRunArgs};
 use bed::error::Error;
 use bed::patience::Patience;
 use bed::testbed::UpOptions;

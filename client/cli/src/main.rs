@@ -10,6 +10,7 @@ mod ca;
 mod complain;
 mod copy;
 mod decode;
+mod directory;
 mod doctor;
 mod health;
 mod lab;
@@ -56,6 +57,7 @@ fn only_reads(command: &Command) -> bool {
         Command::Agent(_)
             | Command::RemoteFront
             | Command::AskBroker
+            | Command::SendMail(_)
             | Command::DelayLine { .. }
             | Command::OwnAgent { .. }
             | Command::Broker(_)
@@ -83,6 +85,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Agent(args) => agent::run(args),
         Command::RemoteFront => agent::front(),
         Command::AskBroker => agent::ask_broker(),
+        Command::SendMail(args) => broker::send_mail(args),
         Command::DelayLine { delay, interfaces } => testbed::delay_line(*delay, interfaces),
         Command::OwnAgent { config } => agent::own(config.as_deref()),
         Command::Broker(args) => broker::run(args),
@@ -98,6 +101,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::List(args) => book::list(args),
         Command::Calendar(args) => book::calendar::run(args),
         Command::Topology(args) => topology::run(args),
+        Command::Directory(args) => directory::run(args),
         Command::Audit(args) => book::audit::run(args),
         Command::Ca(args) => ca::run(args),
         Command::Token(command) => token::run(command),

@@ -17,6 +17,7 @@ from ._shapes import (
     Border,
     Ends,
     EnforcementWord,
+    EventWord,
     GuaranteeWord,
     KnownDomain,
     Leg,
@@ -259,7 +260,7 @@ class Event:
     #: The place in the stream: ``events(after=event.id)`` goes on behind it.
     id: str
     #: The kind of event. ``created``, ``committed``, ``modified``, ``bound``, ``opened``, ``paused``,
-    #: ``ended``, ``cancelled``, ``expired``, ``share``, ``failing``, ``in_force``, ``short``,
+    #: ``ends_soon``, ``ended``, ``cancelled``, ``expired``, ``share``, ``failing``, ``in_force``, ``short``,
     #: ``contradicted``. Streams also have ``lost``: some events before the next are no longer kept. The
     #: events of one reservation also have ``state``: its state, in ``text``.
     event: str
@@ -277,7 +278,8 @@ class Event:
     before: Optional[float]
     #: ``share``: the amount from now on; 0: suspended. ``short``: the amount that is missing.
     now: Optional[float]
-    #: ``created``: the state. ``short``: the first instant of the shortage. ``failing``: the reason.
+    #: ``created``: the state. ``ends_soon``: the end. ``short``: the first instant of the shortage.
+    #: ``failing``: the reason.
     text: Optional[str]
     #: ``bound``: the new binding.
     binding: Optional[Binding] = None
@@ -459,7 +461,7 @@ class Webhook:
     url: str
     #: The secret that signs deliveries; shown once, at its creation.
     secret: Optional[str]
-    #: The reservation, if only its events are reported.
+    #: The reservation, if only its events are reported. Mail about one ends with it.
     reservation: Optional[str]
     #: The number of failures since the last success.
     failures: int = 0
@@ -467,6 +469,8 @@ class Webhook:
     last_failure: Optional[str] = None
     #: The place in the stream of events up to which it delivered.
     delivered: str = ""
+    #: The kinds of events that are reported; none: all.
+    events: List[EventWord] = field(default_factory=list)
 
     @staticmethod
     def read(doc: Mapping[str, Any]) -> "Webhook":
@@ -479,6 +483,7 @@ class Webhook:
             failures=doc["failures"],
             last_failure=doc.get("last_failure"),
             delivered=doc.get("delivered", ""),
+            events=list(doc.get("events", [])),
         )
 
 
@@ -514,6 +519,8 @@ class State:
     legs: List[Leg]
     #: Agents that do not know their part of it, or no longer know it.
     missing: List[str]
+    #: Seconds before its end at which its owner is told; None: not at all.
+    notify_s: float
     #: The two hosts, if it is a path.
     path: Optional[Ends]
 
@@ -533,4 +540,5 @@ class State:
         self.away = list(doc.get("away", []))
         self.legs = list(doc.get("legs", []))
         self.missing = list(doc.get("missing", []))
+        self.notify_s = doc.get("notify_s") or 0.0
         self.path = doc.get("path")

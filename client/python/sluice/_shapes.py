@@ -221,6 +221,26 @@ class Statement(TypedDict):
     text: str
 
 
+#: The kinds of events of a reservation.
+EventWord = Literal[
+    "created",
+    "committed",
+    "modified",
+    "bound",
+    "opened",
+    "paused",
+    "ends_soon",
+    "ended",
+    "cancelled",
+    "expired",
+    "share",
+    "failing",
+    "in_force",
+    "short",
+    "contradicted",
+]
+
+
 #: The state of a reservation over all of its agents.
 ReservationWord = Literal[
     "held",
@@ -390,6 +410,8 @@ class Wish(TypedDict, total=False):
     label: str
     #: Indices into ``windows``, from 0, that need not fit; with one agent only.
     may_fail: List[int]
+    #: Seconds before its end at which the event ``ends_soon`` says so; None: none does.
+    notify_s: Optional[float]
     #: Single resources.
     parts: List[PartWish]
     #: A path between two hosts.
@@ -448,13 +470,15 @@ class BindWish(TypedDict, total=False):
 
 
 class _WebhookWishRequired(TypedDict):
-    #: The URL: ``https``, and allowed by the broker's configuration.
+    #: The URL: ``https``, or ``mailto:NAME@HOST``; allowed by the broker's configuration.
     url: str
 
 
 class WebhookWish(_WebhookWishRequired, total=False):
     """A request for a webhook."""
 
+    #: Report only these kinds of events, such as ``ends_soon``; none: all.
+    events: List[EventWord]
     #: Report only events of this reservation; None: of all that the caller may see.
     reservation: Optional[str]
     #: The secret that signs deliveries, 16 to 128 characters; None: the broker draws one.

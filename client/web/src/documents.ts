@@ -280,7 +280,7 @@ export type Event = BookEvent & {
 };
 
 /** The kinds of events of a reservation. */
-export type EventWord = "created" | "committed" | "modified" | "bound" | "opened" | "paused" | "ended" | "cancelled" | "expired" | "share" | "failing" | "in_force" | "short" | "contradicted";
+export type EventWord = "created" | "committed" | "modified" | "bound" | "opened" | "paused" | "ends_soon" | "ended" | "cancelled" | "expired" | "share" | "failing" | "in_force" | "short" | "contradicted";
 
 /** Events of a reservation. */
 export type Events = {
@@ -654,6 +654,7 @@ export type Reservation = {
   label: string;
   legs?: LegRow[];
   missing?: string[];
+  notify_s?: number | null;
   owner: string;
   parts: Part[];
   path?: null | Ends;
@@ -770,6 +771,7 @@ export type VolumeDoc = {
 /** A webhook. */
 export type Webhook = {
   delivered: string;
+  events?: EventWord[];
   failures: number;
   id: string;
   last_failure?: string | null;
@@ -780,6 +782,7 @@ export type Webhook = {
 
 /** A request for a webhook. */
 export type WebhookWish = {
+  events?: EventWord[];
   reservation?: string | null;
   secret?: string | null;
   url: string;
@@ -804,6 +807,7 @@ export type Wish = {
   hold_s?: number | null;
   label?: string;
   may_fail?: number[];
+  notify_s?: number | null;
   parts?: PartDoc[];
   path?: null | PathWish;
   start?: null | Instant;

@@ -68,7 +68,7 @@ impl BookingHost {
     pub(crate) fn call(&mut self, who: &str, call: Call) -> Input {
         self.calls += 1;
         let caller = Caller { name: who.into(), groups: Vec::new(), role: CallerRole::Owner, token: None };
-        Input::Call { id: CallId(self.calls), caller, call }
+        Input::Call { id: CallId(self.calls), caller: Box::new(caller), call }
     }
 
     /// The records on the disk.

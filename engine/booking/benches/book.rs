@@ -181,7 +181,7 @@ impl Run {
         self.calls += 1;
         let caller =
             Caller { name: format!("owner-{owner}"), groups: Vec::new(), role: CallerRole::Owner, token: None };
-        self.tell(Input::Call { id: CallId(self.calls), caller, call }).expect("an answer")
+        self.tell(Input::Call { id: CallId(self.calls), caller: Box::new(caller), call }).expect("an answer")
     }
 
     /// A request as the workload draws it.

@@ -42,6 +42,11 @@ pub enum EventKind {
     Opened,
     /// A window ended, and another is ahead.
     Paused,
+    /// Its end is as near as its owner wanted to be told.
+    EndsSoon {
+        /// The end; calendar time.
+        end: Time,
+    },
     /// It is over.
     Over(BookingState),
     /// The share of a background part changed (0: suspended).
@@ -95,6 +100,7 @@ impl EventKind {
             EventKind::Bound { .. } => "bound",
             EventKind::Opened => "opened",
             EventKind::Paused => "paused",
+            EventKind::EndsSoon { .. } => "ends_soon",
             EventKind::Over(state) => state.name(),
             EventKind::Share { .. } => "share",
             EventKind::Failing { .. } => "failing",

@@ -50,7 +50,7 @@ pub enum Input {
         /// The number that comes back with the reply.
         id: CallId,
         /// The caller.
-        caller: Caller,
+        caller: Box<Caller>,
         /// The call.
         call: Call,
     },
@@ -171,6 +171,8 @@ pub struct BookingRequest {
     pub group: String,
     /// All members of the group, as its creator names them.
     pub members: Vec<String>,
+    /// How long before its end an event says that it ends soon; `None`: none does.
+    pub notice: Option<Box<Span>>,
 }
 
 /// A request for an amount of one resource.

@@ -24,6 +24,7 @@ pub mod io;
 mod journal;
 pub mod leg;
 mod life;
+mod notice;
 mod outbox;
 pub mod path;
 pub mod policy;

@@ -1,7 +1,9 @@
 //! Records of the journal as bytes, and back. The first octet is the version of the form. Bytes are read only
 //! if writing the result gives the same bytes, so that equal states have equal bytes.
 
-use crate::io::{Event, EventKind};
+mod events;
+
+use crate::notice::Notice;
 use crate::reservations::grants::Grant;
 use crate::reservations::reservation::KeyMark;
 use crate::state::BookingState;
@@ -9,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use terms::book::{Background, Binding, BoundFlow, Handle, PacketShape, RateStep, ResourceKind, Task};
+use terms::book::{Background, Binding, BoundFlow, Handle, PacketShape, RateStep, Task};
 use terms::codec::{Corrupt, RecordReader, RecordWriter};
 use terms::{Span, Time, Window};
 
@@ -18,6 +20,9 @@ const VERSION: u8 = 1;
 /// they were granted.
 const WITH_MEMBERS: u8 = 1;
 const GRANTED: u8 = 2;
+/// And if its owner wants a notice before its end.
+const NOTICED: u8 = 8;
+const ALL_FORMS: u8 = WITH_MEMBERS + GRANTED + NOTICED;
 const UNKNOWN: Corrupt = Corrupt("a version that this program does not know");
 
 /// A reservation as the journal has it: with names, and without fields that recovery computes.
@@ -39,6 +44,7 @@ pub(crate) struct StoredFields {
     pub version: u64,
     pub state: BookingState,
     pub hold_until: Time,
+    pub notice: Option<Notice>,
     pub parts: Vec<StoredPart>,
 }
 
@@ -67,6 +73,7 @@ pub(crate) struct Writing<'a, P> {
     pub version: u64,
     pub state: BookingState,
     pub hold_until: Time,
+    pub notice: Option<Notice>,
     pub parts: P,
 }
 
@@ -87,7 +94,8 @@ impl<'a, P: ExactSizeIterator<Item = WritingPart<'a>> + Clone> Writing<'_, P> {
         // What is not known is not written: such a reservation is as earlier builds wrote it.
         let granted = self.parts.clone().any(|part| *part.grant != Grant::default());
         let members = if self.members.is_empty() { 0 } else { WITH_MEMBERS };
-        w.byte(VERSION + members + if granted { GRANTED } else { 0 });
+        let noticed = if self.notice.is_some() { NOTICED } else { 0 };
+        w.byte(VERSION + members + noticed + if granted { GRANTED } else { 0 });
         w.raw(&self.handle.0);
         w.number(self.number);
         w.text(self.owner);
@@ -105,6 +113,10 @@ impl<'a, P: ExactSizeIterator<Item = WritingPart<'a>> + Clone> Writing<'_, P> {
         w.number(self.version);
         w.byte(place(&BookingState::ALL, &self.state));
         w.number(self.hold_until.as_nanos());
+        if let Some(notice) = self.notice {
+            w.number(notice.before.as_nanos());
+            w.number(notice.told.as_nanos());
+        }
         w.number(self.parts.len() as u64);
         for part in self.parts {
             w.text(part.resource);
@@ -148,6 +160,7 @@ impl Stored {
             version: self.0.version,
             state: self.0.state,
             hold_until: self.0.hold_until,
+            notice: self.0.notice,
             parts,
         }
         .encode()
@@ -164,8 +177,8 @@ impl Stored {
     /// [`Corrupt`]: the mistake.
     pub fn decode(bytes: &[u8]) -> Result<Stored, Corrupt> {
         let mut r = RecordReader::new(bytes);
-        let form = r.byte()?.checked_sub(VERSION).filter(|form| *form <= WITH_MEMBERS + GRANTED).ok_or(UNKNOWN)?;
-        let (with_members, granted) = (form & WITH_MEMBERS != 0, form & GRANTED != 0);
+        let form = r.byte()?.checked_sub(VERSION).filter(|form| form & !ALL_FORMS == 0).ok_or(UNKNOWN)?;
+        let (with_members, granted, noticed) = (form & WITH_MEMBERS != 0, form & GRANTED != 0, form & NOTICED != 0);
         let stored = StoredFields {
             handle: Handle(r.array()?),
             number: r.number()?,
@@ -179,6 +192,7 @@ impl Stored {
             version: r.number()?,
             state: one_of(&BookingState::ALL, r.byte()?)?,
             hold_until: time(&mut r)?,
+            notice: if noticed { Some(read_notice(&mut r)?) } else { None },
             parts: r.list(|r| read_part(r, granted))?,
         };
         r.end()?;
@@ -193,6 +207,11 @@ impl Stored {
         }
         Ok(Stored(stored))
     }
+}
+
+fn read_notice(r: &mut RecordReader<'_>) -> Result<Notice, Corrupt> {
+    let notice = Notice { before: Span::from_nanos(r.number()?), told: time(r)? };
+    if notice.before == Span::ZERO { Err(Corrupt("a notice that is none")) } else { Ok(notice) }
 }
 
 fn read_part(r: &mut RecordReader<'_>, granted: bool) -> Result<StoredPart, Corrupt> {
@@ -310,108 +329,6 @@ fn read_address(r: &mut RecordReader<'_>) -> Result<IpAddr, Corrupt> {
         6 => Ok(IpAddr::from(r.array::<16>()?)),
         _ => Err(Corrupt("an address of no known family")),
     }
-}
-
-impl Event {
-    /// Encodes the event.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut w = RecordWriter::default();
-        w.byte(VERSION);
-        w.number(self.seq);
-        w.number(self.at.as_nanos());
-        w.raw(&self.handle.0);
-        w.text(&self.owner);
-        w.text(&self.group);
-        write_what(&mut w, &self.what);
-        w.into_bytes()
-    }
-
-    /// Decodes an event.
-    ///
-    /// # Errors
-    /// [`Corrupt`]: the mistake.
-    pub fn decode(bytes: &[u8]) -> Result<Event, Corrupt> {
-        let mut r = RecordReader::new(bytes);
-        version(&mut r)?;
-        let event = Event {
-            seq: r.number()?,
-            at: time(&mut r)?,
-            handle: Handle(r.array()?),
-            owner: r.text()?,
-            group: r.text()?,
-            what: read_what(&mut r)?,
-        };
-        r.end()?;
-        Ok(event)
-    }
-}
-
-fn write_what(w: &mut RecordWriter, what: &EventKind) {
-    match what {
-        EventKind::Created(state) => w.raw(&[0, place(&BookingState::ALL, state)]),
-        EventKind::Committed => w.byte(1),
-        EventKind::Modified => w.byte(2),
-        EventKind::Bound { part, binding } => {
-            w.byte(3);
-            w.number(*part as u64);
-            w.option(binding, write_binding);
-        }
-        EventKind::Opened => w.byte(4),
-        EventKind::Paused => w.byte(5),
-        EventKind::Over(state) => w.raw(&[6, place(&BookingState::ALL, state)]),
-        EventKind::Share { part, kind, from, to } => {
-            w.byte(7);
-            w.number(*part as u64);
-            w.byte(place(&ResourceKind::ALL, kind));
-            w.number(*from);
-            w.number(*to);
-        }
-        EventKind::Failing { part, text } => {
-            w.byte(8);
-            w.number(*part as u64);
-            w.text(text);
-        }
-        EventKind::InForce { part } => {
-            w.byte(9);
-            w.number(*part as u64);
-        }
-        EventKind::Short { part, kind, first, missing } => {
-            w.byte(10);
-            w.number(*part as u64);
-            w.byte(place(&ResourceKind::ALL, kind));
-            w.number(first.as_nanos());
-            w.number(*missing);
-        }
-        EventKind::Contradicted { committed } => w.raw(&[11, u8::from(*committed)]),
-    }
-}
-
-fn read_what(r: &mut RecordReader<'_>) -> Result<EventKind, Corrupt> {
-    Ok(match r.byte()? {
-        0 => EventKind::Created(one_of(&BookingState::ALL, r.byte()?)?),
-        1 => EventKind::Committed,
-        2 => EventKind::Modified,
-        3 => EventKind::Bound { part: r.small()?, binding: r.option(read_binding)? },
-        4 => EventKind::Opened,
-        5 => EventKind::Paused,
-        6 => EventKind::Over(one_of(&BookingState::ALL, r.byte()?)?),
-        7 => EventKind::Share {
-            part: r.small()?,
-            kind: one_of(&ResourceKind::ALL, r.byte()?)?,
-            from: r.number()?,
-            to: r.number()?,
-        },
-        8 => EventKind::Failing { part: r.small()?, text: r.text()? },
-        9 => EventKind::InForce { part: r.small()? },
-        10 => EventKind::Short {
-            part: r.small()?,
-            kind: one_of(&ResourceKind::ALL, r.byte()?)?,
-            first: time(r)?,
-            missing: r.number()?,
-        },
-        11 => EventKind::Contradicted { committed: one_of(&[false, true], r.byte()?)? },
-        _ => return Err(Corrupt("an event of no known sort")),
-    })
 }
 
 fn version(r: &mut RecordReader<'_>) -> Result<(), Corrupt> {

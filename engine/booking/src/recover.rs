@@ -196,6 +196,7 @@ fn restore<L: Ledger>(table: &mut Reservations, ledger: &L, stored: StoredFields
         version: stored.version,
         state: stored.state,
         hold_until: stored.hold_until,
+        notice: stored.notice,
         parts,
         busy: None,
         promise: None,

@@ -4,8 +4,8 @@ use crate::BookingState;
 use alloc::string::String;
 use alloc::vec::Vec;
 use commit::{Branch, CoordinatorName};
-use terms::Time;
 use terms::book::{Background, Binding, Guarantee, Handle, PacketShape, RateStep, ResourceKind};
+use terms::{Span, Time};
 
 /// A reservation. Times are calendar time.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +24,8 @@ pub struct BookingView {
     pub state: BookingState,
     /// The end of the hold, if it is held.
     pub hold_until: Option<Time>,
+    /// How long before its end its owner is told.
+    pub notice: Option<Span>,
     /// The time of its creation.
     pub created: Time,
     /// The number of its version; it grows by one with each change that is written.

@@ -261,8 +261,11 @@ fn brokers_that_are_asked() {
     let file = |brokers: &str, listen: &str| parse(&format!("auth = \"none\"\n[cpu]\n{listen}{brokers}"));
     let two = broker("main", "tls://10.0.0.9:8443") + &broker("spare", "tls://[fd00::1]:443");
     let config = file(&two, listen).unwrap();
-    let known: Vec<_> = config.brokers.iter().map(|one| (one.name.as_str(), one.host.as_str(), one.port)).collect();
-    assert_eq!(known, [("main", "10.0.0.9", 8443), ("spare", "fd00::1", 443)]);
+    let known: Vec<_> = config.brokers.iter().map(|one| (one.name.as_str(), one.places.clone())).collect();
+    let place = |host: &str, port: u16| (host.to_owned(), port);
+    assert_eq!(known, [("main", vec![place("10.0.0.9", 8443)]), ("spare", vec![place("fd00::1", 443)])]);
+    let several = "[[broker]]\nname = \"main\"\naddresses = [\"tls://a:1\", \"tls://b:2\"]\n";
+    assert_eq!(file(several, listen).unwrap().brokers[0].places, [place("a", 1), place("b", 2)]);
     assert!(file("", "").unwrap().brokers.is_empty());
     let one = broker("main", "tls://b:1");
     for (brokers, listen, said) in [
@@ -272,6 +275,9 @@ fn brokers_that_are_asked() {
         (broker("", "tls://b:1"), listen, "no name of a broker"),
         (broker("main", "https://b:1"), listen, "tls://HOST:PORT"),
         (broker("main", "tls://b"), listen, "tls://HOST:PORT"),
+        ("[[broker]]\nname = \"main\"\n".to_owned(), listen, "where is it asked"),
+        ("[[broker]]\nname = \"main\"\naddresses = [\"https://a:1\"]\n".to_owned(), listen, "tls://HOST:PORT"),
+        (one.clone() + "addresses = [\"tls://a:1\"]\n", listen, "where is it asked"),
     ] {
         let mistake = file(&brokers, listen).unwrap_err();
         assert!(mistake.contains(said), "{brokers}: {mistake}");

@@ -207,6 +207,7 @@ fn what_the_book_says_is_read_again() {
         members: vec!["maui.f".into(), "glenwood.f".into()],
         state: BookingState::Held,
         hold_until: Some(START),
+        notice: None,
         created: START,
         version: 1,
         parts: vec![booking::PartView {

@@ -36,6 +36,13 @@
 //! allow = ["https://hooks.example.org/sluice/"]
 //! ca = "/etc/ssl/certs/ca-certificates.crt"   # the default: who signs for the targets
 //!
+//! [mail]                               # default: no mail
+//! sendmail = "/usr/sbin/sendmail"      # the default: the site's program
+//! from = "sluice@example.org"
+//! to = ["*@example.org"]               # the addresses that are allowed
+//! per_hour = 200                       # the defaults: of all, of one owner
+//! per_hour_of_one = 20
+//!
 //! [store]                              # a database that several brokers share: see `shared_store`; default: a file
 //!
 //! routes = "kernel"                    # or "configured": see `routing`, also for [costs]
@@ -54,6 +61,7 @@
 
 use crate::domains::settings::{self, TopologyFile, TopologySettings};
 use crate::limits::{self, LimitsFile};
+use crate::mail_settings::{self, MailFile};
 use crate::neighbours::{self, DistantFile, NeighbourDomains, NeighbourFile};
 use crate::routing::{self, RoutingSettings};
 use crate::shared_store::{self, SharedStore, StoreFile};
@@ -70,6 +78,7 @@ use toml::Spanned;
 use trust::Files;
 
 pub use crate::limits::Limits;
+pub use crate::mail_settings::MailSettings;
 
 /// The socket of this machine's broker.
 pub const SOCKET: &str = "/run/sluice/broker.sock";
@@ -119,6 +128,8 @@ pub struct BrokerConfig {
     pub hooks: Vec<String>,
     /// The file of the authorities that sign for the targets.
     pub hooks_ca: PathBuf,
+    /// How mail is sent, if it is.
+    pub mail: Option<MailSettings>,
     /// The choice between several paths, and the costs of links.
     pub routing: RoutingSettings,
     /// How often and how coarsely our domain publishes what is free.
@@ -172,6 +183,7 @@ impl Default for BrokerConfig {
             own_agent: true,
             hooks: Vec::new(),
             hooks_ca: "/etc/ssl/certs/ca-certificates.crt".into(),
+            mail: None,
             routing: RoutingSettings::default(),
             topology: TopologySettings::default(),
             limits: Limits::default(),
@@ -202,6 +214,7 @@ struct File {
     #[serde(default)]
     distant: Vec<DistantFile>,
     webhooks: Option<HooksFile>,
+    mail: Option<MailFile>,
     routes: Option<Spanned<String>>,
     #[serde(default)]
     costs: BTreeMap<String, Spanned<u32>>,
@@ -305,6 +318,7 @@ impl BrokerConfig {
             own_agent,
             hooks,
             hooks_ca,
+            mail: mail_settings::read(&document, found.mail)?,
             routing,
             topology: settings::read(&document, found.topology)?,
             limits: limits::read(&document, found.limits)?,

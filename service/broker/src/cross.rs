@@ -37,6 +37,8 @@ pub struct Crossed {
     pub key: String,
     /// The time of an earlier attempt with the same key that came to nothing; 0: there was none.
     pub attempt: u64,
+    /// The notice before its end, which one of our own agents gives.
+    pub notify_s: Option<f64>,
     /// The leg.
     pub record: LegRecord,
     /// The parts of the domains that we ask, the nearest first.
@@ -76,6 +78,7 @@ pub async fn begin(
     (wish, path): (&Wish, &PathWish),
     (group, key, attempt): (&GroupId, &str, u64),
 ) -> Answer<Reservation> {
+    let notify_s = wish.notify_s;
     let leg = crossing::leg(wish, path, crossing::windows(broker, wish, path)?);
     if leg.forward == 0 && leg.reverse == 0 {
         return Err(Problem::misuse("how much? give forward or reverse, bit/s"));
@@ -85,12 +88,12 @@ pub async fn begin(
         return Err(Problem::misuse(what));
     }
     if path.tree {
-        return tree::begin(broker, caller, &leg, (group, key, attempt)).await;
+        return tree::begin(broker, caller, (&leg, notify_s), (group, key, attempt)).await;
     }
     let mut first = None;
     for (number, domain) in crossing::next(broker, &leg, &[]).into_iter().take(WAYS).enumerate() {
         let attempt = attempt + WAY_ATTEMPTS * number as u64;
-        match begin_by(broker, caller, &leg, (group, key, attempt), domain).await {
+        match begin_by(broker, caller, (&leg, notify_s), (group, key, attempt), domain).await {
             Err(problem) if problem.kind.ends_with("no_room") => first = first.or(Some(problem)),
             made => return made,
         }
@@ -102,7 +105,7 @@ pub async fn begin(
 async fn begin_by(
     broker: &Broker,
     caller: &CallerDoc,
-    leg: &LegDoc,
+    (leg, notify_s): (&LegDoc, Option<f64>),
     (group, key, attempt): (&GroupId, &str, u64),
     domain: usize,
 ) -> Answer<Reservation> {
@@ -116,7 +119,7 @@ async fn begin_by(
     let record = LegRecord { next: Some(next), ..begun(broker, caller, leg, (&id, origin)) };
     let parts = vec![next_part(broker, LegChange::Create, origin, &[], caller, &border)?];
     let key = key.to_owned();
-    let crossed = Crossed { group: *group, key, attempt, record, parts, after: Vec::new(), asked: None };
+    let crossed = Crossed { group: *group, key, attempt, notify_s, record, parts, after: Vec::new(), asked: None };
     let (members, _) = reserve(broker, caller, &crossed, choices).await?;
     Ok(shown(broker, &id, &GroupMembers { members, ..GroupMembers::default() }))
 }
@@ -217,6 +220,9 @@ async fn held(
     let mut first = None;
     for (number, mut pieces) in choices.into_iter().enumerate() {
         // Another way with the same key is another request to an agent that is on both.
+        if let Some(first) = pieces.first_mut() {
+            first.ask.notify_s = crossed.notify_s;
+        }
         plan::name(&names, &mut pieces, &crossed.group, &crossed.key, crossed.attempt + number as u64);
         match group::held(broker, caller, pieces, Some(HOLD_S)).await {
             Err(problem) if problem.kind.ends_with("no_room") => first = first.or(Some(problem)),
@@ -314,7 +320,16 @@ impl LegUpdate {
             LegChange::Bind => ChangeKind::Bind,
         };
         let LegUpdate { record, after, asked, .. } = self;
-        let crossed = Crossed { group: *group, key: String::new(), attempt: 0, record, parts: domains, after, asked };
+        let crossed = Crossed {
+            group: *group,
+            key: String::new(),
+            attempt: 0,
+            notify_s: None,
+            record,
+            parts: domains,
+            after,
+            asked,
+        };
         let numbers: Vec<usize> = changes.iter().map(|(number, _)| *number).collect();
         let mut touched: Vec<Member> = numbers.iter().map(|number| found.members[*number].clone()).collect();
         let leg = carried(broker, caller, &crossed, kind, parts, &mut touched).await?;

@@ -171,7 +171,7 @@ pub fn wish(leg: &LegDoc) -> Wish {
         [window] => WhenDoc { start: Some(window.start), end: Some(window.end), ..WhenDoc::default() },
         windows => WhenDoc { windows: windows.to_vec(), ..WhenDoc::default() },
     };
-    Wish { path: Some(path), parts: Vec::new(), when, label: leg.label.clone(), hold_s: None }
+    Wish { path: Some(path), parts: Vec::new(), when, label: leg.label.clone(), hold_s: None, notify_s: None }
 }
 
 /// Adds to our own part what comes in from a neighbour: its share of the agreement with that domain, if there is one.

@@ -293,6 +293,7 @@ pub fn document(agents: &[AgentClient], id: &ReservationId, found: &GroupMembers
         away: names(found.unknown.iter().map(|(agent, _)| agent.clone())),
         created: members.iter().map(|member| member.doc.created).min().unwrap_or(first.created),
         hold_until: members.iter().filter_map(|member| member.doc.hold_until).min(),
+        notify_s: members.iter().find_map(|member| member.doc.notify_s),
         path: ends,
         parts: members.iter().flat_map(|member| member.doc.parts.iter().map(move |row| part(member, row))).collect(),
         above: None,

@@ -330,7 +330,8 @@ async fn new(broker: &Broker, asker: &Asker, doc: &LegAskDoc, question: Question
         }
         (None, None) => {}
     }
-    let crossed = Crossed { group, key: String::new(), attempt: 0, record, parts, after, asked: Some(asked) };
+    let crossed =
+        Crossed { group, key: String::new(), attempt: 0, notify_s: None, record, parts, after, asked: Some(asked) };
     let (_, leg) = cross::reserve(broker, &caller, &crossed, choices).await?;
     Ok(leg)
 }

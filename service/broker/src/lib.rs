@@ -34,6 +34,8 @@ mod legs;
 mod limits;
 pub mod listen;
 mod listing;
+mod mail_settings;
+pub mod mailer;
 mod may;
 mod measured;
 mod meters;

@@ -10,7 +10,7 @@ use crate::config::Limits;
 use crate::origin;
 use crate::problem::{Answer, BoxedProblem};
 use crate::seats::{ConnectionSeat, SeatSource, Seats};
-use crate::standby::Reception;
+use crate::standby::{self, Reception};
 use crate::unread::Unread;
 use crate::web::WebDoor;
 use axum::Router;
@@ -199,10 +199,12 @@ impl House {
         let house = self.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
             let routes = entrance.admit(&mut request).and_then(|()| house.admit(request.method()));
+            let page = house.door.is_some() && standby::wants_page(&request);
             let answer = routes.map(|routes| TowerToHyperService::new(routes).call(request));
             async move {
                 match answer {
                     Ok(answer) => answer.await,
+                    Err(problem) if page && problem.is_standby() => Ok(standby::page(&problem)),
                     Err(problem) => Ok(BoxedProblem(problem).into_response()),
                 }
             }

@@ -127,14 +127,17 @@ pub fn flow(ends: (IpAddr, IpAddr), ports: Ports, way: MemberRole) -> FlowDoc {
 
 /// The fields that all pieces share.
 pub fn asked(wish: &Wish) -> AskDoc {
-    AskDoc { parts: Vec::new(), when: wish.when.clone(), label: wish.label.clone(), ..AskDoc::default() }
+    let (when, label, notify_s) = (wish.when.clone(), wish.label.clone(), wish.notify_s);
+    AskDoc { parts: Vec::new(), when, label, notify_s, ..AskDoc::default() }
 }
 
 /// Gives every piece the group's name, the names of all its members, and its own key if there is one.
 /// `attempt` differs from that of an earlier one with the same key that came to nothing; 0: there was none.
 pub fn name(names: Names<'_>, pieces: &mut [AgentRequest], group: &GroupId, key: &str, attempt: u64) {
     let members: Vec<String> = pieces.iter().map(|piece| GroupId::member_name(names[piece.agent], piece.way)).collect();
-    for piece in pieces {
+    for (number, piece) in pieces.iter_mut().enumerate() {
+        // One tells the owner of the end, for all.
+        piece.ask.notify_s = piece.ask.notify_s.filter(|_| number == 0);
         piece.ask.group = group.member(piece.way);
         piece.ask.members = members.clone();
         if !key.is_empty() {

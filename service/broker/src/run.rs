@@ -7,6 +7,7 @@ use crate::config::BrokerConfig;
 use crate::domain_client::DomainClient;
 use crate::domains::{self, KnownDomains};
 use crate::listen::House;
+use crate::mailer::Mailer;
 use crate::neighbours::NeighbourDomain;
 use crate::routes;
 use crate::shelf::Shelf;
@@ -102,6 +103,8 @@ struct BrokerParts {
     settings: CoordinatorSettings,
     neighbours: (Vec<DomainClient>, Option<Voice>),
     door: Option<Arc<WebDoor>>,
+    /// The process that sends mail, if there is to be mail.
+    mailer: Option<Mailer>,
 }
 
 impl BrokerParts {
@@ -110,13 +113,13 @@ impl BrokerParts {
     /// # Errors
     /// A sentence for the operator.
     fn broker(self, store: Box<dyn Store>) -> Result<Arc<Broker>, Broken> {
-        let BrokerParts { config, gate, agents, settings, neighbours, door } = self;
+        let BrokerParts { config, gate, agents, settings, neighbours, door, mailer } = self;
         let transactions = Transactions::open(store, settings, agents.clone(), neighbours)?;
         let shelf = match &config.store {
             None => Shelf::Folder(config.state.clone()),
             Some(_) => Shelf::Journal(transactions.clone()),
         };
-        let hooks = WebhookRegistry::open(&config, gate.clone(), shelf.clone())?;
+        let hooks = WebhookRegistry::open(&config, gate.clone(), shelf.clone(), mailer)?;
         let domains = Arc::new(KnownDomains::open(&config, gate.clone(), shelf)?);
         let mut broker = Broker::new(config.limits, agents, hooks, transactions, domains, door, config.routing);
         broker.gate = gate;
@@ -166,7 +169,8 @@ pub fn open(config: &BrokerConfig) -> Result<Opened, Broken> {
     };
     let neighbours = neighbour_clients(config, to_brokers.as_ref())?;
     let journal = settings.name.clone();
-    let mut parts = BrokerParts { config: config.clone(), gate, agents, settings, neighbours, door: None };
+    let mailer = config.mail.as_ref().map(|mail| Mailer::start(&mail.sendmail)).transpose()?;
+    let mut parts = BrokerParts { config: config.clone(), gate, agents, settings, neighbours, door: None, mailer };
     // What is wrong with an own journal is said before anything listens.
     let own = config.store.is_none().then(|| in_folder(&config.state)).transpose()?;
     let (mut listens, mut with_tls, mut without) = (Vec::new(), Vec::new(), Vec::new());

@@ -6,7 +6,9 @@
 
 use crate::problem::{Answer, Problem};
 use axum::Router;
-use axum::http::{Method, StatusCode};
+use axum::body::Body;
+use axum::http::{Method, Request, Response, StatusCode, header};
+use axum::response::IntoResponse;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use store::Error;
@@ -75,6 +77,37 @@ impl Reception {
 fn standby(notice: &str) -> Box<Problem> {
     let what = format!("this broker is a standby ({notice}): nothing was changed; ask the next one");
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, Problem::STANDBY, "Standby", what)
+}
+
+/// True for a browser that opens a page.
+pub(crate) fn wants_page<B>(request: &Request<B>) -> bool {
+    let accepts = request.headers().get(header::ACCEPT).and_then(|accepts| accepts.to_str().ok());
+    request.method() == Method::GET
+        && !request.uri().path().starts_with("/v1")
+        && accepts.is_some_and(|accepts| accepts.contains("text/html"))
+}
+
+/// The page of a standby: who leads. It looks again by itself, because this broker may lead in a moment.
+pub(crate) fn page(problem: &Problem) -> Response<Body> {
+    let escaped: String = problem.detail.chars().fold(String::new(), |text, one| match one {
+        '&' => text + "&amp;",
+        '<' => text + "&lt;",
+        '>' => text + "&gt;",
+        '"' => text + "&quot;",
+        one => text + one.encode_utf8(&mut [0; 4]),
+    });
+    let text = format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"3\">\
+         <title>Sluice: standby</title><h1>Standby</h1><p>{escaped}.</p>\
+         <p>A link to the pages of the broker that leads: <code>sluice web --broker PLACE</code>.</p></html>\n"
+    );
+    let fields = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::RETRY_AFTER, "3"),
+    ];
+    (StatusCode::SERVICE_UNAVAILABLE, fields, text).into_response()
 }
 
 /// Waits until this process leads; `None`: it was stopped before.

@@ -39,13 +39,13 @@ type Way = Vec<(usize, String)>;
 pub async fn begin(
     broker: &Broker,
     caller: &CallerDoc,
-    leg: &LegDoc,
+    (leg, notify_s): (&LegDoc, Option<f64>),
     (group, key, attempt): (&GroupId, &str, u64),
 ) -> Answer<Reservation> {
     let mut first = None;
     for (number, way) in ways(broker, leg).into_iter().take(WAYS).enumerate() {
         let attempt = attempt + WAY_ATTEMPTS * number as u64;
-        match begin_by(broker, caller, leg, (group, key, attempt), &way).await {
+        match begin_by(broker, caller, (leg, notify_s), (group, key, attempt), &way).await {
             Err(problem) if problem.kind.ends_with("no_room") => first = first.or(Some(problem)),
             made => return made,
         }
@@ -85,7 +85,7 @@ fn ways(broker: &Broker, leg: &LegDoc) -> Vec<Way> {
 async fn begin_by(
     broker: &Broker,
     caller: &CallerDoc,
-    leg: &LegDoc,
+    (leg, notify_s): (&LegDoc, Option<f64>),
     (group, key, attempt): (&GroupId, &str, u64),
     way: &Way,
 ) -> Answer<Reservation> {
@@ -106,7 +106,7 @@ async fn begin_by(
     let mut choices = ask::choices(broker, &crossing::wish(leg), false, ends).await?;
     crossing::agreed(&mut choices, &border, leg, MemberRole::Reverse);
     let key = key.to_owned();
-    let crossed = Crossed { group: *group, key, attempt, record, parts, after: Vec::new(), asked: None };
+    let crossed = Crossed { group: *group, key, attempt, notify_s, record, parts, after: Vec::new(), asked: None };
     let (members, _) = cross::reserve(broker, caller, &crossed, choices).await?;
     Ok(shown(broker, &id, &GroupMembers { members, ..GroupMembers::default() }))
 }

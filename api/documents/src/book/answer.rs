@@ -25,6 +25,9 @@ pub struct ReservationDoc {
     /// The end of the hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold_until: Option<Instant>,
+    /// Seconds before its end at which its owner is told; null: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify_s: Option<f64>,
     /// The time of creation.
     pub created: Instant,
     /// A version number that grows with each change.

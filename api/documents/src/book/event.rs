@@ -31,6 +31,8 @@ words! {
         Opened = "opened",
         /// A window is over, and another comes.
         Paused = "paused",
+        /// Its end is as near as its owner wanted to be told.
+        EndsSoon = "ends_soon",
         /// Its last window is over.
         Ended = "ended",
         /// It was given back.
@@ -80,7 +82,7 @@ pub struct BookEvent {
     /// `bound`: the new binding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding: Option<BindingDoc>,
-    /// `created`: the state. `short`: the first instant of the shortage. `failing`: the reason.
+    /// `created`: the state. `ends_soon`: the end. `short`: the first instant of the shortage. `failing`: the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }

@@ -48,6 +48,9 @@ pub struct AskDoc {
     /// Hold the booking for so many seconds, until `book_commit`; an enquiry ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold_s: Option<f64>,
+    /// Seconds before its end at which the event `ends_soon` says so; null: none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify_s: Option<f64>,
     /// Idempotency key: the same key with the same request has one effect; an enquiry ignores it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,

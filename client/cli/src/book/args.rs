@@ -90,7 +90,9 @@ pub struct WantArgs {
                         sluice reserve --from 10.0.0.1:4000 --to 10.0.2.2:5004 --protocol udp --forward 6mbit:2mbit -w 14:00..15:00\n  \
                         sluice reserve --from 10.0.0.1 --to 10.0.2.2 --volume 200gb --by \"friday 08:00\"\n  \
                         sluice reserve --from 10.0.0.1 --to 10.0.10.2 --forward 6mbit --for 1h --tree    the broker asks each domain itself\n\n\
-                        Until there is room:\n  sluice reserve net/eth1=40mbit --for 10m --wait 2h")]
+                        Until there is room:\n  sluice reserve net/eth1=40mbit --for 10m --wait 2h\n\n\
+                        With a notice before its end:\n  sluice reserve net/eth1=40mbit --for 8h --notify 10m\n  \
+                        sluice reserve maui/net/eth1=40mbit --for 8h --notify 10m --mail alice@example.org --broker https://broker:8443")]
 pub struct ReserveArgs {
     /// The request.
     #[command(flatten)]
@@ -104,6 +106,12 @@ pub struct ReserveArgs {
     /// Only hold the reservation for this time: book it with `sluice commit`
     #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span)]
     pub hold: Option<Span>,
+    /// Tell so long before the end that it ends soon: event ends_soon, webhooks, and mail with --mail
+    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span)]
+    pub notify: Option<Span>,
+    /// Of a broker: also by mail, to this address
+    #[arg(long, value_name = "ADDRESS", requires = "notify")]
+    pub mail: Option<String>,
     /// A key for this request: repeats of it with the same key have one effect in all
     #[arg(long, default_value = "")]
     pub key: String,

@@ -8,7 +8,7 @@ use crate::places::BookArgs;
 use broker_service::client as broker;
 use documents::agent::{Answer, BookAnswer, CallerDoc, MayDoc, Problem, Request, SignalDoc};
 use documents::book::{AskDoc, BindingDoc, BookFilter, ChangeDoc, EnquiredDoc, ResourceRow, StepDoc, WindowDoc};
-use documents::rest::{BindWish, Change, Enquiry, PathWish, Ports, Wish};
+use documents::rest::{BindWish, Change, Enquiry, PathWish, Ports, WebhookWish, Wish};
 use rpc::client::{self, Client};
 use serde::Serialize;
 
@@ -28,8 +28,8 @@ impl BookingOrder {
     }
 
     fn wish(self) -> Wish {
-        let AskDoc { parts, when, label, hold_s, .. } = self.ask;
-        Wish { path: self.path, parts, when, label, hold_s }
+        let AskDoc { parts, when, label, hold_s, notify_s, .. } = self.ask;
+        Wish { path: self.path, parts, when, label, hold_s, notify_s }
     }
 }
 
@@ -173,6 +173,18 @@ impl BookingClient {
                 Ok(ListedReservation::Broker(Box::new(client.create(&asked.wish(), &key)?)))
             }
         }
+    }
+
+    /// Has a broker send mail when this reservation ends soon.
+    pub fn mail(&self, handle: &str, address: &str) -> Result<(), String> {
+        let BookingClient::Broker(client) = self else { return Err("agents send no mail".to_owned()) };
+        let wish = WebhookWish {
+            url: format!("mailto:{address}"),
+            events: vec!["ends_soon".to_owned()],
+            reservation: Some(handle.to_owned()),
+            secret: None,
+        };
+        client.add_webhook(&wish).map(drop).map_err(|error| error.to_string())
     }
 
     /// Asks for the amount and time that would be granted.

@@ -62,6 +62,7 @@ impl ListedReservation {
                 members: Vec::new(),
                 state: doc.state.clone(),
                 hold_until: doc.hold_until,
+                notify_s: doc.notify_s,
                 created: doc.created,
                 version: 0,
                 parts: doc.parts.iter().map(|part| part.row.clone()).collect(),

@@ -93,9 +93,13 @@ pub fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
         ask::bind(&mut asked.ask, binding)?;
     }
     asked.ask.hold_s = args.hold.map(|span| span.as_nanos() as f64 / 1e9);
+    asked.ask.notify_s = args.notify.map(|span| span.as_nanos() as f64 / 1e9);
     (asked.ask.key, asked.ask.group) = (args.key.clone(), args.group.clone());
     let resources = asked.resources();
     let mut desk = BookingClient::open(&want.book, asked.path.is_some())?;
+    if args.mail.is_some() && matches!(desk, BookingClient::Agent(_)) {
+        return Err(Complaint::usage("--mail: brokers send mail, agents do not: name one with --broker"));
+    }
     let single = asked.ask.when.windows.is_empty() && asked.ask.when.volume.is_none();
     let path = asked.path.is_some();
     let typed = take::typed();
@@ -107,7 +111,15 @@ pub fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
         Err(BookingError::Said(problem)) => {
             Err(show::complaint_with(problem, &resources, &calendar, want.json, &command))
         }
-        told => print(told, &resources, &calendar, want.json),
+        told => {
+            let mailed = match (&told, &args.mail) {
+                (Ok(made), Some(address)) => desk.mail(made.handle(), address),
+                _ => Ok(()),
+            };
+            let status = print(told, &resources, &calendar, want.json);
+            mailed.map_err(|why| Complaint::refused(format!("it is reserved, but no mail will come: {why}")))?;
+            status
+        }
     }
 }
 

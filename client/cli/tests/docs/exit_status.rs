@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The sources that end with 1 by themselves, and the commands that do so.
-const WITH_ONE: [(&str, &[&str]); 12] = [
+const WITH_ONE: [(&str, &[&str]); 13] = [
     ("book/may.rs", &["sluice may"]),
     ("book/mod.rs", &["sluice enquire"]),
     ("boomerang/mod.rs", &["sluice boomerang reserve"]),
+    ("directory.rs", &["sluice directory"]),
     ("doctor.rs", &["sluice doctor"]),
     ("doctor/disk.rs", &["sluice doctor"]),
     ("health.rs", &["sluice health"]),

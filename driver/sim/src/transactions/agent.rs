@@ -244,7 +244,8 @@ impl Agent {
         let begin = self.calendar(now) + Span::from_secs(1);
         let timeline = Window::new(begin, begin + Span::from_secs(86_400)).ok();
         let Some(node) = &mut self.node else { return Vec::new() };
-        let input = Input::Call { id: CallId(u64::MAX), caller: operator(), call: Call::Resources { timeline } };
+        let input =
+            Input::Call { id: CallId(u64::MAX), caller: Box::new(operator()), call: Call::Resources { timeline } };
         node.handle(now, node::io::Input::Booking(input));
         let mut found = Vec::new();
         while let Some(output) = node.poll() {
@@ -273,7 +274,7 @@ impl Agent {
         self.next_call += 1;
         let id = CallId(self.next_call);
         self.calls.insert(id, waiting);
-        self.take(now, Input::Call { id, caller, call })
+        self.take(now, Input::Call { id, caller: Box::new(caller), call })
     }
 
     fn take(&mut self, now: Time, input: Input) -> Vec<AgentOutput> {
@@ -423,7 +424,7 @@ impl Agent {
             let id = CallId(self.next_call);
             self.calls.insert(id, Waiting::OrderCancel(broker, branch));
             let call = Call::Cancel(view.handle);
-            inputs.push_back(node::io::Input::Booking(Input::Call { id, caller: caller.clone(), call }));
+            inputs.push_back(node::io::Input::Booking(Input::Call { id, caller: Box::new(caller.clone()), call }));
         }
         None
     }

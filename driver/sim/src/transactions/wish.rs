@@ -395,6 +395,7 @@ impl Wish {
             label: label.to_owned(),
             group: self.group.clone(),
             members,
+            notice: None,
         }
     }
 

@@ -136,7 +136,7 @@ impl Bed {
     fn call(&mut self, call: Call) -> Option<Handle> {
         self.calls += 1;
         let caller = Caller { name: "ann".into(), groups: Vec::new(), role: CallerRole::Owner, token: None };
-        self.tell(Input::Call { id: CallId(self.calls), caller, call });
+        self.tell(Input::Call { id: CallId(self.calls), caller: Box::new(caller), call });
         self.replies.remove(&self.calls).expect("an answer")
     }
 

@@ -9,6 +9,8 @@ mod found;
 mod loss;
 mod many;
 mod postgres;
+mod postgres_full;
+mod postgres_tls;
 mod posts;
 mod room;
 mod script;

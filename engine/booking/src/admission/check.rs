@@ -18,6 +18,13 @@ pub(super) fn shape(ask: &BookingRequest, config: &Config) -> Result<(), Refusal
         n if n > config.parts => return Err(limit("parts of a reservation", config.parts)),
         _ => {}
     }
+    if ask.notice.as_deref().is_some_and(|notice| *notice == Span::ZERO || *notice > config.horizon) {
+        let most = config.horizon.as_nanos() / Span::NANOS_PER_SEC;
+        return Err(Refusal::meaningless(
+            None,
+            format!("a notice comes more than nothing and {most} s before the end at most"),
+        ));
+    }
     check_text("label", &ask.label, config)?;
     check_text("group", &ask.group, config)?;
     if ask.members.len() > config.members {

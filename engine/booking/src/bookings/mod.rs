@@ -100,7 +100,7 @@ impl Bookings {
             Input::Call { id, caller, call } => {
                 self.table.keep_sums(world.sums());
                 self.life(world).pass();
-                self.call(world, id, caller, call);
+                self.call(world, id, *caller, call);
             }
             Input::Appended(id) => {
                 while let Some((purpose, receipt)) = self.journal.written(id) {

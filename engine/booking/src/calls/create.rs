@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::draw::digest;
 use crate::io::{BookingRequest, EventKind, When};
 use crate::journal::{Change, Decided};
+use crate::notice::Notice;
 use crate::record::write_binding;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::reservations::{Grant, KeyMark, Number, Part, Reservation, Reservations};
@@ -200,6 +201,7 @@ impl<'a> Request<'a> {
             version: 1,
             state: self.state,
             hold_until: self.hold.map_or(Time::ZERO, |hold| today.saturating_add(hold)),
+            notice: ask.notice.as_deref().copied().map(Notice::new),
             parts,
             busy: None,
             promise: None,
@@ -328,5 +330,7 @@ fn request(ask: &BookingRequest, hold: Option<Span>) -> Vec<u8> {
     // Where there are none the bytes are as they were before there were members.
     ask.members.iter().for_each(|member| w.text(member));
     w.option(&hold, |w, hold| w.number(hold.as_nanos()));
+    // The same: a request without a notice is the one that it was.
+    ask.notice.iter().for_each(|notice| w.number(notice.as_nanos()));
     w.into_bytes()
 }

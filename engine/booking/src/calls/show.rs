@@ -87,6 +87,7 @@ impl<L: Ledger> Views<'_, L> {
             members: r.members.iter().map(ToString::to_string).collect(),
             state: r.state,
             hold_until: (r.state == BookingState::Held).then_some(r.hold_until),
+            notice: r.notice.map(|notice| notice.before),
             created: r.created,
             version: r.version,
             parts: parts.collect(),

@@ -75,8 +75,22 @@ impl<L: Ledger> Life<'_, L> {
             }
             self.journal.note(number, if step == LifeStep::Open { EventKind::Opened } else { EventKind::Paused });
         }
+        self.tell_of_end(number);
         self.update_due(number);
         self.table.plan(number, today);
+    }
+
+    /// Tells the owner that the end is near, if that is due. It is written down with the event that it was told.
+    fn tell_of_end(&mut self, number: Number) {
+        let today = self.calendar.today();
+        let Some(r) = self.table.get(number).filter(|r| r.busy.is_none() && !r.unborn) else { return };
+        let (at, ended) = (r.notice_at(), r.span().1 <= today);
+        if ended || at.is_none_or(|at| at > today) {
+            return;
+        }
+        if let Some(end) = self.table.told(number) {
+            self.journal.note(number, EventKind::EndsSoon { end });
+        }
     }
 
     /// Finishes a reservation, and forgets the oldest if too many are over.

@@ -35,6 +35,7 @@ impl Reservations {
             version: r.version,
             state: r.state,
             hold_until: r.hold_until,
+            notice: r.notice,
             parts,
         }
         .encode()

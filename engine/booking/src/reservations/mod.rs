@@ -305,6 +305,14 @@ impl Reservations {
         r.version += 1;
     }
 
+    /// The owner is told of its present end.
+    pub(crate) fn told(&mut self, number: Number) -> Option<Time> {
+        let r = self.all.get_mut(&number)?;
+        let end = r.span().1;
+        r.notice.as_mut()?.told = end;
+        Some(end)
+    }
+
     /// A step in its life that does not finish it; false if its state does not allow it.
     pub(crate) fn step(&mut self, number: Number, step: LifeStep) -> bool {
         let Some(r) = self.all.get_mut(&number) else { return false };
@@ -423,7 +431,7 @@ fn next_look(r: &Reservation, today: Time, retention: Span) -> Option<Time> {
     } else if r.state == BookingState::Promised {
         r.span().1
     } else {
-        r.next_edge(today)?
+        r.notice_at().into_iter().chain(r.next_edge(today)).min()?
     };
     (at != Time::FOREVER).then_some(at)
 }

@@ -2,6 +2,7 @@
 
 use super::promised::{Prepared, Promised};
 use crate::io::BatchId;
+use crate::notice::Notice;
 use crate::refusal::RefusalReason;
 use crate::state::BookingState;
 use alloc::boxed::Box;
@@ -41,6 +42,8 @@ pub(crate) struct Reservation {
     pub state: BookingState,
     /// The end of the hold; meaningless unless it is held.
     pub hold_until: Time,
+    /// The notice before its end that its owner asked for.
+    pub notice: Option<Notice>,
     pub parts: Vec<Part>,
     /// The batch that creates or changes it and is not written yet.
     pub busy: Option<BatchId>,
@@ -97,6 +100,11 @@ impl Reservation {
         let starts = self.parts.iter().filter_map(|part| part.steps.first()).map(|step| step.window.start());
         let ends = self.parts.iter().filter_map(|part| part.steps.last()).map(|step| step.window.end());
         (starts.min().unwrap_or(Time::FOREVER), ends.max().unwrap_or(Time::ZERO))
+    }
+
+    /// When its owner is told of its end; `None`: not any more, or never.
+    pub(crate) fn notice_at(&self) -> Option<Time> {
+        self.notice.filter(|_| self.state.is_booked())?.due(self.span().1)
     }
 
     /// True if a window of any part is open.

@@ -46,10 +46,11 @@ impl Run {
     fn say(&mut self, op: &Op) {
         let of = |run: &Run, k: &usize| run.handles.get(*k % run.handles.len().max(1)).copied();
         let (owner, call) = match op {
-            Op::Create { owner, rows, hold, key } => {
+            Op::Create { owner, rows, hold, key, notice } => {
                 let ask = BookingRequest {
                     parts: rows.iter().map(|row| part(RESOURCES[row.resource].0, row.amount)).collect(),
                     when: When::Window { start: Some(at(rows[0].start)), end: Some(at(rows[0].end)) },
+                    notice: notice.map(Span::from_secs).map(Box::new),
                     members: if key.is_empty() { Vec::new() } else { vec!["a.f".into(), "b.f".into()] },
                     ..BookingRequest::default()
                 };

@@ -21,7 +21,7 @@ const MADE: [(&str, bool); 6] = [
 fn as_broker(driver: &mut Driver, name: &str, call: Call) -> Reply {
     let caller = Caller { name: name.to_owned(), groups: Vec::new(), role: CallerRole::Broker, token: None };
     let id = CallId(1 << 40);
-    driver.tell(Input::Call { id, caller, call });
+    driver.tell(Input::Call { id, caller: Box::new(caller), call });
     driver.replies.remove(&id).expect("an answer")
 }
 

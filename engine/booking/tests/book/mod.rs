@@ -4,6 +4,7 @@ pub mod ask;
 mod crash;
 mod domain;
 mod faults;
+mod notice;
 pub mod oracle;
 mod promise;
 mod promise_faults;

@@ -2,7 +2,7 @@
 
 use crate::world::{Driver, T0, Tables, at};
 use crate::{flow, part};
-use booking::io::{BookingChange, CallResult};
+use booking::io::{BookingChange, CallResult, EventKind};
 use booking::{BookingRequest, BookingState, BookingView, Call, Config, Refusal, RefusalReason, When};
 use std::collections::BTreeMap;
 use terms::book::{Handle, ResourceKind};
@@ -30,12 +30,15 @@ pub struct Known {
     pub until: u64,
     pub key: String,
     pub body: String,
+    /// The notice before its end, seconds; and the end of which it was told.
+    pub notice: Option<u64>,
+    pub told: Option<u64>,
 }
 
 /// What may be done.
 #[derive(Clone, Debug)]
 pub enum Op {
-    Create { owner: &'static str, rows: Vec<Row>, hold: Option<u64>, key: String },
+    Create { owner: &'static str, rows: Vec<Row>, hold: Option<u64>, key: String, notice: Option<u64> },
     Commit(usize),
     Cancel(usize),
     Modify { k: usize, part: usize, amount: Option<u64>, start: Option<u64>, end: Option<u64> },
@@ -50,6 +53,8 @@ pub struct Pair {
     pub known: BTreeMap<usize, Known>,
     pub handles: Vec<Handle>,
     pub now: u64,
+    /// Who must have been told of which end, in which second.
+    pub notices: Vec<(usize, u64, u64)>,
 }
 
 fn seconds(t: Time) -> u64 {
@@ -59,7 +64,7 @@ fn seconds(t: Time) -> u64 {
 impl Pair {
     pub fn new() -> Pair {
         let driver = Driver::with(Config::default(), Tables::new(&RESOURCES));
-        Pair { driver, known: BTreeMap::new(), handles: Vec::new(), now: 0 }
+        Pair { driver, known: BTreeMap::new(), handles: Vec::new(), now: 0, notices: Vec::new() }
     }
 
     /// What is promised of a resource in a second, but for one reservation.
@@ -83,15 +88,17 @@ impl Pair {
     pub fn run(&mut self, op: &Op) -> bool {
         let before = (self.driver.broker.digest(), self.driver.world.counted());
         let done = match op.clone() {
-            Op::Create { owner, rows, hold, key } => self.create(owner, rows, hold, key),
+            Op::Create { owner, rows, hold, key, notice } => self.create(owner, rows, (hold, notice), key),
             Op::Commit(k) => self.commit(k),
             Op::Cancel(k) => self.cancel(k),
             Op::Modify { k, part, amount, start, end } => self.modify(k, part, amount, start, end),
             Op::Bind { k, flow } => self.bind(k, flow),
             Op::Pass(t) => {
-                self.now = self.now.max(t);
-                self.driver.until(self.now);
-                self.pass();
+                while self.now < t {
+                    self.now += 1;
+                    self.driver.until(self.now);
+                    self.pass();
+                }
                 true
             }
         };
@@ -105,7 +112,7 @@ impl Pair {
 
     fn pass(&mut self) {
         let now = self.now;
-        for known in self.known.values_mut() {
+        for (k, known) in &mut self.known {
             let (start, end) = known.span();
             known.state = match known.state {
                 BookingState::Held if now >= known.until || now >= end => BookingState::Expired,
@@ -114,14 +121,26 @@ impl Pair {
                 BookingState::Active if now >= start => BookingState::Booked,
                 state => state,
             };
+            let near = known.notice.is_some_and(|notice| end.saturating_sub(notice) <= now && now < end);
+            if near && known.state.is_booked() && known.told != Some(end) {
+                known.told = Some(end);
+                self.notices.push((*k, now, end));
+            }
         }
     }
 
-    fn create(&mut self, owner: &'static str, rows: Vec<Row>, hold: Option<u64>, key: String) -> bool {
-        let body = format!("{rows:?} {hold:?}");
+    fn create(
+        &mut self,
+        owner: &'static str,
+        rows: Vec<Row>,
+        (hold, notice): (Option<u64>, Option<u64>),
+        key: String,
+    ) -> bool {
+        let body = format!("{rows:?} {hold:?} {notice:?}");
         let ask = BookingRequest {
             parts: rows.iter().map(|row| part(RESOURCES[row.resource].0, row.amount)).collect(),
             when: When::Window { start: Some(at(rows[0].start)), end: Some(at(rows[0].end)) },
+            notice: notice.map(Span::from_secs).map(Box::new),
             ..BookingRequest::default()
         };
         let call = Call::Create { ask, hold: hold.map(Span::from_secs), key: key.clone() };
@@ -151,7 +170,7 @@ impl Pair {
                 let state = if hold.is_some() { BookingState::Held } else { BookingState::Booked };
                 let k = self.handles.len();
                 self.handles.push(view.handle);
-                self.known.insert(k, Known { owner, rows, state, until, key, body });
+                self.known.insert(k, Known { owner, rows, state, until, key, body, notice, told: None });
                 self.pass();
                 true
             }
@@ -280,12 +299,28 @@ impl Pair {
             let view = self.driver.broker.peek(self.handles[*k]).expect("it is kept");
             assert_eq!(view, known.state, "{known:?} at {}", self.now);
         }
+        self.compare_notices();
         let due: Vec<u64> = self.driver.broker.due().map(|due| due.amount.count()).collect();
         let open = |known: &&Known| known.state == BookingState::Active;
         let most: usize = self.known.values().filter(open).map(|known| known.rows.len()).sum();
         assert!(due.len() <= most, "more is enforced than is open");
         let kernel: Vec<u64> = self.driver.kernel.values().map(|(_, amount)| *amount).collect();
         assert_eq!(kernel.iter().sum::<u64>(), due.iter().sum::<u64>(), "the kernel has what is due");
+    }
+}
+
+impl Pair {
+    /// Everybody was told what they should be, and nothing twice.
+    fn compare_notices(&self) {
+        let told = self.driver.events.iter().filter_map(|event| match event.what {
+            EventKind::EndsSoon { end } => Some((event.handle, seconds(event.at), seconds(end))),
+            _ => None,
+        });
+        let mut told: Vec<_> = told.collect();
+        let mut all: Vec<_> = self.notices.iter().map(|(k, at, end)| (self.handles[*k], *at, *end)).collect();
+        told.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(told, all, "at {}", self.now);
     }
 }
 

@@ -43,7 +43,8 @@ pub fn random_op(chance: &mut Chance, now: u64, made: usize) -> Op {
         0..45 => {
             let hold = chance.one_in(3).then(|| chance.below(9));
             let key = if chance.one_in(3) { chance.below(20).to_string() } else { String::new() };
-            Op::Create { owner: OWNERS[chance.below(3) as usize], rows: rows(chance, now), hold, key }
+            let notice = chance.one_in(2).then(|| 1 + chance.below(6));
+            Op::Create { owner: OWNERS[chance.below(3) as usize], rows: rows(chance, now), hold, key, notice }
         }
         45..55 => Op::Commit(k),
         55..70 => Op::Cancel(k),
@@ -91,7 +92,7 @@ fn every_answer_as_the_oracle_says() {
 /// has been run already one step earlier and is not run again.
 fn alphabet(now: u64) -> Vec<Op> {
     let row = |resource, start, end, amount| Row { resource, start, end, amount };
-    let create = |rows, hold, key: &str| Op::Create { owner: "ann", rows, hold, key: key.to_owned() };
+    let create = |rows, hold, key: &str| Op::Create { owner: "ann", rows, hold, key: key.to_owned(), notice: Some(1) };
     let mut letters = vec![
         create(vec![row(0, 0, 2, 6)], None, ""),
         create(vec![row(0, 1, 3, 5), row(1, 1, 3, 4)], None, "k"),

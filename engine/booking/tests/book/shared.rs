@@ -52,7 +52,7 @@ fn world(policy: Policy) -> Tables {
 fn call(driver: &mut Driver, number: &mut u64, who: &str, call: Call) -> Reply {
     *number += 1;
     let id = CallId(1_000_000 + *number);
-    driver.tell(Input::Call { id, caller: person(who), call });
+    driver.tell(Input::Call { id, caller: Box::new(person(who)), call });
     driver.replies.remove(&id).expect("an answer")
 }
 
@@ -180,7 +180,7 @@ fn an_operators_change_stays_in_the_owners_sums() {
     let change = BookingChange { amounts: vec![(0, ResourceKind::Network, 95)], ..BookingChange::default() };
     let id = CallId(7);
     let operator = Caller { name: "root".into(), groups: Vec::new(), role: CallerRole::Operator, token: None };
-    driver.tell(Input::Call { id, caller: operator, call: Call::Modify { handle, change } });
+    driver.tell(Input::Call { id, caller: Box::new(operator), call: Call::Modify { handle, change } });
     assert!(matches!(driver.replies.remove(&id), Some(Ok(CallResult::Reservation(_)))));
     assert!(is_policy(&call(&mut driver, &mut number, "cat", create(ask(LINK, 6, window(150, 160))))));
     call(&mut driver, &mut number, "cat", create(ask(LINK, 5, window(150, 160)))).unwrap();

@@ -353,7 +353,7 @@ impl Driver {
     fn say_as(&mut self, caller: Caller, call: Call) -> CallId {
         let id = CallId(self.next);
         self.next += 1;
-        self.tell(Input::Call { id, caller, call });
+        self.tell(Input::Call { id, caller: Box::new(caller), call });
         id
     }
 

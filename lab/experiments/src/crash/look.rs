@@ -195,6 +195,7 @@ mod tests {
             members: members.iter().map(|name| (*name).to_owned()).collect(),
             state: "active".to_owned(),
             hold_until: None,
+            notify_s: None,
             created: Instant(Time::from_nanos(1)),
             version: 1,
             parts,

@@ -131,7 +131,11 @@ impl Inside {
             token: None,
         };
         let call = Call::Create { ask, hold: None, key: String::new() };
-        assert_eq!(self.tell(Input::Call { id: CallId(self.calls), caller, call }), 0, "not before it is written");
+        assert_eq!(
+            self.tell(Input::Call { id: CallId(self.calls), caller: Box::new(caller), call }),
+            0,
+            "not before it is written"
+        );
     }
 
     /// Waits for the journal; how many creates were answered.

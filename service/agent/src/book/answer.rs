@@ -87,7 +87,7 @@ impl Drive {
         }
         self.console.owe(client);
         let caller = self.speakers.of(client);
-        self.tell_bookings(Input::Call { id: CallId(number), caller, call });
+        self.tell_bookings(Input::Call { id: CallId(number), caller: Box::new(caller), call });
         Ok(true)
     }
 

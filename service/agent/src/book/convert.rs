@@ -139,6 +139,7 @@ fn read(doc: &AskDoc, open: bool) -> Result<BookingRequest, Problem> {
         label: doc.label.clone(),
         group: doc.group.clone(),
         members: doc.members.clone(),
+        notice: doc.notify_s.map(|s| seconds(s, "notify_s").map(Box::new)).transpose()?,
     })
 }
 

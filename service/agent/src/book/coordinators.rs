@@ -62,7 +62,13 @@ impl Coordinators {
         let (questions, asked) = sync_channel(MOST_QUESTIONS);
         // Partners' authorities vouch for none of our brokers.
         let files = Files { partners: Vec::new(), ..files.clone() };
-        let asker = Asker { brokers: brokers.to_vec(), files, tray: tray.clone(), silent: BTreeMap::new() };
+        let asker = Asker {
+            brokers: brokers.to_vec(),
+            files,
+            tray: tray.clone(),
+            silent: BTreeMap::new(),
+            last: BTreeMap::new(),
+        };
         let thread = std::thread::Builder::new().name("coordinators".to_owned());
         thread.spawn(move || asker.run(&asked)).map_err(SystemError::doing("start the thread that asks brokers"))?;
         Ok(Coordinators { questions: Some(questions), tray })
@@ -113,6 +119,8 @@ struct Asker {
     tray: Arc<Tray>,
     /// Brokers that did not answer, and until when they are not asked.
     silent: BTreeMap<String, Instant>,
+    /// The place at which each broker answered last.
+    last: BTreeMap<String, usize>,
 }
 
 impl Asker {
@@ -125,8 +133,17 @@ impl Asker {
                 continue;
             }
             let (transaction, epoch) = (question.branch.transaction, question.epoch.number);
-            match put(&BrokerQuestion::new(&self.files, broker, transaction, epoch)) {
-                Some(heard) => {
+            // A standby has no answer: the next one may lead. Who answered last is asked first the next time.
+            let places = broker.places.clone();
+            let first = self.last.get(&name).copied().unwrap_or(0);
+            let order = (0..places.len()).map(|number| (first + number) % places.len());
+            let ask = |number: usize| {
+                let question = BrokerQuestion::new(&self.files, (&name, &places[number]), transaction, epoch);
+                put(&question).map(|heard| (number, heard))
+            };
+            match order.into_iter().find_map(ask) {
+                Some((number, heard)) => {
+                    self.last.insert(name, number);
                     if let Ok(mut answers) = self.tray.answers.lock() {
                         answers.push((question, heard));
                     }

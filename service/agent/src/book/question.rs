@@ -4,7 +4,6 @@
 //! reads a byte from the broker it has given up every capability, and opens no file but those of the question and
 //! what names of hosts need.
 
-use super::broker_file::BrokerAddress;
 use commit::{Decision, Epoch, TransactionId};
 use documents::book::EpochDoc;
 use linux::clock::Clock;
@@ -58,18 +57,19 @@ pub(super) struct Heard {
 }
 
 impl BrokerQuestion {
-    /// The question about a transaction of the broker at `address`; `files` are the agent's own certificate and key.
+    /// The question about a transaction of the broker of this name, at this place; `files` are the agent's own certificate
+    /// and key.
     pub(super) fn new(
         files: &Files,
-        address: &BrokerAddress,
+        (name, (host, port)): (&str, &(String, u16)),
         transaction: TransactionId,
         epoch: u64,
     ) -> BrokerQuestion {
         BrokerQuestion {
             files: files.clone(),
-            name: address.name.clone(),
-            host: address.host.clone(),
-            port: address.port,
+            name: name.to_owned(),
+            host: host.clone(),
+            port: *port,
             transaction: transaction.to_string(),
             epoch,
         }

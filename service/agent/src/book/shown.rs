@@ -46,6 +46,7 @@ pub fn reservation(view: BookingView) -> ReservationDoc {
         members: view.members,
         state: view.state.name().to_owned(),
         hold_until: view.hold_until.map(Instant),
+        notify_s: view.notice.map(|notice| notice.as_nanos() as f64 / 1e9),
         created: Instant(view.created),
         version: view.version,
         promise: view.promise.map(promise),
@@ -289,6 +290,7 @@ pub fn event(event: Event) -> BookEvent {
             (doc.part, doc.to) = (Some(part), Some(amount(kind, missing)));
             doc.text = Some(Instant(first).to_string());
         }
+        EventKind::EndsSoon { end } => doc.text = Some(Instant(end).to_string()),
         EventKind::Contradicted { committed } => {
             doc.text = Some(if committed { "committed" } else { "aborted" }.to_owned());
         }

@@ -83,7 +83,7 @@ impl Drive {
             match answer {
                 CoordinatorAnswer::Decided(call) => {
                     let caller = Caller { role: CallerRole::Broker, ..Caller::default() };
-                    self.tell_bookings(Input::Call { id: NOBODYS, caller, call });
+                    self.tell_bookings(Input::Call { id: NOBODYS, caller: Box::new(caller), call });
                 }
                 CoordinatorAnswer::Unknown(text) => self.console.announce(Level::Error, "undecided", &text),
             }

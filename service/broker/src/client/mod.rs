@@ -15,7 +15,9 @@ use documents::book::{AskDoc, BookFilter, Instant, WindowDoc};
 use documents::legs::Acceptances;
 use documents::may::{MayDoc, Signal, SignalDoc};
 use documents::overview::{Agents, Doctors, ReadingWish, TicketDoc};
-use documents::rest::{BindWish, Change, Enquiry, Events, Reservation, Reservations, Resources, Wish};
+use documents::rest::{
+    BindWish, Change, Enquiry, Events, Reservation, Reservations, Resources, Webhook, WebhookWish, Wish,
+};
 use documents::topology::DomainsDoc;
 use http::{AskFailure, Reply, Request};
 use serde::Serialize;
@@ -164,6 +166,14 @@ impl BrokerClient {
             204 => Ok(()),
             _ => Err(self.refused(&mut reply)),
         }
+    }
+
+    /// Has events reported to a target.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn add_webhook(&self, wish: &WebhookWish) -> Answer<Webhook> {
+        self.send("POST", "/v1/webhooks", Some(wish), "")
     }
 
     /// Shows one reservation.

@@ -1,7 +1,7 @@
 //! A webhook's own task: follow, gather events, deliver them, and only then go on.
 
 use super::post::Delivery;
-use super::{Kept, WebhookTarget};
+use super::{HookTarget, Kept};
 use crate::broker::Broker;
 use crate::follow::{EventCursor, Follower, FollowerEvent, event, is_about};
 use documents::rest::Event;
@@ -18,6 +18,9 @@ const GATHER: Duration = Duration::from_millis(50);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The longest pause.
 const LAST_RETRY: Duration = Duration::from_secs(300);
+
+/// The events after which a reservation has no others.
+const OVER: [&str; 3] = ["ended", "cancelled", "expired"];
 
 /// The body of a delivery.
 #[derive(Serialize)]
@@ -36,6 +39,8 @@ struct Gathered {
     place: EventCursor,
     lost: bool,
     events: Vec<Event>,
+    /// True if the one reservation that it is about is over.
+    over: bool,
 }
 
 /// Delivers until the webhook is removed.
@@ -63,7 +68,7 @@ async fn pause(failures: u32) {
 /// Delivers from the kept place on until a delivery fails; then the gathered events are read from the agents
 /// again.
 async fn follow(broker: &Broker, kept: &Kept) -> Result<(), String> {
-    let target = WebhookTarget::parse(&kept.url)?;
+    let target = HookTarget::parse(&kept.url)?;
     let place = EventCursor::parse(&kept.place).unwrap_or_default();
     let mut follower = Follower::new(&broker.agents, &kept.owner, &place);
     let mut gathered = Gathered { place, ..Gathered::default() };
@@ -78,17 +83,30 @@ async fn follow(broker: &Broker, kept: &Kept) -> Result<(), String> {
         if broker.hooks.due(&kept.id)?.is_none() {
             return Ok(());
         }
-        if !gathered.events.is_empty() || gathered.lost {
-            let Gathered { place, lost, events } = &gathered;
-            let body = Body { webhook: &kept.id, place: place.to_string(), lost: *lost, events };
-            let body = serde_json::to_vec(&body).map_err(|error| error.to_string())?;
-            let at_s = broker.clock.today().as_secs();
-            let delivery = Delivery { id: &kept.id, secret: &kept.secret, at_s, body };
-            broker.hooks.poster.post(&target, delivery).await?;
+        deliver(broker, kept, &target, &gathered).await?;
+        if gathered.over && matches!(target, HookTarget::Mail(_)) {
+            broker.hooks.over(&kept.id);
+            return Ok(());
         }
         broker.hooks.taken(&kept.id, &gathered.place);
         (gathered.lost, gathered.events) = (false, Vec::new());
     }
+}
+
+/// Delivers what was gathered, if there is anything to tell.
+async fn deliver(broker: &Broker, kept: &Kept, target: &HookTarget, gathered: &Gathered) -> Result<(), String> {
+    let Gathered { place, lost, events, .. } = gathered;
+    let target = match target {
+        HookTarget::Mail(_) if events.is_empty() => return Ok(()),
+        HookTarget::Mail(to) => return broker.hooks.write_to(broker.transactions.name(), kept, to, events).await,
+        HookTarget::Web(_) if events.is_empty() && !lost => return Ok(()),
+        HookTarget::Web(target) => target,
+    };
+    let body = Body { webhook: &kept.id, place: place.to_string(), lost: *lost, events };
+    let body = serde_json::to_vec(&body).map_err(|error| error.to_string())?;
+    let at_s = broker.clock.today().as_secs();
+    let delivery = Delivery { id: &kept.id, secret: &kept.secret, at_s, body };
+    broker.hooks.poster.post(target, delivery).await
 }
 
 impl Gathered {
@@ -100,7 +118,10 @@ impl Gathered {
             FollowerEvent::Event(one) => {
                 self.place.pass(name, one.seq);
                 if kept.reservation.as_ref().is_none_or(|only| is_about(name, &one, only)) {
-                    self.events.push(event(name, *one));
+                    self.over |= kept.reservation.is_some() && OVER.contains(&one.event.as_str());
+                    if kept.events.is_empty() || kept.events.contains(&one.event) {
+                        self.events.push(event(name, *one));
+                    }
                 }
             }
         }

@@ -5,6 +5,7 @@
 //! the agents, so no queue grows here. Webhooks and their places are kept as one document of the broker's [`Shelf`].
 
 mod deliver;
+pub mod mail;
 mod post;
 pub(crate) mod target;
 
@@ -15,10 +16,13 @@ use crate::caller::ConnectionPeer;
 use crate::config::BrokerConfig;
 use crate::follow::EventCursor;
 use crate::id::base32;
+use crate::mailer::Mailer;
 use crate::problem::{Answer, Problem};
 use crate::shelf::{Shelf, Writing};
+use documents::book::EventWord;
 use documents::links::CallerDoc;
-use documents::rest::{Webhook, WebhookWish};
+use documents::rest::{Event, Webhook, WebhookWish};
+use mail::{MailAddress, MailCount, MailPattern};
 use post::Poster;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,11 +39,44 @@ const DOCUMENT: &str = "webhooks";
 const MAX_HOOKS: usize = 1_000;
 const MAX_OF_ONE: usize = 32;
 
+/// A target of events: a URL, or an address of mail.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum HookTarget {
+    Web(WebhookTarget),
+    Mail(MailAddress),
+}
+
+impl HookTarget {
+    fn parse(text: &str) -> Result<HookTarget, String> {
+        match text.strip_prefix(mail::SCHEME) {
+            Some(address) => MailAddress::parse(address).map(HookTarget::Mail),
+            None => WebhookTarget::parse(text).map(HookTarget::Web),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            HookTarget::Web(target) => target.text(),
+            HookTarget::Mail(address) => format!("{}{}", mail::SCHEME, address.text()),
+        }
+    }
+}
+
+/// The process that sends mail, and the addresses that are allowed.
+#[derive(Debug)]
+struct PostOffice {
+    mailer: Mailer,
+    from: MailAddress,
+    allowed: Vec<MailPattern>,
+    count: Mutex<MailCount>,
+}
+
 /// All webhooks.
 #[derive(Debug)]
 pub struct WebhookRegistry {
     allowed: Vec<WebhookTarget>,
     poster: Poster,
+    office: Option<PostOffice>,
     gate: Option<Arc<TrustGate>>,
     shelf: Shelf,
     all: Mutex<BTreeMap<String, Hook>>,
@@ -61,6 +98,9 @@ struct Kept {
     url: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reservation: Option<String>,
+    /// The kinds of events; none: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    events: Vec<String>,
     secret: String,
     owner: CallerDoc,
     /// If the owner showed a certificate: it must be valid at each delivery.
@@ -111,12 +151,23 @@ impl WebhookRegistry {
     ///
     /// # Errors
     /// The document exists and cannot be read.
-    pub fn open(config: &BrokerConfig, gate: Option<Arc<TrustGate>>, shelf: Shelf) -> Result<WebhookRegistry, String> {
+    pub fn open(
+        config: &BrokerConfig,
+        gate: Option<Arc<TrustGate>>,
+        shelf: Shelf,
+        mailer: Option<Mailer>,
+    ) -> Result<WebhookRegistry, String> {
         let kept: Vec<Kept> = shelf.read(DOCUMENT)?;
         let hook = |kept: Kept| (kept.id.clone(), Hook { kept, failures: 0, last_failure: None, task: None });
         Ok(WebhookRegistry {
             allowed: config.hooks.iter().filter_map(|text| WebhookTarget::parse(text).ok()).collect(),
             poster: Poster::new(&config.hooks_ca),
+            office: config.mail.as_ref().zip(mailer).map(|(settings, mailer)| PostOffice {
+                mailer,
+                from: settings.from.clone(),
+                allowed: settings.to.clone(),
+                count: Mutex::new(MailCount::new(settings.per_hour, settings.per_hour_of_one)),
+            }),
             gate,
             all: Mutex::new(kept.into_iter().map(hook).collect()),
             shelf,
@@ -162,14 +213,19 @@ impl WebhookRegistry {
         caller: &CallerDoc,
         wish: WebhookWish,
     ) -> Answer<Webhook> {
-        let target = WebhookTarget::parse(&wish.url).map_err(Problem::misuse)?;
+        let target = HookTarget::parse(&wish.url).map_err(Problem::misuse)?;
         if caller.role == "auditor" {
             return Err(Problem::forbidden("an auditor reads and makes nothing"));
         }
         if !self.allows(&target) {
             return Err(Problem::forbidden(
-                "this target is not on the broker's list of allowed ones: [webhooks] allow",
+                "this target is not on the broker's list of allowed ones: [webhooks] allow, [mail] to",
             ));
+        }
+        if let Some(wrong) =
+            wish.events.iter().find(|word| !EventWord::ALL.iter().any(|one| one.as_str() == word.as_str()))
+        {
+            return Err(Problem::misuse(format!("{wrong:?} is no kind of event, such as ends_soon")));
         }
         let secret = wish.secret.map_or_else(|| draw().map_err(|error| Problem::unavailable(error.to_string())), Ok)?;
         if !(16..=128).contains(&secret.len()) || !secret.chars().all(|c| c.is_ascii_graphic()) {
@@ -180,14 +236,22 @@ impl WebhookRegistry {
             ConnectionPeer::Certificate { identity, .. } => Some(Certificate::of(identity)),
             _ => None,
         };
+        let is_mail = matches!(target, HookTarget::Mail(_));
+        // A notice may have come before somebody could ask for mail about it.
+        let place = match (is_mail, &wish.reservation) {
+            (true, Some(_)) => EventCursor::oldest(&broker.names()).to_string(),
+            _ => String::new(),
+        };
         let kept = Kept {
             id: id.clone(),
             url: target.text(),
             reservation: wish.reservation,
+            events: wish.events,
             secret: secret.clone(),
-            owner: caller.clone(),
+            // A token is shown with a request; what outlives it keeps none.
+            owner: CallerDoc { token: None, ..caller.clone() },
             certificate,
-            place: String::new(),
+            place,
         };
         let writing = self.enter(kept, caller)?;
         if let Err(error) = writing.done().await {
@@ -197,7 +261,7 @@ impl WebhookRegistry {
         let mut all = self.locked();
         let made = all.get_mut(&id).map(|hook| {
             hook.task = Some(tokio::spawn(deliver::run(broker.clone(), id.clone())));
-            row(hook, Some(secret))
+            row(hook, Some(secret).filter(|_| !is_mail))
         });
         made.ok_or_else(Problem::not_found)
     }
@@ -237,14 +301,36 @@ impl WebhookRegistry {
         Ok(())
     }
 
-    fn allows(&self, target: &WebhookTarget) -> bool {
-        self.allowed.iter().any(|allowed| target.is_below(allowed))
+    fn allows(&self, target: &HookTarget) -> bool {
+        match target {
+            HookTarget::Web(target) => self.allowed.iter().any(|allowed| target.is_below(allowed)),
+            HookTarget::Mail(address) => {
+                self.office.iter().flat_map(|office| &office.allowed).any(|allowed| allowed.allows(address))
+            }
+        }
+    }
+
+    /// Sends events by mail.
+    async fn write_to(&self, broker: &str, kept: &Kept, to: &MailAddress, events: &[Event]) -> Result<(), String> {
+        let Some(office) = &self.office else { return Err("this broker sends no mail: [mail]".to_owned()) };
+        let now = std::time::Instant::now();
+        office.count.lock().unwrap_or_else(PoisonError::into_inner).take(&kept.owner.name, now)?;
+        office.mailer.send(&office.from, to, mail::written(&office.from, to, broker, events)).await
+    }
+
+    /// Ends what was about one reservation that is over.
+    fn over(&self, id: &str) {
+        let mut all = self.locked();
+        if all.remove(id).is_some() {
+            // If this write fails, it is found over again at the next start.
+            drop(self.write(&all));
+        }
     }
 
     /// The webhook to deliver, if that is still allowed.
     fn due(&self, id: &str) -> Result<Option<Kept>, String> {
         let Some(kept) = self.locked().get(id).map(|hook| hook.kept.clone()) else { return Ok(None) };
-        let target = WebhookTarget::parse(&kept.url)?;
+        let target = HookTarget::parse(&kept.url)?;
         if !self.allows(&target) {
             return Err("the target is not allowed any more".to_owned());
         }
@@ -297,6 +383,7 @@ fn row(hook: &Hook, secret: Option<String>) -> Webhook {
         id: hook.kept.id.clone(),
         url: hook.kept.url.clone(),
         reservation: hook.kept.reservation.clone(),
+        events: hook.kept.events.clone(),
         secret,
         delivered: hook.kept.place.clone(),
         failures: hook.failures,

@@ -209,3 +209,23 @@ fn a_torn_file_of_webhooks_keeps_no_broker_from_starting() {
         assert_eq!(std::fs::read(state.join(aside)).unwrap(), &whole[..left]);
     }
 }
+
+#[test]
+fn only_the_events_that_were_asked_for() {
+    let receiver = Receiver::start(&[]);
+    let bed = bed("words", &receiver);
+    let wish = json!({"url": receiver.url(), "events": ["cancelled"]});
+    let made = bed.alice("POST", "/v1/webhooks", wish).ok(201);
+    assert_eq!(made["events"], json!(["cancelled"]));
+    begun(&bed);
+    let first = reserve(&bed);
+    bed.alice("DELETE", &format!("/v1/reservations/{first}"), Value::Null).ok(200);
+    let came = receiver.wait(1);
+    assert_eq!(events(&came[0].1), [(first, "cancelled".into())]);
+    let wrong = json!({"url": receiver.url(), "events": ["ends_sometime"]});
+    bed.alice("POST", "/v1/webhooks", wrong).problem(422);
+    // Without [mail] in its file a broker writes to nobody.
+    let mail = json!({"url": "mailto:alice@example.org", "events": ["ends_soon"]});
+    bed.alice("POST", "/v1/webhooks", mail).problem(403);
+    bed.alice("POST", "/v1/webhooks", json!({"url": "mailto:-f@example.org"})).problem(422);
+}

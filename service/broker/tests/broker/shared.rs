@@ -248,3 +248,83 @@ fn a_database_of_yesterday() {
 pub fn client(doors: &[PathBuf]) -> BrokerClient {
     BrokerClient::over(doors.iter().cloned().map(BrokerEndpoint::Socket).collect())
 }
+
+/// A browser is shown a page that says who leads; what its scripts ask gets the problem.
+#[test]
+fn a_browser_at_a_standby_is_shown_who_leads() {
+    let web = |config: &mut BrokerConfig| {
+        config.web = Some(broker_service::web::WebSettings::at("127.0.0.1:0".parse().unwrap()));
+    };
+    let Some(pair) = Pair::new("page", web) else { return };
+    pair.until("the second says who leads", |pair| {
+        pair.second("GET", "/v1/me").1["detail"].to_string().contains("the first leads")
+    });
+    let address = pair.other.as_ref().unwrap().web().unwrap().0;
+    let get = |path: &str, accept: &str| {
+        let stream = std::net::TcpStream::connect(address).unwrap();
+        let text = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept: {accept}\r\nConnection: close\r\n\r\n");
+        said(&heard(stream, text.as_bytes()))
+    };
+    let page = get("/", "text/html,application/xhtml+xml");
+    let text = String::from_utf8_lossy(&page.body).into_owned();
+    assert_eq!(page.status, 503);
+    assert!(page.head.to_lowercase().contains("content-type: text/html"), "{}", page.head);
+    assert!(text.contains("the first leads") && text.contains("http-equiv=\"refresh\""), "{text}");
+    for (path, accept) in [("/v1/me", "text/html"), ("/", "application/json")] {
+        let said = get(path, accept);
+        assert!(said.status == 503 && said.head.contains("problem+json"), "{path}: {}", said.head);
+    }
+}
+
+/// The database's disk is full: what was acknowledged stays, the refusal says why, and there is room again afterwards.
+#[test]
+fn a_full_database_refuses_in_words_and_the_broker_goes_on_when_there_is_room() {
+    let server = match PostgresServer::on_small_disk("broker-full", 120 << 20) {
+        Ok(server) => server,
+        Err(why) if why.contains("is not installed") || why.contains("needs root") => return bench::skipped(why),
+        Err(why) => panic!("{why}"),
+    };
+    let store = SharedStore { called: Some("the only one".to_owned()), ..SharedStore::at(&server.connection()) };
+    let bed = Bed::with("shared-full", agents, |config| config.store = Some(store.clone()));
+    let socket = bed.config.socket.clone();
+    let reserve = |key: &str| ask(&socket, "POST", "/v1/reservations", &[("Idempotency-Key", key)], &wish());
+    let until = |what: &str, there: &mut dyn FnMut() -> bool| {
+        let begun = Instant::now();
+        while !there() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{what}: not within 30 s");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    until("it leads", &mut || ask(&socket, "GET", "/v1/me", &[], &Value::Null).0 == 200);
+    server.fill_disk(0).unwrap();
+    let mut acknowledged = BTreeSet::new();
+    let refused = loop {
+        assert!(acknowledged.len() < 3_000, "the disk is not full");
+        match reserve(&format!("k{}", acknowledged.len())) {
+            (201, made) => acknowledged.insert(made["id"].as_str().unwrap().to_owned()),
+            other => break other,
+        };
+    };
+    println!("{} reservations, then: {} {}", acknowledged.len(), refused.0, refused.1["detail"]);
+    assert_eq!(refused.0, 503, "{}", refused.1);
+    assert!(refused.1["detail"].to_string().contains("full"), "{}", refused.1);
+    server.empty_disk().unwrap();
+    let key = format!("k{}", acknowledged.len());
+    until("there is room again", &mut || {
+        let (status, made) = reserve(&key);
+        status == 201 && acknowledged.insert(made["id"].as_str().unwrap().to_owned())
+    });
+    let (mut found, mut after) = (BTreeSet::new(), String::new());
+    loop {
+        let (status, page) = ask(&socket, "GET", &format!("/v1/reservations?limit=500{after}"), &[], &Value::Null);
+        assert_eq!(status, 200, "{page}");
+        let rows = page["reservations"].as_array().unwrap();
+        assert!(rows.iter().all(|row| row["state"] == "active"), "none is half: {page}");
+        found.extend(rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()));
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => break,
+        }
+    }
+    assert!(acknowledged.is_subset(&found), "{} acknowledged, {} there", acknowledged.len(), found.len());
+}

@@ -314,6 +314,7 @@ impl Book {
             members: ask.members.clone(),
             state: state.into(),
             hold_until: None,
+            notify_s: ask.notify_s,
             created: Instant(Time::from_nanos(NOW + self.ahead * 1_000_000_000 + self.rows.len() as u64)),
             version: 1,
             promise: None,

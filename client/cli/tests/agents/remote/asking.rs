@@ -19,6 +19,11 @@ const AGENT: &str = "10.0.0.2";
 const EPOCH: EpochDoc = EpochDoc { number: 2, decisions: 0, nonce: 77 };
 
 fn bed() -> Option<Far> {
+    bed_with(&format!("address = \"tls://{BROKER}:8443\""))
+}
+
+/// The broker is asked where this line says.
+fn bed_with(places: &str) -> Option<Far> {
     if skipped() {
         return None;
     }
@@ -32,7 +37,7 @@ fn bed() -> Option<Far> {
     let far = Far::up(Bed::of(file), &[("b", AGENT)], &[], "[[rule]]\nname = \"all\"\nwho = [\"uid:0\"]\n")?;
     let path = far.bed.home("b").join("agent.toml");
     let text = std::fs::read_to_string(&path).unwrap();
-    let broker = format!("\n[[broker]]\nname = \"main\"\naddress = \"tls://{BROKER}:8443\"\n");
+    let broker = format!("\n[[broker]]\nname = \"main\"\n{places}\n");
     std::fs::write(&path, format!("{text}{broker}")).unwrap();
     far.bed.kill("b");
     far.bed.start("b");
@@ -42,11 +47,16 @@ fn bed() -> Option<Far> {
 /// Answers each request with the next of these bodies, under the certificate of the broker; says each request, and
 /// who asked.
 fn broker(far: &Far, answers: Vec<String>) -> Receiver<String> {
+    broker_at(far, 8443, "200 OK", answers)
+}
+
+/// The same at another port, with this status.
+fn broker_at(far: &Far, port: u16, status: &'static str, answers: Vec<String>) -> Receiver<String> {
     let at = |name: &str| far.trust.join(name);
     let (ca, certificate, key) = (at("ca.pem"), at("broker-main.pem"), at("broker-main.key"));
     let files = Files { ca, certificate, key, revoked: None, partners: Vec::new() };
     let (config, _) = trust::server(&files, now(), Speaks::Http).unwrap();
-    let listener = far.bed.netns("a").run(|| TcpListener::bind((BROKER, 8443)).unwrap()).unwrap();
+    let listener = far.bed.netns("a").run(|| TcpListener::bind((BROKER, port)).unwrap()).unwrap();
     let (said, asked) = channel();
     std::thread::spawn(move || {
         for body in answers {
@@ -60,7 +70,7 @@ fn broker(far: &Far, answers: Vec<String>) -> Receiver<String> {
             }
             let who = trust::is_a(CertificateRole::Agent, stream.conn.peer_certificates()).unwrap();
             let line = String::from_utf8(head).unwrap().lines().next().unwrap().to_owned();
-            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
             stream.write_all(answer.as_bytes()).unwrap();
             stream.conn.send_close_notify();
             let _ = stream.flush();
@@ -127,4 +137,28 @@ fn an_agent_that_hears_no_decision_asks_for_it() {
     let other = promise(&far, &two, 2);
     wait_for("it is aborted", || (state(&far, &other) == "cancelled").then_some(()));
     assert!(asked.recv_timeout(crate::bed::PATIENCE).unwrap().contains(&two));
+}
+
+#[test]
+fn of_brokers_of_one_name_the_one_that_leads_is_asked() {
+    let both = format!("addresses = [\"tls://{BROKER}:8444\", \"tls://{BROKER}:8443\"]");
+    let Some(far) = bed_with(&both) else { return };
+    let (one, two) = ("3".repeat(32), "4".repeat(32));
+    let committed = |transaction: &str, number: u64| {
+        format!(
+            r#"{{"transaction":"{transaction}","coordinator":"main","epoch":{{"number":2,"decisions":0,"nonce":77}},"outcome":"committed","commit":{number}}}"#
+        )
+    };
+    let refused = r#"{"type":"/problems/standby","title":"Standby","status":503,"detail":"b2 leads"}"#.to_owned();
+    let standby = broker_at(&far, 8444, "503 Service Unavailable", vec![refused; 4]);
+    let leader = broker(&far, vec![committed(&one, 1), committed(&two, 2)]);
+    let handle = promise(&far, &one, 1);
+    wait_for("it is committed", || (state(&far, &handle) == "active").then_some(()));
+    assert!(standby.recv_timeout(crate::bed::PATIENCE).unwrap().contains(&one));
+    assert!(leader.recv_timeout(crate::bed::PATIENCE).unwrap().contains(&one));
+    // Who answered is asked first the next time.
+    let other = promise(&far, &two, 2);
+    wait_for("it is committed", || (state(&far, &other) == "active").then_some(()));
+    assert!(leader.recv_timeout(crate::bed::PATIENCE).unwrap().contains(&two));
+    assert!(standby.try_recv().is_err(), "the standby was not asked again");
 }

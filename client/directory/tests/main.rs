@@ -1,0 +1,3 @@
+//! The directory against real servers of LDAP.
+
+mod slapd;
