@@ -63,12 +63,13 @@ impl Exchange<'_> {
         let newest = &mut self.neighbours.all[n].newest;
         // Names wrap (RFC 2961 section 4.5).
         if (id.id.wrapping_sub(*newest) as i32) < 0 {
-            if self.overtaken(n, id.id, message) {
+            if self.overtaken(n, id.id, message) || self.was_torn(n, id.id, message) {
                 return Err("a message that a newer one about the same state has overtaken");
             }
         } else {
             *newest = id.id;
         }
+        self.keep_torn(n, id.id, message);
         self.answered(n, message, Some(id.id));
         if id.ack_desired() {
             let ack = MessageIdAck { nack: false, flags: 0, epoch: id.epoch, id: id.id };

@@ -25,6 +25,7 @@ mod hello;
 pub(crate) mod incoming;
 mod outgoing;
 mod repeat;
+mod torn;
 
 use crate::arrival::Arrival;
 use crate::io::{Datagram, Event, NeighbourNews};
@@ -41,6 +42,7 @@ use core::net::IpAddr;
 use flat::Flat;
 use repeat::Waiting;
 use terms::{IfIndex, Span, Time};
+use torn::Torn;
 use wire::objects::MessageIdAck;
 use wire::{Header, MessageType};
 
@@ -108,6 +110,8 @@ struct Neighbour {
     ours: Flat<u32>,
     /// The name of its last error about each of our states.
     errors: Flat<u32>,
+    /// Its last tears.
+    torn: Torn,
     /// Messages that it has not acknowledged.
     waiting: Waiting,
     /// Acknowledgements and messages that go out at the end of this input.
@@ -285,6 +289,7 @@ impl Exchange<'_> {
             said: Flat::new(key.rotate_left(17)),
             ours: Flat::new(key.rotate_left(34)),
             errors: Flat::new(key.rotate_left(51)),
+            torn: Torn::default(),
             waiting: Waiting::default(),
             acks: Vec::new(),
             batch: Vec::new(),
@@ -383,6 +388,7 @@ impl Neighbour {
         self.names.clear();
         self.more.clear();
         self.errors.clear();
+        self.torn = Torn::default();
         self.epoch = None;
         self.newest = 0;
     }

@@ -255,6 +255,54 @@ fn overtaken_messages_are_ignored() {
 
 use rsvp::io::Datagram;
 
+/// A tear is served before what waits. A repetition of what it tears down, which waited longer, makes no state that
+/// nobody would refresh; what is said anew afterwards does.
+#[test]
+fn a_repetition_that_a_tear_has_overtaken_makes_nothing() {
+    let mut net = line([true; 4]);
+    reserve(&mut net);
+    net.run(Span::from_secs(60));
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let keep = seen.clone();
+    net.fate = Box::new(move |_, flight| {
+        keep.borrow_mut().push(flight.clone());
+        Fate::Deliver
+    });
+    let of = |from: usize, to: usize| -> Vec<Flight> {
+        seen.borrow().iter().filter(|flight| (flight.from, flight.to) == (from, to)).cloned().collect()
+    };
+    // New content of both halves, so that there are full messages; then the tears, and what was before them again.
+    net.announce(0, 3, 6);
+    net.ask(0, 3, cl(2));
+    net.run(Span::from_millis(50));
+    let again = |net: &mut Net, flights: Vec<Flight>| {
+        assert!(!flights.is_empty());
+        let before = net.drops(1).len();
+        for f in flights {
+            let Datagram { src, dst, ttl, ref bytes, .. } = f.datagram;
+            net.tell(1, Input::Message { iif: f.iif, src, dst, ttl, bytes });
+        }
+        net.run(Span::from_millis(50));
+        net.drops(1)[before..].iter().filter(|why| why.contains("overtaken")).count()
+    };
+    let (paths, requests) = (of(0, 1), of(2, 1));
+    net.release(3);
+    net.run(Span::from_millis(50));
+    assert_eq!((net.paths(), net.held()), (vec![1; 4], vec![0; 4]));
+    assert!(again(&mut net, requests) > 0);
+    assert_eq!((net.paths(), net.held()), (vec![1; 4], vec![0; 4]));
+    net.silence(0, 3);
+    net.run(Span::from_millis(50));
+    assert!(again(&mut net, paths) > 0);
+    assert_eq!(net.paths(), [0; 4]);
+    // What is said anew makes its state.
+    net.announce(0, 3, 6);
+    net.run(Span::from_millis(50));
+    net.ask(0, 3, cl(2));
+    net.run(Span::from_millis(50));
+    assert_eq!((net.paths(), net.held()), (vec![1; 4], vec![2, 2, 2, 0]));
+}
+
 /// A stranger's summary, or one of another epoch, prolongs nothing; every name in it is answered once, within bounds.
 #[test]
 fn names_count_for_their_neighbour_alone() {
