@@ -10,6 +10,7 @@ use directory::{DirectoryEntry, DirectoryError, DirectoryKey, DirectoryPlace, Di
 use documents::book::Instant;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 use terms::Time;
 
@@ -295,5 +296,35 @@ fn whatever_a_server_says_is_an_answer() {
         assert!(matches!(said, Err(DirectoryError::Away(_))), "{what}: {said:?}");
         thread.join().unwrap();
     }
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// The file for a server that keeps its configuration in `cn=config`, as `ldapadd` would give it to one.
+#[test]
+fn the_ldif_is_taken_by_a_server_with_its_configuration_in_a_directory() {
+    let dir = std::env::temp_dir().join(format!("sluice-ldap-config-{}", std::process::id()));
+    let run = |program: &str, words: &[&str]| Command::new(program).args(words).current_dir(&dir).output();
+    let _ = std::fs::remove_dir_all(&dir);
+    for name in ["config", "data"] {
+        std::fs::create_dir_all(dir.join(name)).unwrap();
+    }
+    let text = format!(
+        "include /etc/ldap/schema/core.schema\nmodulepath /usr/lib/ldap\nmoduleload back_mdb\ndatabase mdb\n\
+         suffix dc=example,dc=org\ndirectory {}\n",
+        dir.join("data").display()
+    );
+    std::fs::write(dir.join("slapd.conf"), text).unwrap();
+    let Ok(made) = run("/usr/sbin/slaptest", &["-f", "slapd.conf", "-F", "config"]) else {
+        return skipped("OpenLDAP is not installed (Debian: slapd and ldap-utils, by dist/setup.sh test)");
+    };
+    // It complains of a database that is empty, after it has written the configuration.
+    assert!(dir.join("config/cn=config").exists(), "{}", String::from_utf8_lossy(&made.stderr));
+    let ldif = schema().with_extension("ldif");
+    let added = run("/usr/sbin/slapadd", &["-n", "0", "-F", "config", "-l", ldif.to_str().unwrap()]).unwrap();
+    assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+    let checked = run("/usr/sbin/slaptest", &["-u", "-F", "config"]).unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    let there = std::fs::read_dir(dir.join("config/cn=config/cn=schema")).unwrap().flatten();
+    assert!(there.into_iter().any(|entry| entry.file_name().to_string_lossy().contains("sluice")));
     let _ = std::fs::remove_dir_all(&dir);
 }
