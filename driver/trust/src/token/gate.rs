@@ -10,6 +10,7 @@ use biscuit_auth::datalog::RunLimits;
 use biscuit_auth::error::{FailedCheck, Logic, Token as TokenError};
 use biscuit_auth::{Biscuit, UnverifiedBiscuit};
 use std::collections::{BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use terms::book::{ResourceKind, VoToken};
@@ -163,7 +164,9 @@ impl TokenGate {
         let known = match self.found(|known| known.bytes == token.bytes) {
             Some(known) => known,
             // Others came since it was shown.
-            None => self.read(UnverifiedBiscuit::from(&token.bytes).map_err(refused("this is no token"))?, None)?,
+            None => guarded(|| {
+                self.read(UnverifiedBiscuit::from(&token.bytes).map_err(refused("this is no token"))?, None)
+            })?,
         };
         let organisation = self.organisation(&token.vo)?;
         if let Some(id) = organisation.revokes(&known.ids) {
@@ -176,7 +179,7 @@ impl TokenGate {
             let limits = RunLimits { max_facts: 4_096, max_iterations: 8, max_time: MOST_TIME };
             builder.code("allow if true")?.set_limits(limits).build(&known.biscuit)?.authorize().map(drop)
         };
-        evaluation().map_err(|error| Error::Refused(words(&error)))
+        guarded(|| evaluation().map_err(|error| Error::Refused(words(&error))))
     }
 }
 
@@ -216,6 +219,12 @@ fn words(error: &TokenError) -> String {
     };
     let all: Vec<String> = checks.iter().take(TOLD).map(rule).collect();
     format!("the token does not allow it: {}", all.join("; "))
+}
+
+/// What the library makes of a stranger's bytes; if it panics, the token is refused.
+fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let failed = |_| Err(Error::Refused("the token cannot be evaluated".to_owned()));
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(failed)
 }
 
 fn hex(bytes: &[u8]) -> String {

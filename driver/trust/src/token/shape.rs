@@ -23,6 +23,8 @@ const MOST_SCOPES: usize = 8;
 const MOST_PREDICATES: usize = 2;
 const MOST_EXPRESSIONS: usize = 8;
 const MOST_OPS: usize = 128;
+/// The deepest nesting of brackets. The library's reader goes one call deeper for each, and tries each more than once.
+const MOST_DEPTH: usize = 6;
 /// The longest string of a token, bytes.
 pub(super) const MAX_SYMBOL: usize = 128;
 
@@ -100,9 +102,27 @@ fn blocks(token: &Biscuit) -> Result<Vec<BlockBuilder>, Error> {
             }
         }
         let source = token.print_block_source(n).map_err(&wrong)?;
+        if depth(&source) > MOST_DEPTH {
+            let what = format!("block {n} of the token nests conditions deeper than {MOST_DEPTH}");
+            return Err(Error::Refused(what));
+        }
         BlockBuilder::new().code(source).map_err(&wrong)
     };
     (0..token.block_count()).map(block).collect()
+}
+
+/// The nesting of brackets in a block's text; its strings have none.
+fn depth(source: &str) -> usize {
+    let (mut now, mut most) = (0_usize, 0);
+    for c in source.chars() {
+        match c {
+            '(' | '{' | '[' => now += 1,
+            ')' | '}' | ']' => now = now.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(now);
+    }
+    most
 }
 
 fn bounded(block: &BlockBuilder, most: usize) -> Result<(), String> {

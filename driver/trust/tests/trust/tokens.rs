@@ -1,7 +1,7 @@
 //! Tokens of virtual organisations: they give nothing by themselves, their holders can only narrow them, and
 //! whoever forges, borrows, inflates or loads one gets a reason.
 
-use biscuit_auth::builder::{Algorithm, BlockBuilder};
+use biscuit_auth::builder::{Algorithm, BlockBuilder, Op, Unary};
 use biscuit_auth::{Biscuit, KeyPair, PublicKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -226,6 +226,10 @@ fn an_approval_is_of_one_token_and_of_those_who_were_named() {
 
 /// A token with this first block, signed by an organisation whose own key it is: also such are bounded.
 fn loaded(first: &str, second: Option<&str>) -> Result<VoToken, trust::Error> {
+    loaded_with(first, second.map(|source| BlockBuilder::new().code(source).unwrap()))
+}
+
+fn loaded_with(first: &str, second: Option<BlockBuilder>) -> Result<VoToken, trust::Error> {
     let file = std::env::temp_dir().join(format!("sluice-token-{}-{}", std::process::id(), NOW));
     let key = TokenKey::new();
     key.write(&file).unwrap();
@@ -237,7 +241,7 @@ fn loaded(first: &str, second: Option<&str>) -> Result<VoToken, trust::Error> {
     let builder = Biscuit::builder().root_key_id(number).code(first).unwrap();
     let mut token = builder.build(&KeyPair::from(&private)).unwrap();
     if let Some(second) = second {
-        token = token.append(BlockBuilder::new().code(second).unwrap()).unwrap();
+        token = token.append(second).unwrap();
     }
     TokenGate::new("maui", vec![atlas(key.public())]).shown(&token.to_base64().unwrap(), "anl/alice")
 }
@@ -270,6 +274,18 @@ fn tokens_that_could_cost_time_are_refused_before_they_are_evaluated() {
     ] {
         let text = refusal(loaded(FIRST, Some(&second)));
         assert!(text.contains(why) && text.contains("block 1"), "{second}: {text}");
+    }
+    // Brackets in brackets, which no reader of text has seen: a reader that goes into each would not come back.
+    for (levels, good) in [(4, true), (7, false), (1_000, false)] {
+        let mut block = BlockBuilder::new().code("check if amount($a), $a <= 500000000;").unwrap();
+        let ops = &mut block.checks[0].queries[0].expressions[0].ops;
+        ops.extend(std::iter::repeat_n(Op::Unary(Unary::Parens), levels));
+        let begun = std::time::Instant::now();
+        let shown = loaded_with(FIRST, Some(block));
+        assert_eq!(shown.is_ok(), good, "{levels}: {shown:?}");
+        let text = if good { String::new() } else { refusal(shown) };
+        assert!(good || text.contains("deeper than 6"), "{levels}: {text}");
+        assert!(begun.elapsed().as_secs() < 5, "{levels}");
     }
     for first in [
         "vo(\"atlas\");",

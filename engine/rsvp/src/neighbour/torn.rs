@@ -1,6 +1,6 @@
 //! The tears of a neighbour that came last. A state that was torn down has no mark any more, by which a message of
 //! before could be told from a new one. So a repetition that waited longer than the tear (tears are served first)
-//! would make it anew, with nobody to refresh it: the tear's name is kept in its place.
+//! would make it anew, and no refresh would follow: the tear's name is kept in its place.
 
 use super::Exchange;
 use crate::state::heard::fold;
