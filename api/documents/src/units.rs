@@ -1,5 +1,7 @@
-//! Units as people write them, by `tc`'s convention: `bit` is bits/s, `bps` is bytes/s, k = 1,000 for rates;
-//! `b` is bytes and k = 1,024 for sizes; times end in `ns`, `us`, `ms`, `s`, `m`, `h` or `d`.
+//! Units as people write them (the table is in docs/units.md). Rates: `bit` is bits/s, `bps` is bytes/s, k = 1,000.
+//! Sizes of buckets, queues and packets are as `tc` has them: `b` is bytes, k = 1,024. Volumes to move are as disks and
+//! programs that copy have them: kb = 1,000. `kib`, `mib`, `gib` are 1,024 and its powers in both. Times end in `ns`,
+//! `us`, `ms`, `s`, `m`, `h` or `d`.
 
 use terms::{Bytes, Rate, Span};
 
@@ -22,14 +24,14 @@ pub fn parse_rate(text: &str) -> Result<Rate, BadUnit> {
         "" => return Err(format!("{text:?} has no unit: write a rate as 10mbit, 64kbit or 1gbit")),
         other => {
             return Err(format!(
-                "{other:?} is no unit of rate: use bit, kbit, mbit, gbit (bits/s) or bps, kbps (bytes/s)"
+                "{other:?} is no unit of rate: use bit, kbit, mbit, gbit, tbit (bits/s) or bps, kbps, mbps, gbps (bytes/s)"
             ));
         }
     };
     Ok(Rate::from_bps(scale(text, number, factor)?))
 }
 
-/// Parses a size: `8kb`, `1500b`, `2mb`.
+/// Parses a size of a bucket, a queue or a packet: `8kb`, `1500b`, `2mb`.
 pub fn parse_bytes(text: &str) -> Result<Bytes, BadUnit> {
     let (number, unit) = split(text)?;
     let factor: u64 = match unit {
@@ -38,9 +40,35 @@ pub fn parse_bytes(text: &str) -> Result<Bytes, BadUnit> {
         "m" | "mb" => 1 << 20,
         "g" | "gb" => 1 << 30,
         "" => return Err(format!("{text:?} has no unit: write a size as 1500b, 8kb or 2mb")),
-        other => return Err(format!("{other:?} is no unit of size: use b, kb, mb, gb (k = 1,024)")),
+        other => binary(other)
+            .ok_or_else(|| format!("{other:?} is no unit of size: use b, kb, mb, gb (k = 1,024), or kib, mib, gib"))?,
     };
     Ok(Bytes::new(scale(text, number, factor)?))
+}
+
+/// Parses a volume to move: `200gb` (k = 1,000), `200gib`.
+///
+/// # Errors
+/// The mistake.
+pub fn parse_volume(text: &str) -> Result<Bytes, BadUnit> {
+    let (number, unit) = split(text)?;
+    let factor: u64 = match unit {
+        "b" => 1,
+        "k" | "kb" => 1_000,
+        "m" | "mb" => 1_000_000,
+        "g" | "gb" => 1_000_000_000,
+        "t" | "tb" => 1_000_000_000_000,
+        "tib" => 1 << 40,
+        "" => return Err(format!("{text:?} has no unit: write a volume as 500mb, 200gb or 1tib")),
+        other => binary(other).ok_or_else(|| {
+            format!("{other:?} is no unit of a volume: use b, kb, mb, gb, tb (k = 1,000), or kib, mib, gib, tib")
+        })?,
+    };
+    Ok(Bytes::new(scale(text, number, factor)?))
+}
+
+fn binary(unit: &str) -> Option<u64> {
+    [("kib", 1 << 10), ("mib", 1 << 20), ("gib", 1 << 30)].into_iter().find(|(name, _)| *name == unit).map(|one| one.1)
 }
 
 /// Parses a span: `20ms`, `1s`, `30s`, `1h`.
@@ -129,6 +157,15 @@ mod tests {
 
     #[test]
     fn sizes_and_spans() {
+        assert_eq!(parse_bytes("8kib"), parse_bytes("8kb"));
+        assert_eq!(parse_bytes("3gib"), Ok(Bytes::new(3 << 30)));
+        assert!(parse_bytes("3tib").unwrap_err().contains("kib, mib, gib"));
+        assert_eq!(parse_volume("200gb"), Ok(Bytes::new(200_000_000_000)));
+        assert_eq!(parse_volume("1.5kb"), Ok(Bytes::new(1_500)));
+        assert_eq!(parse_volume("2tib"), Ok(Bytes::new(2 << 40)));
+        assert_eq!(parse_volume("8kib"), Ok(Bytes::new(8_192)));
+        assert!(parse_volume("8kbit").unwrap_err().contains("tb (k = 1,000)"));
+        assert!(parse_rate("8mb").unwrap_err().contains("mbps"));
         assert_eq!(parse_bytes("8kb"), Ok(Bytes::new(8192)));
         assert_eq!(parse_bytes("1500b"), Ok(Bytes::new(1500)));
         assert_eq!(parse_span("20ms"), Ok(Span::from_millis(20)));

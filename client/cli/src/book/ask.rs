@@ -122,7 +122,7 @@ fn windows(want: &WantArgs, from: Option<&String>, calendar: &Calendar) -> Resul
     let by = time(want.by.as_ref())?;
     match (&want.volume, by) {
         (Some(text), Some(deadline)) => {
-            let bytes = units::parse_bytes(&text.to_lowercase()).map_err(bad)?.get();
+            let bytes = units::parse_volume(&text.to_lowercase()).map_err(bad)?.get();
             ask.when.volume = Some(VolumeDoc { bytes, deadline });
         }
         (None, Some(_)) if !want.earliest => {

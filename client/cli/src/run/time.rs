@@ -31,7 +31,7 @@ impl TimeArgs {
         let Some((volume, by)) = self.volume.as_ref().zip(self.by.as_ref()) else {
             return Ok(WhenDoc::lasting(self.lasting.unwrap_or(lease).as_nanos() as f64 / 1e9));
         };
-        let bytes = units::parse_bytes(&volume.to_lowercase()).map_err(Complaint::usage)?.get();
+        let bytes = units::parse_volume(&volume.to_lowercase()).map_err(Complaint::usage)?.get();
         let deadline = Calendar::here(None).and_then(|calendar| calendar.time(by)).map_err(Complaint::usage)?;
         Ok(WhenDoc { volume: Some(VolumeDoc { bytes, deadline }), ..WhenDoc::default() })
     }

@@ -221,7 +221,7 @@ fn words(error: &TokenError) -> String {
     format!("the token does not allow it: {}", all.join("; "))
 }
 
-/// What the library makes of a stranger's bytes; if it panics, the token is refused.
+/// Runs the library on bytes of strangers. If it panics, the token is refused.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let failed = |_| Err(Error::Refused("the token cannot be evaluated".to_owned()));
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(failed)
