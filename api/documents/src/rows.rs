@@ -28,6 +28,10 @@ pub struct InterfaceRow {
     pub rate_wire_bps: Option<u64>,
     /// The rate that the ledger holds, wire bit/s.
     pub reserved_wire_bps: u64,
+    /// The rate that bookings take from what can be signalled, now or at their fullest instant to come, bit/s on the
+    /// wire.
+    #[serde(default)]
+    pub booked_wire_bps: u64,
     /// The free rate, wire bit/s.
     pub free_wire_bps: u64,
     /// The number of open slots in the ledger.

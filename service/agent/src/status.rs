@@ -36,6 +36,7 @@ pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
             role: role(agent, &state.name),
             rate_wire_bps: link.map(|link| link.rate.as_bps()),
             reserved_wire_bps: link.map_or(0, |link| link.reserved.as_bps()),
+            booked_wire_bps: link.map_or(0, booked),
             free_wire_bps: link.map_or(0, |link| link.free.as_bps()),
             slots: slots.get(&state.index).copied().unwrap_or(0),
             plane: read.link(state.index).map(|link| link.link.scheduler.name().to_owned()),
@@ -66,6 +67,11 @@ fn slots(agent: &Agent) -> BTreeMap<IfIndex, usize> {
         *slots.entry(held.oif).or_insert(0) += 1;
     }
     slots
+}
+
+/// Signalled reservations have no end: so of what can be reserved, all that is neither signalled nor free is booked.
+fn booked(link: &LinkView) -> u64 {
+    link.reservable.as_bps().saturating_sub(link.reserved.as_bps()).saturating_sub(link.free.as_bps())
 }
 
 fn services(link: &LinkView) -> Vec<String> {

@@ -161,6 +161,13 @@ fn part(text: &str, want: &WantArgs) -> Result<PartDoc, String> {
         None => (None, None),
     };
     let kind = kind_of(resource);
+    if let (ResourceKind::Countable, false, Some(most)) = (kind, resource.contains('/'), most)
+        && units::parse_rate(most).is_ok()
+    {
+        return Err(format!(
+            "{resource:?} is no resource that has a rate; did you mean net/{resource}={most}? `sluice calendar` lists them"
+        ));
+    }
     let mut part = PartDoc { resource: resource.to_owned(), ..PartDoc::default() };
     if let Some(most) = most {
         let amount = amount_of(kind, most)?;
@@ -234,4 +241,25 @@ pub fn bind(ask: &mut AskDoc, binding: BindingDoc) -> Result<(), Complaint> {
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Words {
+        #[command(flatten)]
+        want: WantArgs,
+    }
+
+    #[test]
+    fn an_interface_without_its_kind_is_asked_after() {
+        let of = |text: &str| part(text, &Words::parse_from(["x", text]).want);
+        let text = of("eth0=3mbit").unwrap_err();
+        assert!(text.contains("did you mean net/eth0=3mbit?"), "{text}");
+        assert_eq!(of("net/eth0=3mbit").unwrap().rate, Some(3_000_000));
+        assert_eq!(of("solver=2").unwrap().count, Some(2));
+    }
 }

@@ -80,6 +80,9 @@ impl BrokerEndpoint {
         if text.is_empty() || text.contains("://") {
             return Err(wrong());
         }
+        if !text.contains('/') && split(text).is_some() {
+            return Err(format!("{text:?} has no scheme: write https://{text}, or unix:{text} if it is a socket"));
+        }
         Ok(BrokerEndpoint::Socket(text.into()))
     }
 
@@ -169,6 +172,8 @@ mod tests {
         for wrong in ["", "ftp://a:1", "http://", "http://a b:1", "http://a:0", "https://:1", "http://a/b:1"] {
             assert!(parse(wrong).unwrap_err().contains("is no broker"), "{wrong}");
         }
+        let bare = parse("10.0.0.1:8443").unwrap_err();
+        assert!(bare.contains("write https://10.0.0.1:8443, or unix:10.0.0.1:8443"), "{bare}");
         let all =
             |text: &str| BrokerEndpoint::parse_all(text, &Papers::default(), &(Arc::new(|| terms::Time::ZERO) as Now));
         let shown: Vec<String> = all("unix:/a, http://localhost:1").unwrap().iter().map(ToString::to_string).collect();
