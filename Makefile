@@ -73,6 +73,8 @@ nightly: test fuzz
 	SLUICE_KILLS=500 $(CARGO) test --release --locked -p sluice-broker --test broker kills:: -- --nocapture
 	@# Blocks of the documents that take long, as well.
 	SLUICE_NIGHTLY=1 $(CARGO) test --release --locked -p sluice --test cli docs:: -- --nocapture
+	@# Every broker of three domains dies at every step.
+	SLUICE_NIGHTLY=1 $(CARGO) test --release --locked -p sluice --test cli dies_at_any_step -- --nocapture
 	@# Whoever stands still in a transaction does so for five minutes.
 	SLUICE_STOPPED_S=300 $(CARGO) test --release --locked -p sluice --test cli c5_c12 -- --nocapture
 	$(CARGO) build --release --locked -p sluice

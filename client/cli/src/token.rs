@@ -256,7 +256,7 @@ impl LimitArgs {
         let until = match &self.until {
             Some(text) => {
                 let calendar = Calendar::here(self.zone.as_deref()).map_err(Complaint::usage)?;
-                Some(calendar.time(text).map_err(Complaint::usage)?.0)
+                Some(calendar.end(text).map_err(Complaint::usage)?.0)
             }
             None => None,
         };

@@ -140,7 +140,7 @@ fn windows(want: &WantArgs, from: Option<&String>, calendar: &Calendar) -> Resul
         (ask.when.start, ask.when.end) = (window.start, window.end.or(Some(forever)));
         return Ok(ask);
     };
-    let until = time(want.until.as_ref())?;
+    let until = want.until.as_ref().map(|text| calendar.end(text)).transpose().map_err(bad)?;
     ask.when.windows = calendar.repeated(&window, repeat, want.times, until).map_err(bad)?;
     if want.some {
         ask.when.may_fail = (0..ask.when.windows.len()).collect();

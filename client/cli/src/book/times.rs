@@ -105,6 +105,14 @@ impl Calendar {
         self.after(text, &self.now)
     }
 
+    /// An end as people write it: a time, or a day, which is then meant as a whole.
+    ///
+    /// # Errors
+    /// As [`Calendar::time`].
+    pub fn end(&self, text: &str) -> Result<Instant, BadTime> {
+        self.time(text).or_else(|bad| self.time(&format!("{} 24:00", text.trim())).map_err(|_| bad))
+    }
+
     /// The same, seen from another moment, from which `+1h` counts.
     fn after(&self, text: &str, from: &Zoned) -> Result<Instant, BadTime> {
         let text = text.trim();
@@ -410,6 +418,15 @@ mod tests {
         let weekdays = berlin().repeated(&first, Repeat::Weekdays, Some(6), None).unwrap();
         assert_eq!(weekdays[0].start.to_string(), "2026-11-23T15:00:00Z", "the first is no Saturday");
         assert_eq!(weekdays[5].start.to_string(), "2026-11-30T15:00:00Z");
+        for (day, end) in [
+            ("2026-12-20", "2026-12-21 00:00"),
+            ("tomorrow", "tomorrow 24:00"),
+            ("friday", "friday 24:00"),
+            ("friday 08:00", "friday 08:00"),
+        ] {
+            assert_eq!(berlin().end(day).unwrap(), berlin().time(end).unwrap(), "{day}");
+        }
+        assert!(berlin().end("someday").unwrap_err().contains("\"someday\" is no time"));
         let until = berlin().time("2026-12-20 00:00").unwrap();
         assert_eq!(berlin().repeated(&first, Repeat::Weekly, None, Some(until)).unwrap().len(), 5);
         assert!(berlin().repeated(&first, Repeat::Daily, None, None).is_err());
