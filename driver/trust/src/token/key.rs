@@ -77,7 +77,8 @@ impl TokenPublicKey {
     pub fn parse(text: &str) -> Result<TokenPublicKey, Error> {
         let key = text.trim().strip_prefix(PUBLIC);
         let key = key.and_then(|hex| PublicKey::from_bytes_hex(hex, Algorithm::Ed25519).ok());
-        key.map(TokenPublicKey).ok_or_else(|| Error::Misuse(format!("{text:?} is no public key: {PUBLIC}HEX")))
+        // The text is not repeated: it may be a private key.
+        key.map(TokenPublicKey).ok_or_else(|| Error::Misuse(format!("no public key: one line, {PUBLIC}HEX")))
     }
 
     /// Reads the key of a file.

@@ -313,6 +313,8 @@ fn keys_are_files_of_one_line_and_private_ones_are_private() {
     assert_eq!(TokenKey::read(&private).unwrap().public(), TokenPublicKey::read(&public).unwrap());
     assert!(TokenKey::read(&public).is_err() && TokenPublicKey::read(&private).is_err());
     assert!(TokenPublicKey::parse("ed25519/12").is_err());
+    let told = TokenPublicKey::read(&private).unwrap_err().to_string();
+    assert!(!told.contains(&std::fs::read_to_string(&private).unwrap()[20..40]), "a private key is not shown: {told}");
     assert!(!format!("{key:?}").contains("private"));
     std::fs::remove_dir_all(&dir).unwrap();
 }
