@@ -329,6 +329,7 @@ export type Instant = string;
 /** An interface. */
 export type InterfaceRow = {
   addresses: string[];
+  booked_wire_bps?: number;
   classes: ClassRow[];
   free_wire_bps: number;
   index: number;

@@ -251,12 +251,12 @@ mod tests {
     #[derive(Parser)]
     struct Words {
         #[command(flatten)]
-        want: WantArgs,
+        reserve: crate::book::args::ReserveArgs,
     }
 
     #[test]
     fn an_interface_without_its_kind_is_asked_after() {
-        let of = |text: &str| part(text, &Words::parse_from(["x", text]).want);
+        let of = |text: &str| part(text, &Words::parse_from(["x", text]).reserve.want);
         let text = of("eth0=3mbit").unwrap_err();
         assert!(text.contains("did you mean net/eth0=3mbit?"), "{text}");
         assert_eq!(of("net/eth0=3mbit").unwrap().rate, Some(3_000_000));

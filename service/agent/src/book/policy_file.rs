@@ -484,7 +484,7 @@ deny = true
             (rule("signal = true\ndeny = true\npriority = 1"), "policy.toml:2: a rule that denies has no priority"),
             (rule("priority = 65536"), "policy.toml:5: invalid value"),
             ("brokers = [\"*\"]\n".to_owned(), "policy.toml:1: \"*\" is no broker"),
-            ("[[rule]]\nname = \"r\"\n".to_owned(), "policy.toml:1: missing field `who`"),
+            ("[[rule]]\nname = \"r\"\n".to_owned(), "policy.toml:2: a rule is about somebody: say"),
         ];
         for (text, expected) in table {
             let told = read(&text).unwrap_err();

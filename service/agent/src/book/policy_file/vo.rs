@@ -92,3 +92,47 @@ fn revoked(policy: &Path, list: &Path) -> Result<BTreeSet<String>, Mistake> {
     }
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{load_of_domain, parse};
+    use std::path::Path;
+
+    const KEY: &str = "ed25519/7bf02f9d0328699d5185c37f82e4b5bd0351ec3757ca67db02a7655f035b0361";
+
+    #[test]
+    fn organisations_and_mistakes() {
+        let dir = std::env::temp_dir().join(format!("sluice-vo-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let file = dir.join("policy.toml");
+        let of = |text: &str| parse(&file, text).map(|found| found.organisations).map_err(|bad| bad.to_string());
+        let number = "0A".repeat(64);
+        std::fs::write(dir.join("list"), format!("# lost\n\n{number} # alice's\n")).unwrap();
+        std::fs::write(dir.join("short"), "0a0b\n").unwrap();
+        let vo = |name: &str, more: &str| format!("[[vo]]\nname = {name:?}\nkey = {KEY:?}\n{more}\n");
+        let good = of(&vo("atlas", "domain = \"anl\"\nthrough = [\"esnet\"]\nrevoked = \"list\"")).unwrap();
+        assert_eq!((good[0].domain.as_deref(), &good[0].through[..]), (Some("anl"), &["esnet".to_owned()][..]));
+        assert!(good[0].revoked.contains(&number.to_lowercase()) && good[0].key.to_string() == KEY);
+        for (text, why) in [
+            (vo("at las", ""), ":2: \"at las\" is no name"),
+            (vo("atlas", "through = [\"a/b\"]"), ":4: \"a/b\" is no name"),
+            (vo("atlas", "revoked = \"short\""), "line 1: 128 hexadecimal digits"),
+            (vo("atlas", "revoked = \"none\""), "none"),
+            (vo("a", "") + &vo("b", ""), "two organisations have this name, or this key"),
+            ("[[vo]]\nname = \"a\"\nkey = \"ed25519/12\"\n".to_owned(), ":3: no public key"),
+            ("[[rule]]\nname = \"r\"\nvo = [\"\"]\n".to_owned(), ":3: \"\" names nothing"),
+        ] {
+            let said = of(&text).unwrap_err();
+            assert!(said.contains(why), "{text}: {said}");
+        }
+        // A domain's file has rules and nothing else.
+        let domain = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            load_of_domain(Path::new(&file)).map_err(|bad| bad.to_string())
+        };
+        assert!(domain(&vo("atlas", "")).unwrap_err().contains("each agent's own"));
+        assert!(domain("brokers = [\"main\"]\n").unwrap_err().contains("each agent's own"));
+        assert!(domain("[[rule]]\nname = \"r\"\nvo = [\"atlas\"]\n").is_ok());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}
