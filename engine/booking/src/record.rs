@@ -21,7 +21,7 @@ const VERSION: u8 = 1;
 const WITH_MEMBERS: u8 = 1;
 const GRANTED: u8 = 2;
 /// And if its owner wants a notice before its end.
-const NOTICED: u8 = 8;
+const NOTICED: u8 = 4;
 const ALL_FORMS: u8 = WITH_MEMBERS + GRANTED + NOTICED;
 const UNKNOWN: Corrupt = Corrupt("a version that this program does not know");
 

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
 
 /// The command by which this program sends.
 pub const COMMAND: &str = "send-mail";
@@ -38,7 +40,7 @@ struct Sent {
     failed: Option<String>,
 }
 
-/// The broker's end of that process.
+/// The broker's end of that process. A mail that waits for its turn holds no thread.
 #[derive(Clone, Debug)]
 pub struct Mailer(Arc<Mutex<MailerEnds>>);
 
@@ -51,7 +53,7 @@ struct MailerEnds {
 
 impl Drop for MailerEnds {
     fn drop(&mut self) {
-        // Its input ends with us, and so it does; one that is in the middle of a mail is waited for by nobody.
+        // It would end with its input; in the middle of a mail that may take half a minute.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -80,9 +82,8 @@ impl Mailer {
     /// Why it was not sent.
     pub async fn send(&self, from: &MailAddress, to: &MailAddress, text: String) -> Result<(), String> {
         let letter = Letter { from: from.text().to_owned(), to: to.text().to_owned(), text };
-        let ends = self.0.clone();
-        let sent =
-            tokio::task::spawn_blocking(move || ends.lock().unwrap_or_else(PoisonError::into_inner).exchange(&letter));
+        let mut ends = self.0.clone().lock_owned().await;
+        let sent = tokio::task::spawn_blocking(move || ends.exchange(&letter));
         sent.await.map_err(|error| error.to_string())?
     }
 }
@@ -137,11 +138,13 @@ fn send(sendmail: &Path, letter: &Letter) -> Result<(), String> {
     let (input, complaint) = (child.stdin.take(), child.stderr.take());
     let text = letter.text.clone();
     // One that reads nothing must not hold us: the pipe is another thread's, and so is what it complains about.
-    let writing = std::thread::spawn(move || input.map(|mut input| input.write_all(text.as_bytes())));
-    let reading = std::thread::spawn(move || {
+    // Neither is joined: a child that the program leaves behind may keep both pipes open.
+    std::thread::spawn(move || input.map(|mut input| input.write_all(text.as_bytes())));
+    let (told, reading) = channel();
+    std::thread::spawn(move || {
         let mut said = Vec::new();
         let _ = complaint.map(|pipe| pipe.take(MOST).read_to_end(&mut said));
-        said
+        let _ = told.send(said);
     });
     let begun = Instant::now();
     let status = loop {
@@ -155,11 +158,10 @@ fn send(sendmail: &Path, letter: &Letter) -> Result<(), String> {
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     };
-    let _ = writing.join();
     if status.success() {
         return Ok(());
     }
-    let said = reading.join().unwrap_or_default();
+    let said = reading.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
     let said: String = String::from_utf8_lossy(&said).chars().filter(|c| !c.is_control()).take(COMPLAINT).collect();
     Err(format!("{} ended with {status}: {said}", sendmail.display()))
 }

@@ -63,19 +63,21 @@ struct ReadToken {
 }
 
 impl Organisation {
-    /// The name in its tokens for a caller.
+    /// The name in its tokens for a caller. A domain that is believed about others' people is not about its own
+    /// machines' users (`esnet/main/uid:0` stays as it is), nor about ours, who come to us themselves.
     fn name_of<'a>(&self, caller: &'a str) -> std::borrow::Cow<'a, str> {
+        let foreign = terms::book::foreign;
+        if let (Some(domain), None) = (&self.domain, foreign(caller)) {
+            return format!("{domain}/{caller}").into();
+        }
         let mut name = caller;
-        while let Some((domain, rest)) = name.split_once('/')
-            && rest.contains('/')
-            && self.through.iter().any(|believed| believed == domain)
+        while let Some((by, rest)) = name.split_once('/')
+            && foreign(rest).is_some_and(|of| self.domain.as_deref() != Some(of))
+            && self.through.iter().any(|believed| believed == by)
         {
             name = rest;
         }
-        match &self.domain {
-            Some(domain) if terms::book::foreign(name).is_none() => format!("{domain}/{name}").into(),
-            _ => name.into(),
-        }
+        name.into()
     }
 
     fn revokes<'a>(&self, ids: &'a [String]) -> Option<&'a String> {

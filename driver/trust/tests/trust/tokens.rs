@@ -44,6 +44,33 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, trust::Error>) -> String {
     result.unwrap_err().to_string()
 }
 
+/// The name by which a token of an organisation means a caller.
+fn known(key: &TokenKey, domain: Option<&str>, through: &[&str], holder: &str, caller: &str) -> bool {
+    let text = HeldToken::create(key, &TokenGrant { holder: holder.into(), ..grant() }).unwrap().text().unwrap();
+    let through = through.iter().map(|name| (*name).to_owned()).collect();
+    let organisation = Organisation { domain: domain.map(str::to_owned), through, ..atlas(key.public()) };
+    TokenGate::new("maui", vec![organisation]).shown(&text, caller).is_ok()
+}
+
+/// A neighbour's word is about people of third domains: it makes nobody one of ours.
+#[test]
+fn a_neighbours_word_makes_nobody_one_of_ours() {
+    let key = TokenKey::new();
+    let esnet = &["esnet"][..];
+    assert!(known(&key, Some("lbnl"), esnet, "anl/alice", "esnet/anl/alice"));
+    for (holder, caller) in [
+        ("lbnl/alice", "esnet/lbnl/alice"),      // ours come to us themselves
+        ("lbnl/main/uid:0", "esnet/main/uid:0"), // root of a machine of ESnet's
+        ("main/uid:0", "esnet/main/uid:0"),
+        ("lbnl/bob", "esnet/bob"),
+    ] {
+        assert!(!known(&key, Some("lbnl"), esnet, holder, caller), "{holder} {caller}");
+    }
+    assert!(known(&key, Some("lbnl"), esnet, "lbnl/main/uid:0", "main/uid:0"), "of a machine of ours");
+    assert!(known(&key, Some("lbnl"), esnet, "esnet/main/uid:0", "esnet/main/uid:0"), "under its own name");
+    assert!(!known(&key, None, esnet, "main/uid:0", "esnet/main/uid:0"));
+}
+
 /// What the token says about `amount` of a resource from now on for this long.
 fn asked(gate: &TokenGate, token: &VoToken, resource: &str, amount: u64, seconds: u64, now: u64) -> Result<(), String> {
     let caller = Caller {

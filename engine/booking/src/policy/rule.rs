@@ -19,8 +19,8 @@ pub struct Rule {
     pub name: String,
     /// The callers; empty: none.
     pub who: Vec<Who>,
-    /// The virtual organisations whose tokens the callers show, as [`terms::book::VoToken::memberships`] has them; empty: with
-    /// or without a token.
+    /// The virtual organisations whose tokens the callers show ([`terms::book::VoToken::memberships`]); empty: with
+    /// or without a token. Such a rule is about bookings only.
     pub vos: Vec<NamePattern>,
     /// The resources; empty: all.
     pub resources: Vec<NamePattern>,
@@ -159,7 +159,7 @@ impl Rule {
             Effect::Allow(limits) if limits.in_group.is_some() => Some("in_group"),
             _ => None,
         };
-        sums.or(self.grow.then_some("grow")).or(self.is_for_signals().then_some("signal"))
+        sums.or(self.grow.then_some("grow")).or((self.signal == Some(true)).then_some("signal"))
     }
 
     /// The reason if it denies a question that it is about; `None`: it allows it.

@@ -159,11 +159,12 @@ impl Rule {
         self.signal.unwrap_or(self.effect == Effect::Deny)
     }
 
-    /// True if it is about this claim.
+    /// True if it is about this claim. A rule for holders of a token never is: signalled requests carry none.
     fn is_about_claim(&self, caller: &Caller, claim: &SignalClaim) -> bool {
         let denies = self.effect == Effect::Deny;
         let named = |name: &String| self.resources.iter().any(|pattern| pattern.matches(name));
         self.is_for_signals()
+            && self.vos.is_empty()
             && self.labels.is_empty()
             && self.background != Some(true)
             && self.who.iter().any(|who| who.is(caller))

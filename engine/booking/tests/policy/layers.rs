@@ -112,6 +112,9 @@ fn what_needs_accounts_is_no_domains() {
         assert!(why.contains(&format!("the rule \"r\" says `{key}`")), "{why}");
     }
     assert_eq!(unfit_for_domain(&policy(vec![rule("r", &["x"], Some(1))])), None);
+    // One that denies is about bookings here.
+    let denies = Rule { effect: Effect::Deny, ..rule("not-eve", &[], None) };
+    assert_eq!(unfit_for_domain(&policy(vec![denies])), None);
 }
 
 proptest! {

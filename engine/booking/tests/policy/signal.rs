@@ -176,3 +176,16 @@ fn prefixes_hold_and_meet() {
         assert!(!prefix(one).meets(&prefix(other)) && !prefix(one).contains(&prefix(other)), "{one} {other}");
     }
 }
+
+/// Signalled requests carry no token: a rule for holders of one neither allows nor denies them, whatever it says.
+#[test]
+fn a_rule_for_holders_of_a_token_is_about_bookings() {
+    let bob = caller("uid:7");
+    let member = asker(&bob, Seat::Member);
+    assert_eq!(no(&Policy::new(vec![calls()]).unwrap(), &member, &claim(1)), None);
+    let vos = || vec![NamePattern::new("atlas").unwrap()];
+    let allows = Rule { vos: vos(), who: vec![Who::Everybody], ..calls() };
+    assert!(no(&Policy::new(vec![allows]).unwrap(), &member, &claim(1)).is_some());
+    let denies = Rule { vos: vos(), who: vec![Who::Everybody], effect: Effect::Deny, ..Rule::default() };
+    assert_eq!(no(&Policy::new(vec![denies, calls()]).unwrap(), &member, &claim(1)), None);
+}

@@ -37,9 +37,8 @@ impl Agent {
 
     /// Takes the token that a caller shows, if it is the caller's own and its organisation is believed here.
     pub(crate) fn show_token(&mut self, client: u64, token: Option<&str>) -> Result<(), Problem> {
-        let name = self.drive.speakers.of(client).name;
-        let tokens = self.drive.node.policy().tokens();
-        let shown = token.map(|text| tokens.shown(text, &name).map(Arc::new)).transpose();
+        let (tokens, speakers) = (self.drive.node.policy().tokens(), &self.drive.speakers);
+        let shown = token.map(|text| tokens.shown(text, &speakers.of(client).name).map(Arc::new)).transpose();
         let shown = shown.map_err(|error| problem("refused", error.to_string()));
         // After a refusal none is shown: an earlier one would stand for what the caller did not ask.
         self.drive.speakers.show(client, shown.as_ref().ok().cloned().flatten());

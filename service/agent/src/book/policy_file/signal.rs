@@ -13,6 +13,9 @@ pub(super) fn signals(document: &Document<'_>, entry: &RuleFile) -> Result<Signa
         return at("source, destination and priority are of what is signalled: write signal = true beside them");
     }
     if entry.signal == Some(true) {
+        if !entry.vo.is_empty() {
+            return at("what is signalled carries no token: vo does not go with signal = true");
+        }
         if entry.longest.is_some() || entry.ahead.is_some() {
             return at(
                 "what is signalled begins now and has no end: neither longest nor ahead goes with signal = true",

@@ -121,6 +121,10 @@ mod tests {
             (vo("a", "") + &vo("b", ""), "two organisations have this name, or this key"),
             ("[[vo]]\nname = \"a\"\nkey = \"ed25519/12\"\n".to_owned(), ":3: no public key"),
             ("[[rule]]\nname = \"r\"\nvo = [\"\"]\n".to_owned(), ":3: \"\" names nothing"),
+            (
+                "[[rule]]\nname = \"r\"\nvo = [\"a\"]\nsignal = true\n".to_owned(),
+                ":2: what is signalled carries no token",
+            ),
         ] {
             let said = of(&text).unwrap_err();
             assert!(said.contains(why), "{text}: {said}");
