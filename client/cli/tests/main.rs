@@ -7,8 +7,8 @@ mod dissector;
 mod docs;
 mod experiments;
 mod packages;
+mod place;
 mod plane;
 mod plane_live;
-mod plane_serve;
 
 use agents::{bed, boomerang, inside, lone, remote};

@@ -1,20 +1,18 @@
 //! A testbed of its own for each test, in a folder of its own, removed whatever happens.
 
+pub use crate::place::{Place, SLUICE, detached, place, skipped, wait_at_most};
 use ::bed::file::TestbedFile;
 use ::bed::testbed::{self, UpOptions};
 use documents::agent::{
     Answer, EventDoc, FlowSpecDoc, Request, ReservationRow, SenderId, SessionId, Status, StyleDoc, TspecDoc,
 };
 use linux::netns::Namespace;
-use linux::process::{ProcessId, spawn_detached};
+use linux::process::ProcessId;
 use rpc::client::{Client, Error};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The program under test.
-pub const SLUICE: &str = env!("CARGO_BIN_EXE_sluice");
 /// How long anything may take that is not itself a time of the protocol; the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -24,15 +22,6 @@ pub const NODES: [&str; 4] = ["swissvale", "yosemite", "maui", "glenwood"];
 
 const fn ip(v4: [u8; 4]) -> std::net::IpAddr {
     std::net::IpAddr::V4(std::net::Ipv4Addr::new(v4[0], v4[1], v4[2], v4[3]))
-}
-
-/// Whether this must be skipped; says so loudly.
-pub fn skipped() -> bool {
-    let root = std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
-    if !root {
-        bench::skipped("agents and network namespaces need root");
-    }
-    !root
 }
 
 /// A testbed that is up: the four nodes of the seed, or others.
@@ -55,39 +44,6 @@ pub fn unsigned(name: &str, refresh: &str) -> TestbedFile {
     let mut file = TestbedFile { keys: false, ..seed(name, refresh) };
     (file.rsvp.refresh_reduction, file.rsvp.hello) = (false, None);
     file
-}
-
-/// A name that no other test has, and a folder of that name.
-pub fn place() -> (String, Place) {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("at{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let place = std::env::temp_dir().join(&name);
-    std::fs::create_dir_all(&place).unwrap();
-    (name.clone(), Place { name, path: place })
-}
-
-/// A test's own folder. What is in it, and a testbed of its name, goes with it, also when the test fails.
-pub struct Place {
-    name: String,
-    path: PathBuf,
-}
-
-impl std::ops::Deref for Place {
-    type Target = Path;
-    fn deref(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let down = testbed::down(&self.path, &self.name).map(drop);
-        let clean = down.and_then(|()| linux::mount::unmount_below(&self.path));
-        let _ = std::fs::remove_dir_all(&self.path);
-        if !std::thread::panicking() {
-            clean.unwrap();
-        }
-    }
 }
 
 impl Bed {
@@ -251,13 +207,6 @@ impl Drop for Bed {
     }
 }
 
-/// Starts a daemon whose parent does not wait for it: this test process ends soon enough.
-#[allow(clippy::zombie_processes)]
-pub fn detached(command: &mut Command, log: &Path) -> ProcessId {
-    let child = spawn_detached(command, log).unwrap();
-    ProcessId::of(child.id()).unwrap()
-}
-
 pub fn tspec(rate: u64) -> TspecDoc {
     TspecDoc { r_bps: rate, b_bytes: 64_000, p_bps: None, m_bytes: 64, max_bytes: 1500 }
 }
@@ -288,18 +237,6 @@ pub fn expect(client: &mut Client, what: &str, wanted: impl Fn(&EventDoc) -> boo
 /// Waits until `there` gives something.
 pub fn wait_for<T>(what: &str, there: impl FnMut() -> Option<T>) -> T {
     wait_at_most(PATIENCE, what, there)
-}
-
-/// The same with a limit of one's own.
-pub fn wait_at_most<T>(limit: Duration, what: &str, mut there: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + limit;
-    loop {
-        if let Some(found) = there() {
-            return found;
-        }
-        assert!(Instant::now() < until, "{what}: not within {limit:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// A refusal's problem.

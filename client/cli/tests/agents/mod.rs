@@ -19,6 +19,7 @@ pub mod crossing;
 mod crossing_change;
 mod crossing_lies;
 mod crossing_older;
+mod crossing_steps;
 mod crossing_tree;
 mod dashboard;
 mod directory;

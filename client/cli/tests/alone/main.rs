@@ -6,6 +6,9 @@ mod gara;
 mod lab;
 mod mace;
 mod onlooker;
+#[path = "../place.rs"]
+mod place;
+mod plane_serve;
 mod profile;
 mod ras;
 mod web;

@@ -1,7 +1,8 @@
 //! An agent over a plane in user space, on real packets: a host whose interface `lan0` is queued by `sluice plane serve`, and a
 //! receiver with an agent on the kernel's plane.
 
-use crate::bed::{Place, SLUICE, detached, place, skipped, wait_at_most};
+use crate::alone;
+use crate::place::{Place, SLUICE, detached, place, skipped, wait_at_most};
 use documents::agent::{Answer, Request, ReservationRow, Status};
 use linux::netlink::Socket;
 use linux::netlink::addr::Address;
@@ -14,7 +15,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 1);
@@ -23,12 +24,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The reserved flow, and the flood beside it.
 const PORT: u16 = 5004;
 const FLOOD: u16 = 5005;
-
-/// The machine, for the test that holds this: a plane has a thread that must run at once, and so has each experiment.
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 struct Stand {
     place: Place,
