@@ -239,6 +239,21 @@ mod tests {
         assert_eq!(shaping.beyond(), 2);
     }
 
+    /// A frame that came before a change of the plan, and is taken after it, counts as coming with the change.
+    #[test]
+    fn a_change_comes_after_what_was_due_and_before_what_is_taken_later() {
+        let mut way = way();
+        let (mut from, mut to) = (Memory { now: ms(10), coming: vec![8, 9, 9, 9], gone: 0 }, Memory::default());
+        way.turn(ms(10), &mut from, &mut to).unwrap();
+        assert_eq!((to.gone, way.inside()), (3, 1), "one is due at 11 ms");
+        way.catch_up(ms(15));
+        let port = way.port_mut().unwrap().port_mut();
+        port.apply(ms(15), &PlanOp::DropFlow { oif: OIF, flow: flow() }).unwrap();
+        from = Memory { now: ms(20), coming: vec![12, 14, 19], gone: 0 };
+        way.turn(ms(20), &mut from, &mut to).unwrap();
+        assert_eq!((to.gone, way.inside()), (7, 0));
+    }
+
     /// Clocks may step: a frame that seems to come before those that are gone comes after them.
     #[test]
     fn no_age_turns_time_back() {

@@ -172,6 +172,15 @@ impl FrameWay {
         Ok(got + sent)
     }
 
+    /// Lets go what is due by now. A change of the plan comes next: what has come in and was not taken yet comes after it,
+    /// or the port would see a time before that of the change.
+    pub(crate) fn catch_up(&mut self, now: Time) {
+        if now > self.served {
+            self.shaping.serve(now, now + Span::from_nanos(1), &mut self.path);
+            self.served = now;
+        }
+    }
+
     /// The time of the next useful turn if nothing comes in.
     pub fn wake_at(&self, now: Time) -> Option<Time> {
         let blocked = self.path.blocked.then(|| now + PATIENCE);

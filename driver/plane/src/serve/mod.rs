@@ -242,6 +242,7 @@ impl PlaneServer {
                 checks::fits(port, ops, u64::from(pair.spec().buffers))?;
             }
         }
+        self.pairs.0.iter_mut().for_each(|pair| pair.catch_up(now));
         self.pairs.apply_batch(now, ops)?;
         self.pairs.0.iter_mut().for_each(|pair| pair.changed(now, ops));
         Ok(())

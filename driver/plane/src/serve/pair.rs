@@ -206,6 +206,15 @@ impl ServedPair {
         }
     }
 
+    /// A batch will be carried out at this time.
+    pub(crate) fn catch_up(&mut self, now: Time) {
+        if let PairState::Up { pair, .. } = &mut self.state
+            && let Some(way) = pair.way_mut(0)
+        {
+            way.catch_up(now);
+        }
+    }
+
     /// A batch was carried out.
     pub(crate) fn changed(&mut self, now: Time, ops: &[PlanOp]) {
         if let PairState::Up { pair, .. } = &mut self.state
