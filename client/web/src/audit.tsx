@@ -2,10 +2,21 @@
 import { useState } from "preact/hooks";
 import { query } from "./api";
 import { At, Head, Table, Trouble } from "./bits";
-import type { Agents, Audits } from "./documents";
+import type { Agents, AskedDoc, Audits } from "./documents";
 import { useOnEvents, usePoll } from "./hooks";
+import { amount } from "./units";
 
 const PAGE = 100;
+
+/** What a request asked for: its amounts and times. */
+function Wanted({ asked }: { asked: AskedDoc }) {
+  const parts = asked.parts.map((part) => `${part.resource} ${part.least == null ? "" : `${amount(part.least, part.unit)} to `}${part.amount == null ? "all that is free" : amount(part.amount, part.unit)}`);
+  return (
+    <>
+      {parts.join(", ")}{asked.volume != null && `, ${amount(asked.volume, "byte/s").replace("/s", "")}`}, <At at={asked.start} /> – {asked.end ? <At at={asked.end} /> : "for ever"}{asked.windows != null && `, ${asked.windows} windows`}
+    </>
+  );
+}
 
 export function Audit() {
   const [who, setWho] = useState("");
@@ -33,7 +44,7 @@ export function Audit() {
           { head: "Agent", cell: (row) => row.agent },
           { head: "No.", number: true, cell: (row) => row.number },
           { head: "Caller", cell: (row) => row.who },
-          { head: "Asked", cell: (row) => row.verb },
+          { head: "Asked", cell: (row) => <>{row.verb}{row.asked && <span class="soft"> <Wanted asked={row.asked} /></span>}</> },
           { head: "Outcome", cell: (row) => <span class={row.outcome === "granted" ? "active" : "broken"}><b>{row.outcome.replace("_", " ")}</b></span> },
           { head: "Rules", cell: (row) => row.rules.join(", ") || "–" },
           { head: "Handle", cell: (row) => <span class="mono">{row.handle?.slice(0, 14) ?? "–"}</span> },

@@ -84,8 +84,27 @@ export type AmountDoc = {
   rate?: number | null;
 };
 
+/** What a request for a reservation, or for a change of one, asked for. */
+export type AskedDoc = {
+  end?: null | Instant;
+  parts: AskedPartDoc[];
+  seconds?: number | null;
+  start: Instant;
+  volume?: number | null;
+  windows?: number | null;
+};
+
+/** An amount of one resource that was asked for. */
+export type AskedPartDoc = {
+  amount?: number | null;
+  least?: number | null;
+  resource: string;
+  unit: string;
+};
+
 /** A decision. */
 export type AuditRow = {
+  asked?: null | AskedDoc;
   at: Instant;
   handle?: string | null;
   hash: string;

@@ -1,7 +1,11 @@
 //! Records of the journal as bytes, and back. The first octet is the version of the form. Bytes are read only
 //! if writing the result gives the same bytes, so that equal states have equal bytes.
 
+mod audited;
 mod events;
+
+pub(crate) use audited::audit;
+pub use audited::{Audited, AuditedAsk, AuditedPart};
 
 use crate::notice::Notice;
 use crate::reservations::grants::Grant;
@@ -345,63 +349,4 @@ fn place<T: PartialEq>(all: &[T], one: &T) -> u8 {
 
 pub(crate) fn one_of<T: Copy>(all: &[T], place: u8) -> Result<T, Corrupt> {
     all.get(usize::from(place)).copied().ok_or(Corrupt("a number that stands for nothing"))
-}
-
-/// The bytes of an audit record: `(who, what, outcome, rules)`.
-pub(crate) fn audit(
-    at: Time,
-    who: &str,
-    verb: &str,
-    handle: Option<Handle>,
-    outcome: &str,
-    rules: &[Box<str>],
-) -> Vec<u8> {
-    let mut w = RecordWriter::default();
-    w.byte(VERSION);
-    w.number(at.as_nanos());
-    w.text(who);
-    w.text(verb);
-    w.option(&handle, |w, handle| w.raw(&handle.0));
-    w.text(outcome);
-    w.list(rules, |w, rule| w.text(rule));
-    w.into_bytes()
-}
-
-/// A record of [`crate::io::RecordTable::Audit`], read back.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Audited {
-    /// The time; calendar time.
-    pub at: Time,
-    /// The caller's name.
-    pub who: String,
-    /// `create`, `commit`, `modify`, `bind` or `cancel`; of promises `prepare`, `keep`, `drop`, `moot` or `resolve`;
-    /// `refused` for a count of refusals.
-    pub verb: String,
-    /// The handle of the reservation, if there is one.
-    pub handle: Option<Handle>,
-    /// `granted`, the name of the refusal, or a count of refusals.
-    pub outcome: String,
-    /// The rules of policy that decided, part by part.
-    pub rules: Vec<String>,
-}
-
-impl Audited {
-    /// Decodes an audit record.
-    ///
-    /// # Errors
-    /// [`Corrupt`]: the mistake.
-    pub fn decode(bytes: &[u8]) -> Result<Audited, Corrupt> {
-        let mut r = RecordReader::new(bytes);
-        version(&mut r)?;
-        let audited = Audited {
-            at: time(&mut r)?,
-            who: r.text()?,
-            verb: r.text()?,
-            handle: r.option(|r| Ok(Handle(r.array()?)))?,
-            outcome: r.text()?,
-            rules: r.list(|r| r.text())?,
-        };
-        r.end()?;
-        Ok(audited)
-    }
 }

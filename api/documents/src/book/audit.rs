@@ -23,7 +23,7 @@ pub struct AuditAsk {
 
 /// A page of the audit, oldest entry first, each verified against the one before it. A call examines a bounded
 /// number of entries, so a page may be empty and not the last.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct AuditPage {
     /// The entries that match.
     pub entries: Vec<AuditRow>,
@@ -34,7 +34,7 @@ pub struct AuditPage {
 }
 
 /// A decision.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditRow {
     /// The number of the decision. The first is 1, and none is left out.
@@ -52,6 +52,45 @@ pub struct AuditRow {
     pub outcome: String,
     /// The rules of policy that decided, part by part.
     pub rules: Vec<String>,
+    /// The request; null: the call asks for no amount, or an older version wrote the entry.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub asked: Option<AskedDoc>,
     /// SHA-256 over the previous entry's hash, the number and the record, in hexadecimal.
     pub hash: String,
+}
+
+/// The amounts and times of a request for a reservation, or for a change of one.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AskedDoc {
+    /// The parts.
+    pub parts: Vec<AskedPartDoc>,
+    /// The earliest start.
+    pub start: Instant,
+    /// The latest end; null: open.
+    pub end: Option<Instant>,
+    /// The number of windows of a recurrence; null: one window.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub windows: Option<u64>,
+    /// The length in seconds, where any window of it within these times would do.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub seconds: Option<f64>,
+    /// The volume to be moved within these times, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub volume: Option<u64>,
+}
+
+/// An amount of one resource that was asked for.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AskedPartDoc {
+    /// The resource.
+    pub resource: String,
+    /// The unit of its amounts: `bit/s`, `cores`, `bytes/s`, `pieces`.
+    pub unit: String,
+    /// The most that was wanted; null: all that is free.
+    pub amount: Option<f64>,
+    /// The least that was acceptable; null: the amount.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub least: Option<f64>,
 }

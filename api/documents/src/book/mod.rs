@@ -17,7 +17,7 @@ pub use answer::{
     AlternativeDoc, AlternativeWord, EnforcementWord, EnquiredDoc, GuaranteeWord, MeasuredDoc, PartRow, RefusalDoc,
     ReservationDoc, ResourceRow, StepDoc,
 };
-pub use audit::{AuditAsk, AuditPage, AuditRow};
+pub use audit::{AskedDoc, AskedPartDoc, AuditAsk, AuditPage, AuditRow};
 pub use event::{BookEvent, BookEvents, EventWord};
 pub use instant::Instant;
 pub use promise::{DecideDoc, EpochDoc, PrepareAskDoc, PrepareDoc, PromiseDoc, PromiseRow, PromiseRows, PromisesDoc};

@@ -2,12 +2,13 @@
 
 use super::args::AuditArgs;
 use super::booking_client::BookingError;
+use super::show::amount;
 use super::{here, print_json, unexpected};
 use crate::book::times::Calendar;
 use crate::complain::Complaint;
 use crate::rates::rate;
 use documents::agent::{Answer, AuditPage, Request};
-use documents::book::{AuditAsk, AuditRow, Instant};
+use documents::book::{AskedDoc, AskedPartDoc, AuditAsk, AuditRow, Instant};
 use rpc::client::Client;
 use std::collections::VecDeque;
 use std::process::ExitCode;
@@ -138,8 +139,27 @@ fn print(row: &AuditRow, calendar: &Calendar, json: bool) -> Result<(), Complain
     };
     let handle = row.handle.as_deref().unwrap_or("-");
     let AuditRow { number, who, verb, outcome, .. } = row;
-    println!("{number:>7}  {}  {who:<12} {verb:<7} {outcome:<10} {handle}{rules}", calendar.show(row.at));
+    let asked = row.asked.as_ref().map_or_else(String::new, |doc| format!("  {}", asked(doc, calendar)));
+    println!("{number:>7}  {}  {who:<12} {verb:<7} {outcome:<10} {handle}{asked}{rules}", calendar.dated(row.at));
     Ok(())
+}
+
+/// The request: `net/eth1 3.00mbit, cpu 0.5 cores from Mon 2026-11-30 09:00 until 10:00`.
+fn asked(doc: &AskedDoc, calendar: &Calendar) -> String {
+    let part = |part: &AskedPartDoc| {
+        let of = |value| amount(&part.unit, value);
+        let most = part.amount.map_or_else(|| "all that is free".to_owned(), of);
+        match part.least {
+            Some(least) => format!("{} {} to {most}", part.resource, of(least)),
+            None => format!("{} {most}", part.resource),
+        }
+    };
+    let parts: Vec<String> = doc.parts.iter().map(part).collect();
+    let volume = doc.volume.map_or_else(String::new, |bytes| format!(", {:.2} GB", bytes as f64 / 1e9));
+    let length = doc.seconds.map_or_else(String::new, |seconds| format!(" for {seconds} s"));
+    let windows = doc.windows.map_or_else(String::new, |windows| format!(", {windows} windows"));
+    let end = doc.end.map_or_else(|| "for ever".to_owned(), |end| format!("until {}", calendar.show(end)));
+    format!("{}{volume}{length} from {} {end}{windows}", parts.join(", "), calendar.show(doc.start))
 }
 
 /// The name of a deciding rule; a request without a matching rule is denied.

@@ -76,6 +76,13 @@ impl Calendar {
         found.strftime(&format!("{day}%H:%M{seconds}")).to_string()
     }
 
+    /// An instant with its day, also where that is today.
+    pub fn dated(&self, at: Instant) -> String {
+        let found = Timestamp::from_nanosecond(at.0.as_nanos().into());
+        let Ok(found) = found else { return "for ever".to_owned() };
+        found.to_zoned(self.now.time_zone().clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+    }
+
     /// An instant as [`Calendar::time`] reads it, to the second.
     pub fn typed(&self, at: Instant) -> Option<String> {
         let found = Timestamp::from_nanosecond(at.0.as_nanos().into()).ok()?.to_zoned(self.now.time_zone().clone());

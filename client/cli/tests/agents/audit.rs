@@ -1,7 +1,7 @@
 //! The audit of decisions: every one with the rule that made it, for those who may read it and for nobody else.
 
 use crate::bed::{SLUICE, refused};
-use crate::lone::{Lone, booked, licences};
+use crate::lone::{LICENCE, Lone, booked, licences};
 use documents::agent::{Answer, AuditAsk, AuditPage, Request};
 use documents::links::CallerDoc;
 use rpc::client::Client;
@@ -78,6 +78,11 @@ fn every_decision_is_there_with_its_rule_for_those_who_may_read_it() {
     assert_eq!(numbers(&["--since", all[2]["at"].as_str().unwrap()]), [3, 4, 5]);
     let table = lone.printed(&["audit"]);
     assert!(table.contains("by physics") && table.contains("by no rule"), "{table}");
+    // What was asked, also by who was refused; a cancellation asks for nothing.
+    let asked = |row: usize| all[row]["asked"]["parts"][0].to_string();
+    assert_eq!(asked(1), format!(r#"{{"amount":3.0,"resource":"{LICENCE}","unit":"pieces"}}"#));
+    assert!(all[1]["asked"]["start"].is_string() && all[3]["asked"].is_null(), "{}", all[1]);
+    assert!(table.contains(&format!("{LICENCE} 3 from ")), "{table}");
 
     // Default deny; whom the policy names may; and an auditor by role.
     for (name, role, may) in [("alice", "owner", false), ("revisor", "owner", true), ("arno", "auditor", true)] {

@@ -8,7 +8,7 @@ use crate::draw::digest;
 use crate::io::{BookingRequest, EventKind, When};
 use crate::journal::{Change, Decided};
 use crate::notice::Notice;
-use crate::record::write_binding;
+use crate::record::{AuditedAsk, write_binding};
 use crate::refusal::{Refusal, RefusalReason};
 use crate::reservations::{Grant, KeyMark, Number, Part, Reservation, Reservations};
 use crate::slots;
@@ -88,7 +88,8 @@ impl<'a> Request<'a> {
         if let Err(refusal) = self.check(table, config, calendar) {
             return Outcome::no(refusal);
         }
-        let decided = Decided::new(self.caller, "create", None);
+        let asked = AuditedAsk::of(self.ask, calendar.today());
+        let decided = Decided::new(self.caller, "create", None).asking(Some(asked));
         let mut by = Vec::new();
         let refusal = match self.admit(table, world, config, calendar, &mut by) {
             Ok(r) => return announce(table, calendar.today(), r, decided.by(by)),

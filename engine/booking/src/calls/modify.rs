@@ -11,6 +11,7 @@ use crate::calendar::Calendar;
 use crate::config::Config;
 use crate::io::{BookingChange, EventKind};
 use crate::journal::{Change, Decided};
+use crate::record::AuditedAsk;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::reservations::{Freed, Number, Part, Reservation, Reservations, Resources, growth};
 use crate::slots;
@@ -54,6 +55,7 @@ impl Modify<'_> {
         if next.parts == old.parts && next.label == old.label {
             return Outcome::Unchanged;
         }
+        let decided = decided.asking(AuditedAsk::changed(self.table.resources(), &old.parts, &next.parts));
         let grown: Vec<Vec<RateStep>> =
             old.parts.iter().zip(&next.parts).map(|(o, n)| growth(&o.steps, &n.steps)).collect();
         let granted = self.may_grow(world, caller, &old, &mut next, &grown);

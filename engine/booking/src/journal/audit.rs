@@ -1,7 +1,7 @@
 //! Rows of the audit: who asked for something, the outcome, and the rules of policy that decided.
 
 use crate::io::{JournalRecord, RecordTable};
-use crate::record;
+use crate::record::{self, AuditedAsk};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
@@ -17,12 +17,13 @@ pub(crate) struct Decided<'a> {
     verb: &'static str,
     handle: Option<Handle>,
     rules: Vec<Box<str>>,
+    asked: Option<AuditedAsk>,
 }
 
 impl<'a> Decided<'a> {
     /// A decision without rules, about a call of this name and (`None`: not yet) a reservation.
     pub(crate) fn new(caller: &'a Caller, verb: &'static str, handle: Option<Handle>) -> Decided<'a> {
-        Decided { caller, verb, handle, rules: Vec::new() }
+        Decided { caller, verb, handle, rules: Vec::new(), asked: None }
     }
 
     /// The same under the name of another call.
@@ -48,15 +49,22 @@ impl<'a> Decided<'a> {
         self
     }
 
+    /// This is what was asked.
+    pub(crate) fn asking(mut self, asked: Option<AuditedAsk>) -> Decided<'a> {
+        self.asked = asked;
+        self
+    }
+
     /// Its row; `seq` makes the key unique.
     pub(super) fn record(&self, today: Time, seq: u64, outcome: &str) -> JournalRecord {
-        row(today, seq, record::audit(today, &self.caller.name, self.verb, self.handle, outcome, &self.rules))
+        let about = (self.verb, self.handle);
+        row(today, seq, record::audit(today, &self.caller.name, about, outcome, &self.rules, self.asked.as_ref()))
     }
 }
 
 /// A row about many refusals of one caller.
 pub(super) fn count(today: Time, seq: u64, who: &str, more: u64) -> JournalRecord {
-    row(today, seq, record::audit(today, who, REFUSED, None, &format!("{more} more"), &[]))
+    row(today, seq, record::audit(today, who, (REFUSED, None), &format!("{more} more"), &[], None))
 }
 
 fn row(today: Time, seq: u64, value: Vec<u8>) -> JournalRecord {

@@ -4,11 +4,12 @@ use super::convert;
 use crate::calls::problem;
 use crate::config::Level;
 use crate::drive::Drive;
-use booking::record::Audited;
+use booking::record::{Audited, AuditedAsk, AuditedPart};
 use documents::agent::{Answer, Problem, ReplyLine};
-use documents::book::{AuditAsk, AuditPage, AuditRow, Instant};
+use documents::book::{self, AskedDoc, AskedPartDoc, AuditAsk, AuditPage, AuditRow, Instant};
 use store::{ChainLink, Damage, Error, Store};
-use terms::book::Handle;
+use terms::Time;
+use terms::book::{Handle, ResourceKind};
 
 /// The most entries that one call looks at: new bookings wait meanwhile, some milliseconds.
 const LOOKED_AT: u64 = 1_024;
@@ -78,7 +79,29 @@ fn row(link: &ChainLink, audited: Audited) -> AuditRow {
         handle: audited.handle.map(|handle| handle.text()),
         outcome: audited.outcome,
         rules: audited.rules,
+        asked: audited.asked.map(asked),
         hash: link.hash.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
+
+fn asked(asked: AuditedAsk) -> AskedDoc {
+    let part = |part: AuditedPart| {
+        let kind = ResourceKind::of(&part.resource);
+        let of = |amount| book::amount(kind, amount);
+        AskedPartDoc {
+            amount: (part.amount > 0).then(|| of(part.amount)),
+            least: (part.least < part.amount).then(|| of(part.least)),
+            unit: book::unit(kind).to_owned(),
+            resource: part.resource,
+        }
+    };
+    AskedDoc {
+        parts: asked.parts.into_iter().map(part).collect(),
+        start: Instant(asked.from),
+        end: (asked.until != Time::FOREVER).then_some(Instant(asked.until)),
+        windows: (asked.windows != 1).then_some(asked.windows),
+        seconds: asked.length.map(|length| length.as_nanos() as f64 / 1e9),
+        volume: asked.volume,
     }
 }
 

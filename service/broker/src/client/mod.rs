@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use documents::book::{AskDoc, BookFilter, Instant, WindowDoc};
 use documents::legs::Acceptances;
 use documents::may::{MayDoc, Signal, SignalDoc};
-use documents::overview::{Agents, Doctors, ReadingWish, TicketDoc};
+use documents::overview::{Agents, Doctors, MeDoc, ReadingWish, TicketDoc};
 use documents::rest::{
     BindWish, Change, Enquiry, Events, Reservation, Reservations, Resources, Webhook, WebhookWish, Wish,
 };
@@ -330,6 +330,14 @@ impl BrokerClient {
     /// Any [`Error`].
     pub fn agents(&self) -> Answer<Agents> {
         self.get("/v1/agents")
+    }
+
+    /// Who the broker takes us for.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn me(&self) -> Answer<MeDoc> {
+        self.get("/v1/me")
     }
 
     /// The features of the agents' machines, and the certificates with their ends.
