@@ -27,7 +27,7 @@ struct Page {
     also: &'static [&'static str],
 }
 
-const PAGES: [Page; 4] = [
+const PAGES: [Page; 5] = [
     Page {
         name: "agent.toml",
         line: "configuration of the agent of Sluice",
@@ -84,6 +84,14 @@ const PAGES: [Page; 4] = [
         ],
         keys: "testbed",
         also: &["sluice-up 1", "sluice-agent.toml 5"],
+    },
+    Page {
+        name: "scenario.toml",
+        line: "a scenario of the simulator of Sluice",
+        place: "FILE of sluice sim run FILE",
+        sources: &[("lab/experiments/src/scenario/text.rs", "", None)],
+        keys: "scenario",
+        also: &["sluice-sim-run 1", "sluice-plane-run 1"],
     },
 ];
 
@@ -203,6 +211,21 @@ impl Contents {
                     .iter()
                     .any(|one| as_there(&one.text) && one.text.split([' ', ',']).any(|word| word == key))
         })
+    }
+
+    /// True if a table that the path goes through speaks of its last key: a queue may stand in several places, and has one
+    /// section.
+    fn has_within(&self, path: &str) -> bool {
+        let mut parts: Vec<&str> = path.split('.').collect();
+        let Some(key) = parts.pop() else { return false };
+        if parts.iter().any(|part| ["there", "back"].contains(part)) {
+            parts.push("queue");
+        }
+        let assigned = format!("{key} =");
+        let on_the_way = self.tables.iter().filter(|table| parts.contains(&table.name.as_str()));
+        let mut entries = on_the_way.flat_map(|table| &table.entries);
+        entries
+            .any(|entry| entry.key == key || [&entry.example, &entry.text].iter().any(|text| text.contains(&assigned)))
     }
 
     /// True if the page speaks of a key: in its table, or as a part of another's example.
@@ -390,7 +413,10 @@ pub fn check(root: &Path) -> Vec<String> {
             findings.push(format!("{}: not as its sources are: cargo xtask pages write", path(page)));
         }
         let of = keys.lines().filter_map(|line| line.split_once(' ')).filter(|(file, _)| *file == page.keys);
-        let said = |key: &str| contents.has(key) || contents.leaves_to_the_agent(key) && agent.has(key);
+        let said = |key: &str| match page.keys {
+            "scenario" => contents.has(key) || contents.has_within(key),
+            _ => contents.has(key) || contents.leaves_to_the_agent(key) && agent.has(key),
+        };
         let of: Vec<&str> = match page.keys {
             // Its tables are read by one struct each, whose names the file does not have.
             "policy" => fields.iter().map(String::as_str).filter(|key| !contents.names(key)).collect(),

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 from urllib.parse import urlencode, urlsplit
 
+from . import _login
 from ._documents import Event
 from ._errors import Malformed, Unavailable, problem
 
@@ -54,9 +55,14 @@ class Place:
     def all(
         where: Optional[str], ca: Optional[str], certificate: Optional[str], key: Optional[str], token: Optional[str]
     ) -> "List[Place]":
-        """Several of which one leads, separated by commas; ``token`` is a file."""
-        said = where or os.environ.get("SLUICE_BROKER") or SOCKET
-        token = token or os.environ.get("SLUICE_TOKEN")
+        """Several of which one leads, separated by commas; ``token`` is a file. What is not named is that of ``sluice login``."""
+        said = where or os.environ.get("SLUICE_BROKER")
+        named = bool(ca or certificate or key)
+        kept = _login.read() if not said or ("https:" in said and not named) else {}
+        said = said or kept.get("broker") or SOCKET
+        if not named:
+            ca, certificate, key = kept.get("ca"), kept.get("certificate"), kept.get("certificate_key")
+        token = token or os.environ.get("SLUICE_TOKEN") or kept.get("token")
         shown = None
         if token:
             with open(token, encoding="ascii") as file:

@@ -1,5 +1,122 @@
 //! The scenario file as written: one struct per kind of entry. The other files of this folder interpret the
 //! entries.
+//!
+//! ```toml
+//! name = "a flood, and a reservation against it"
+//! seed = 7                    # of everything random; default: 0
+//! measure = ["2s", "12s"]     # results are those of this window
+//! agents = true               # whether nodes run agents, as `sluice agent` does; false: they only forward
+//! scheduler = "htb"           # of every link: htb, hfsc, wf2q, drr or priority
+//! refresh = "30s"             # how often RSVP says everything again
+//! queue = { packets = 100 }   # of every direction of a link without its own, see `queue`; without it: the agent's data plane
+//!
+//! [[node]]
+//! name = "C{C}"               # `{C}` is each number of `repeat`
+//! agent = true                # default: what `agents` says
+//! repeat = { C = 10 }         # this entry stands for ten; with two counters for each pair; so do [[link]], [[source]] and [[tcp]]
+//!
+//! [[link]]
+//! between = ["a", "b"]
+//! rate = "10mbit"             # each way, link headers included
+//! delay = "5ms"               # each way; default: none
+//! overhead = 14               # bytes of link header of every packet
+//! mtu = 1500
+//! scheduler = "hfsc"          # default: the file's
+//! repeat = { C = 10 }         # as of a node
+//! queue = { packets = 100 }   # of both directions, see `queue`
+//! there = { queue = { packets = 100 }, conditioner = { meter = {} } }   # from the first to the second alone
+//! back = {}                   # the same for the other way
+//!
+//! [queue]                     # wherever a queue stands: first in, first out; an empty one has no limit
+//! packets = 100
+//! bytes = "150kb"
+//! dropper = { green = { min = 20, max = 60, p = 0.1 } }   # RED by the curve `green`, RIO by three, see `dropper`
+//! marker = { af = 1 }         # see `marker`
+//! tree = "tree.toml"          # a whole queue tree instead, as for `sluice plane`; the path is relative to this file
+//!
+//! [dropper]
+//! green = { min = 20, max = 60, p = 0.1, gentle = false }   # none before min packets, p at max, all beyond
+//! yellow = { min = 10, max = 30, p = 0.2 }
+//! red = { min = 5, max = 15, p = 0.5 }
+//! coupling = "coupled"        # which packets a colour's average counts: those of better colours too; decoupled, single
+//! unit = "packets"            # or bytes: what the averages count
+//! weight = 0.002              # of a new sample in the average
+//! slot = "1ms"                # how long a packet takes, by which an average falls while nothing waits; default: a full one
+//!
+//! [conditioner]               # in front of the queue
+//! shaper = { kind = "tr-ras", cir = "1mbit", pir = "2mbit", mir = "4mbit", cir_th = "15kb", pir_th = "30kb", mir_th = "60kb", buffer = "90kb", k = "300ms", green = false }   # RFC 2963; or bucket (rate = "1mbit", depth = "3kb", buffer = "90kb"), sr-ras
+//! meter = { kind = "trtcm", cir = "1mbit", cbs = "3kb", pir = "2mbit", pbs = "3kb" }   # or srtcm, rfc4115, tswtcm
+//! marker = { af = 1 }         # code points of the colours
+//!
+//! [marker]
+//! af = 1                      # the class of assured forwarding (RFC 2597), 1 to 4
+//! green = "af11"              # or a code point for each colour
+//! yellow = "af12"
+//! red = "af13"
+//!
+//! [[source]]                  # packets without TCP; exactly one of cbr, on_off, exponential, pareto, poisson, frames, greedy, trace
+//! name = "video"
+//! from = "a:5004"             # a node and a port
+//! to = "b:5004"
+//! group = "videos"            # results are summed over a group
+//! packet = "1000b"            # its size, IP header included
+//! during = ["1s", "9s"]
+//! cbr = "3mbit"               # one packet after another, evenly
+//! jitter = 20                 # of cbr: per cent of the distance of two by which a packet may be late
+//! on_off = { rate = "1mbit", on = "1s", off = "2s" }
+//! exponential = { rate = "1mbit", on = "1s", off = "2s" }   # times drawn from exponential distributions with these means
+//! pareto = { rate = "1mbit", on = "1s", off = "2s", shape = 1.5 }   # from Pareto distributions
+//! poisson = "1mbit"
+//! frames = { interval = "40ms", packets = 8, spread = 50 }   # so many packets each interval, spread over this per cent of it
+//! greedy = { rate = "3mbit", burst = 10 }   # so many packets at once, and then at the rate
+//! trace = { file = "x.pcap", dst_port = 5004 }   # the packets of a capture, or those to one port
+//! reserve = { service = "controlled-load", rate = "3mbit", burst = "30kb", min_unit = "100b", at = "500ms" }   # by RSVP, between agents; or guaranteed
+//! repeat = { C = 10 }         # as of a node
+//!
+//! [[tcp]]
+//! name = "bulk"
+//! from = "a"
+//! to = "b"
+//! group = "bulk"
+//! start = "1s"
+//! start_spread = "1s"         # it begins at random in this time after `start`
+//! stop = "9s"
+//! bytes = "10mb"              # default: without end
+//! mss = 1460
+//! window = "64kb"             # the receiver's
+//! initial_window = 2          # segments
+//! initial_threshold = 64      # segments; default: the window
+//! growth = "reno"             # or cubic
+//! limited_transmit = true     # RFC 3042
+//! delayed_ack = "200ms"
+//! rto = { initial = "1s", floor = "200ms", ceiling = "60s", tick = "10ms" }   # the time-out of retransmission
+//! forget_on_timeout = false   # whether a time-out forgets what was selectively acknowledged
+//! rescue = true               # the rescue retransmission of RFC 6675
+//! dscp = "af11"
+//! repeat = { C = 10 }         # as of a node
+//!
+//! [[at]]                      # what happens at a time: exactly one of these
+//! time = "3s"
+//! link_down = "a-b"
+//! link_up = "a-b"
+//! impair = { link = "a-b", of = "data", loss = 0.01, duplicate = 0.0, reorder = 0.0, late = "5ms" }   # of data or signalling; without `of` both
+//! crash = "a"                 # its agent dies; its plane stays
+//! restart = "a"
+//! stop = "a"                  # its agent ends in good order
+//! node_down = "a"
+//! node_up = "a"
+//! partition = ["a", "b"]      # these hear only each other
+//! heal = true
+//! clock_step = { node = "a", by = "-5s" }
+//! fail_plane = { node = "a", batches = 2 }   # the next so many batches of its plane fail
+//!
+//! [sweep]                     # the same with other values, each a point
+//! seeds = 3                   # independent runs of each point
+//! over = [{ field = "tcp.bulk.rto.floor", values = ["200ms", "1s"] }]   # any field that stands here: KIND.NAME.FIELD, a link by its ends
+//! reserve = [false, true]     # without and with the reservations
+//! source = "video"            # short for its rates
+//! rates = ["1mbit", "2mbit"]
+//! ```
 
 use crate::plane::leaf_text::{DropperText, MarkerText, MeterText, ShaperText};
 use crate::plane::words::{Word, Written};

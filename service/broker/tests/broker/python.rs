@@ -63,6 +63,11 @@ fn strategies_are_those_of_the_table() {
 }
 
 #[test]
+fn what_sluice_login_keeps_is_read_and_a_strangers_is_not() {
+    alone("login.py", "logins are read");
+}
+
+#[test]
 fn every_call_over_the_unix_socket() {
     let bed = Bed::five("python");
     let Some(wheel) = wheel(&bed.dir) else { return };
