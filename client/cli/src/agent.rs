@@ -21,6 +21,7 @@ pub fn run(args: &AgentRunArgs) -> Result<ExitCode, Complaint> {
         if !mistakes.is_empty() {
             return Err(Complaint::usage(mistakes.join("\n")));
         }
+        agent_service::check::notes(&config).iter().for_each(|note| println!("note: {note}"));
         println!("{}: no mistake found", args.config.display());
         return Ok(ExitCode::SUCCESS);
     }

@@ -162,6 +162,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Show every interface and reservation: asked / admitted / installed / measured
     Status(StatusArgs),
+    /// Show what is reserved and what it gets, the largest first, again every second
+    Top(crate::top::TopArgs),
     /// Show events as they happen
     Watch(WatchArgs),
     /// Show what is broken, at an agent or at a broker and its agents; exit status 1 if something is
@@ -170,6 +172,10 @@ pub enum Command {
     Metrics(crate::metrics::MetricsArgs),
     /// Print a link that signs a browser in at a broker, with the rights of the caller
     Web(WebArgs),
+    /// Keep a broker and our certificates, so that no command needs to name them
+    Login(crate::login::LoginArgs),
+    /// Forget what `sluice login` has kept
+    Logout,
     /// Print shell completion
     Completions {
         /// The shell.
@@ -350,7 +356,7 @@ pub struct AgentRunArgs {
     /// The log level, instead of the file's: error, warn, info or debug
     #[arg(long, value_name = "LEVEL")]
     pub log: Option<agent_service::Level>,
-    /// Check the file, its keys, policy and certificates for mistakes, and stop; nothing is changed
+    /// Check the file, its keys, policy and certificates, and the interfaces and disks that it names, for mistakes, and stop; nothing is changed
     #[arg(long)]
     pub check: bool,
 }

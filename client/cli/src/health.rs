@@ -80,7 +80,7 @@ fn print(health: &Health) {
         table.row([word.to_owned(), one.of.clone(), one.what.clone()]);
     }
     if !health.findings.is_empty() {
-        print!("{table}");
+        print!("{}", crate::screen::shown(table, &[]));
     }
     println!("{}", if health.healthy { "healthy" } else { "not healthy" });
 }

@@ -8,35 +8,43 @@ mod boomerang;
 mod broker;
 mod ca;
 mod complain;
+mod completion;
 mod copy;
 mod decode;
 mod directory;
 mod doctor;
+mod flows;
 mod health;
 mod lab;
+mod login;
 mod mace;
 mod metrics;
+mod pages;
 mod places;
 mod plane;
 mod profile;
 mod rates;
 mod rsvp;
 mod run;
+mod screen;
+mod shell;
 mod sim;
 mod status;
 mod testbed;
 mod token;
+mod top;
 mod topology;
 mod torture;
 mod watch;
 mod web;
 
 use args::{Cli, Command};
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use complain::Complaint;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    shell::answer();
     let cli = Cli::parse();
     if only_reads(&cli.command) {
         linux::process::end_on_broken_pipe();
@@ -44,7 +52,7 @@ fn main() -> ExitCode {
     match run(&cli) {
         Ok(code) => code,
         Err(complaint) => {
-            eprintln!("sluice: {complaint}");
+            eprintln!("{} {complaint}", screen::own_name());
             ExitCode::from(complaint.exit_code())
         }
     }
@@ -114,16 +122,19 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Boomerang(command) => boomerang::run(command),
         Command::Mace(command) => mace::run(command),
         Command::Status(args) => status::run(args),
+        Command::Top(args) => top::run(args),
         Command::Watch(args) => watch::run(args),
         Command::Metrics(args) => metrics::run(args),
         Command::Health(args) => health::run(args),
         Command::Web(args) => web::run(args),
+        Command::Login(args) => login::run(args),
+        Command::Logout => login::out(),
         Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Cli::command(), "sluice", &mut std::io::stdout());
+            shell::script(&shell.to_string())?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Man { dir } => {
-            clap_mangen::generate_to(Cli::command(), dir)
+            pages::write(dir)
                 .map_err(|e| Complaint::world(format!("cannot write man pages to {}: {e}", dir.display())))?;
             Ok(ExitCode::SUCCESS)
         }

@@ -2,24 +2,29 @@
 //! machine's own; or of the broker: `--broker`.
 
 use crate::complain::Complaint;
+use crate::login::LoginFile;
 use broker_service::client::{BrokerClient, BrokerEndpoint};
 use clap::Args;
 use documents::agent::Request;
 use linux::clock::Clock;
-use rpc::client::Client;
+use rpc::client::{Client, Error};
 use rpc::place::Endpoint;
 use rpc::tls::Papers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The headings of these arguments in help.
+const PLACES: &str = "Agent or broker";
+const CERTIFICATES: &str = "Certificates";
+
 /// The arguments that name an agent.
 #[derive(Args, Clone, Debug)]
 pub struct AgentArgs {
     /// The agent's socket, or tls://HOST:PORT of one on another machine [env: SLUICE_SOCKET]
-    #[arg(long, visible_alias = "agent", value_name = "PLACE", conflicts_with = "node")]
+    #[arg(long, visible_alias = "agent", value_name = "PLACE", conflicts_with = "node", help_heading = PLACES)]
     pub socket: Option<String>,
     /// A node of a testbed made by `sluice up`: NODE, or TESTBED/NODE where several are up
-    #[arg(long, short = 'n', value_name = "NODE")]
+    #[arg(long, short = 'n', value_name = "NODE", help_heading = PLACES)]
     pub node: Option<String>,
     /// Our certificates for an agent on another machine.
     #[command(flatten)]
@@ -30,31 +35,36 @@ pub struct AgentArgs {
 #[derive(Args, Clone, Default, Debug)]
 pub struct PapersArgs {
     /// For tls:// and https://: the authority's certificate
-    #[arg(long, visible_alias = "authority", env = "SLUICE_CA", value_name = "FILE")]
+    #[arg(long, visible_alias = "authority", env = "SLUICE_CA", value_name = "FILE", hide_short_help = true, help_heading = CERTIFICATES)]
     pub ca: Option<PathBuf>,
     /// For tls:// and https://: our certificate, as `sluice ca` makes it
-    #[arg(long, env = "SLUICE_CERTIFICATE", value_name = "FILE")]
+    #[arg(long, env = "SLUICE_CERTIFICATE", value_name = "FILE", hide_short_help = true, help_heading = CERTIFICATES)]
     pub certificate: Option<PathBuf>,
     /// For tls:// and https://: its key
-    #[arg(long, env = "SLUICE_KEY", value_name = "FILE")]
+    #[arg(long, env = "SLUICE_KEY", value_name = "FILE", hide_short_help = true, help_heading = CERTIFICATES)]
     pub certificate_key: Option<PathBuf>,
 }
 
 impl PapersArgs {
     /// The place that a text names.
     pub fn place(&self, text: &str) -> Result<Endpoint, Complaint> {
-        Endpoint::parse(text, &self.papers(), now()).map_err(Complaint::usage)
+        Endpoint::parse(text, &self.papers()?, now()).map_err(Complaint::usage)
     }
 
     /// The broker that a text names, or several of which one leads.
     pub fn broker(&self, text: &str) -> Result<BrokerClient, Complaint> {
-        let doors = BrokerEndpoint::parse_all(text, &self.papers(), &now()).map_err(Complaint::usage)?;
+        let doors = BrokerEndpoint::parse_all(text, &self.papers()?, &now()).map_err(Complaint::usage)?;
         Ok(BrokerClient::over(doors))
     }
 
-    fn papers(&self) -> Papers {
+    /// The certificates that are named, or else those of the login.
+    fn papers(&self) -> Result<Papers, Complaint> {
         let PapersArgs { ca, certificate, certificate_key: key } = self.clone();
-        Papers { ca, certificate, key }
+        if ca.is_some() || certificate.is_some() || key.is_some() {
+            return Ok(Papers { ca, certificate, key });
+        }
+        let LoginFile { ca, certificate, certificate_key: key, .. } = LoginFile::of_user()?.clone();
+        Ok(Papers { ca, certificate, key })
     }
 }
 
@@ -75,10 +85,10 @@ pub struct BookArgs {
     #[command(flatten)]
     pub agent: AgentArgs,
     /// A broker: unix:PATH, https://HOST:PORT or http://127.0.0.1:PORT; several of which one leads: with commas [env: SLUICE_BROKER]
-    #[arg(long, short = 'b', value_name = "PLACE", conflicts_with_all = ["socket", "node"])]
+    #[arg(long, short = 'b', value_name = "PLACE", conflicts_with_all = ["socket", "node"], help_heading = PLACES)]
     pub broker: Option<String>,
     /// The token of a virtual organisation, which policies may ask for; `sluice token` makes it
-    #[arg(long, env = "SLUICE_TOKEN", value_name = "FILE")]
+    #[arg(long, env = "SLUICE_TOKEN", value_name = "FILE", hide_short_help = true, help_heading = PLACES)]
     pub token: Option<PathBuf>,
 }
 
@@ -94,16 +104,19 @@ impl BookArgs {
 
     /// The token, if one is given.
     fn token(&self) -> Result<Option<String>, Complaint> {
-        let file = self.token.as_deref().filter(|file| !file.as_os_str().is_empty());
-        file.map(crate::token::text).transpose()
+        let file = match &self.token {
+            Some(said) => Some(said),
+            None => LoginFile::of_user()?.token.as_ref(),
+        };
+        file.filter(|file| !file.as_os_str().is_empty()).map(|file| crate::token::text(file)).transpose()
     }
 
-    /// The broker that is meant, if it is one. The command line takes precedence over the environment.
-    /// `path`: only a broker can do this, so that the default is this machine's own.
+    /// The broker that is meant, if it is one. The command line takes precedence over the environment, and that over the
+    /// login. `path`: only a broker can do this, so that the default is this machine's own.
     pub fn broker(&self, path: bool) -> Result<Option<BrokerClient>, Complaint> {
         let text = match &self.broker {
             None if self.agent.is_said() => return Ok(None),
-            None => from_environment("SLUICE_BROKER"),
+            None => usual_broker(path)?,
             said => said.clone(),
         };
         match text {
@@ -114,10 +127,26 @@ impl BookArgs {
     }
 }
 
+/// The broker of the environment, or else of the login, unless the environment names an agent. `path`: only a broker can
+/// do this.
+pub fn usual_broker(path: bool) -> Result<Option<String>, Complaint> {
+    match from_environment("SLUICE_BROKER") {
+        None if path || from_environment("SLUICE_SOCKET").is_none() => Ok(LoginFile::of_user()?.broker.clone()),
+        said => Ok(said),
+    }
+}
+
 impl AgentArgs {
     /// Connects.
     pub fn connect(&self) -> Result<Client, Complaint> {
-        Ok(Client::reach(&self.place()?)?)
+        let own = self.node.is_none() && self.written()?.is_none();
+        Client::reach(&self.place()?).map_err(|error| match error {
+            // Who has named a broker for everything may not know that this is no question for it.
+            Error::Io { .. } if own && matches!(usual_broker(true), Ok(Some(_))) => Complaint::world(format!(
+                "{error}; a broker is named, but this is asked of an agent: its socket, or --node of a testbed"
+            )),
+            error => error.into(),
+        })
     }
 
     /// The agent that is meant.
@@ -125,7 +154,7 @@ impl AgentArgs {
         if let Some(node) = &self.node {
             return find_node(Path::new(rpc::places::TESTBEDS), node).map(Endpoint::Socket);
         }
-        match self.written() {
+        match self.written()? {
             Some(text) => self.papers.place(&text),
             None => Ok(Endpoint::Socket(rpc::places::AGENT_SOCKET.into())),
         }
@@ -133,12 +162,15 @@ impl AgentArgs {
 
     /// True if the agent is on another machine.
     pub fn is_remote(&self) -> bool {
-        self.node.is_none() && self.written().is_some_and(|text| Endpoint::is_remote(&text))
+        self.node.is_none() && matches!(self.written(), Ok(Some(text)) if Endpoint::is_remote(&text))
     }
 
-    /// The value of `--socket`, or else of the environment.
-    fn written(&self) -> Option<String> {
-        self.socket.clone().or_else(|| from_environment("SLUICE_SOCKET"))
+    /// The value of `--socket`, or else of the environment, or else of the login.
+    fn written(&self) -> Result<Option<String>, Complaint> {
+        match self.socket.clone().or_else(|| from_environment("SLUICE_SOCKET")) {
+            None => Ok(LoginFile::of_user()?.socket.clone()),
+            said => Ok(said),
+        }
     }
 
     /// True if the command line names an agent.

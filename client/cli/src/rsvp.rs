@@ -8,7 +8,8 @@ mod statics;
 mod trace;
 
 use crate::complain::Complaint;
-use crate::watch::{flow, print_event};
+use crate::flows::flow;
+use crate::watch::print_event;
 use args::{End, RsvpCommand, SendArgs, SenderArgs, TrafficArgs};
 use documents::agent::{EventDoc, FlowSpecDoc, Request, SenderId, SessionId, StaticDoc, TspecDoc, View};
 use rpc::client::Client;

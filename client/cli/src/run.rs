@@ -4,6 +4,7 @@
 //! instructions runs unreserved. The reservation is a lease of a few minutes that is renewed as long as the
 //! command runs, so that the lease of a killed `sluice run` ends by itself; what is signalled ends with the connection.
 
+mod brokered;
 mod each;
 mod group;
 mod time;
@@ -40,11 +41,13 @@ Examples:
   sluice run --to 10.0.2.2 --forward 20mbit --reverse 1mbit --or-best-effort -- ./stream
   sluice run --to 10.0.2.2 --forward 20mbit --with booking --wait 10min -- ./stream    what it alone sends
   sluice run --to 10.0.2.2 --forward 900mbit --volume 200gb --by \"friday 08:00\" -- rsync -a data/ 10.0.2.2::in
+  sluice run --to 10.0.10.2 --forward 20mbit --reverse 1mbit --broker https://broker.example.org:8443 -- ./stream
   sluice run --each 45mbit -- nginx -g 'daemon off;'    each connection has a reservation of its own
 
 With --to, RSVP is tried first (the far end must reserve), then Boomerang (it need only answer a ping; with --reverse
 at once), then a booking of the link by which the packets leave. The first two reserve for all packets between the two
-hosts, a booking for those of the command and of what it starts, whatever their addresses.
+hosts, a booking for those of the command and of what it starts, whatever their addresses. With --broker all agents on the
+way book it, for the packets of --protocol between the two hosts.
 With --each, every TCP connection waits for its reservation, by RSVP or else by a booking for its ports, before it carries
 data; one that is refused is closed, or goes on with --or-best-effort.
 Exit status: that of the command (128 and the signal's number if one ended it); 1 refused, 2 usage, 3 the world.")]
@@ -58,6 +61,9 @@ pub struct RunArgs {
     /// The network.
     #[command(flatten)]
     pub way: WayArgs,
+    /// A broker reserves the way, at every agent on it and in both directions: https://HOST:PORT or unix:PATH
+    #[arg(long, short = 'b', value_name = "PLACE", requires = "to", conflicts_with_all = ["each", "with"])]
+    pub broker: Option<String>,
     /// Single connections.
     #[command(flatten)]
     pub each: EachArgs,
@@ -186,7 +192,7 @@ fn reserve(args: &RunArgs) -> Result<Reserved, Complaint> {
             eprintln!("sluice: {text}");
         }
     };
-    let way = Way::reserve(&args.way(), &mut client, &told)?;
+    let way = Way::reserve(args, &mut client, &told)?;
     let parts = parts(args, way.as_ref());
     let mut handle = None;
     let ready = booked(args, &mut client, parts).and_then(|booked| {
@@ -393,7 +399,8 @@ fn attend(
         if let Some((client, handle, way)) = &mut standing {
             if due {
                 renewed = Instant::now();
-                if let Some(Err(complaint)) = handle.map(|handle| renew(client, handle)) {
+                let booked = handle.map(|handle| renew(client, handle));
+                for complaint in booked.into_iter().chain(way.as_ref().map(Way::renew)).filter_map(Result::err) {
                     eprintln!("sluice: the reservation cannot be made longer: {complaint}");
                 }
             }
@@ -420,7 +427,7 @@ fn watch(args: &RunArgs, client: &mut Client, way: &mut Option<Way>, looked: &mu
                 let Ok(next) = args.agent.connect() else { return };
                 *client = next;
                 let signalled = matches!(way, Some(Way::Rsvp { .. } | Way::Boomerang { .. }));
-                match signalled.then(|| Way::reserve(&args.way(), client, &|_| {})) {
+                match signalled.then(|| Way::reserve(args, client, &|_| {})) {
                     Some(Ok(again)) => *way = again,
                     Some(Err(complaint)) => eprintln!("sluice: the next agent does not reserve the way: {complaint}"),
                     None => {}

@@ -4,8 +4,9 @@ use crate::args::StatusArgs;
 use crate::book::matching;
 use crate::book::show::in_force;
 use crate::complain::Complaint;
+use crate::flows::{flow, wanted};
 use crate::rates::rate;
-use crate::watch::{flow, wanted};
+use crate::screen::shown;
 use documents::agent::{Answer, InterfaceRow, Request, ReservationRow, Status};
 use documents::book::{BookFilter, ReservationDoc};
 use rpc::table::{Align, TextTable};
@@ -78,16 +79,16 @@ fn print(status: &Status, booked: &[ReservationDoc]) {
         agent.uptime_ms / 100 % 10
     );
     println!();
-    print!("{}", interfaces(&status.interfaces));
+    print!("{}", shown(interfaces(&status.interfaces), &["services", "address"]));
     println!();
     if status.reservations.is_empty() {
         println!("no {}reservations", if booked.is_empty() { "" } else { "signalled " });
     } else {
-        print!("{}", reservations(&status.reservations));
+        print!("{}", shown(reservations(&status.reservations), &["packets", "excess", "expires"]));
     }
     if !booked.is_empty() {
         println!();
-        print!("{}", in_force(booked));
+        print!("{}", shown(in_force(booked), &["over", "kind", "part"]));
     }
     for note in &status.notes {
         println!("note: {note}");

@@ -4,10 +4,11 @@ use crate::args::WatchArgs;
 use crate::book::booking_client::BookingError;
 use crate::book::times::Calendar;
 use crate::complain::Complaint;
+use crate::flows::{end, flow, traffic, wanted};
 use crate::rates::rate;
 use broker_service::client as broker;
 use broker_service::client::{Listener, StreamItem};
-use documents::agent::{Answer, BookAnswer, EventDoc, FlowSpecDoc, Request, SenderId, SessionId, TspecDoc};
+use documents::agent::{Answer, BookAnswer, EventDoc, Request};
 use rpc::client::Error;
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -203,37 +204,5 @@ pub fn describe(event: &EventDoc) -> String {
         EventDoc::Echo { direction, interface, .. } => format!("echo      {direction:?} {interface:?}"),
         EventDoc::Book(event) => crate::book::show::event(event),
         EventDoc::Node { name, text } => format!("{name:<9} {text}"),
-    }
-}
-
-/// `10.0.0.1:5004 -> 10.0.2.2:5004 udp`.
-pub fn flow(session: &SessionId, sender: &SenderId) -> String {
-    let protocol = match session.protocol {
-        17 => "udp".to_string(),
-        6 => "tcp".to_string(),
-        n => format!("protocol {n}"),
-    };
-    format!("{} -> {} {protocol}", end(sender.src, sender.src_port), end(session.dst, session.dst_port.into()))
-}
-
-/// Address and port; a security parameter index is no port and is written as such.
-pub fn end(addr: std::net::IpAddr, port: u32) -> String {
-    match u16::try_from(port) {
-        Ok(port) => std::net::SocketAddr::new(addr, port).to_string(),
-        Err(_) => format!("{addr} spi {port:#x}"),
-    }
-}
-
-fn traffic(t: &TspecDoc) -> String {
-    format!("{} burst {}", rate(t.r_bps), terms::Bytes::new(t.b_bytes))
-}
-
-/// `controlled load 3.2mbit burst 64kb`.
-pub fn wanted(f: &FlowSpecDoc) -> String {
-    match f {
-        FlowSpecDoc::ControlledLoad { tspec } => format!("controlled load {}", traffic(tspec)),
-        FlowSpecDoc::Guaranteed { tspec, rate_bps, slack_us } => {
-            format!("guaranteed {} R {} slack {slack_us}us", traffic(tspec), rate(*rate_bps))
-        }
     }
 }

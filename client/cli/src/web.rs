@@ -1,7 +1,7 @@
 //! `sluice web`: a link that signs a browser in, with the rights of the caller.
 
 use crate::complain::Complaint;
-use crate::places::PapersArgs;
+use crate::places::{PapersArgs, usual_broker};
 use broker_service::client::{BrokerClient, BrokerEndpoint, Error};
 use clap::Args;
 use std::process::ExitCode;
@@ -28,7 +28,10 @@ pub struct WebArgs {
 
 /// Asks for a ticket, and prints the link.
 pub fn run(args: &WebArgs) -> Result<ExitCode, Complaint> {
-    let said = args.broker.clone().or_else(|| std::env::var("SLUICE_BROKER").ok().filter(|text| !text.is_empty()));
+    let said = match &args.broker {
+        None => usual_broker(true)?,
+        said => said.clone(),
+    };
     let own = || Ok(BrokerClient::new(BrokerEndpoint::own()));
     let ticket = said.map_or_else(own, |text| args.papers.broker(&text))?.ticket().map_err(|error| match error {
         Error::Said(problem) => Complaint::refused(problem.detail.clone()),

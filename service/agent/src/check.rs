@@ -1,13 +1,13 @@
-//! `sluice agent --check`: the mistakes in all files that the agent's file names, found before an agent
-//! starts. Nothing is changed.
+//! `sluice agent --check`: the mistakes in all files that the agent's file names, and what of them this machine has not,
+//! found before an agent starts. Nothing is changed.
 
 use crate::book::LocalPolicy;
-use crate::{AgentConfig, auth};
+use crate::{AgentConfig, auth, start};
 use linux::clock::Clock;
 use std::sync::Arc;
 use trust::Speaks;
 
-/// Every mistake in keys, policy and certificates that would stop a start, each as a sentence with its file.
+/// Every mistake in keys, policy, certificates, interfaces and the state's place that would stop a start, each as a sentence.
 pub fn mistakes(config: &AgentConfig) -> Vec<String> {
     let keys = auth::load(config).err().map(|mistake| mistake.to_string());
     let policy = LocalPolicy::load(config).err();
@@ -16,7 +16,26 @@ pub fn mistakes(config: &AgentConfig) -> Vec<String> {
         trust::server(&listen.files, Arc::new(move || clock.today()), Speaks::Agent).err()
     });
     let certificates = certificates.map(|error| format!("[listen]: {error}"));
-    [keys, policy.map(|mistake| mistake.to_string()), certificates].into_iter().flatten().collect()
+    let files = [keys, policy.map(|mistake| mistake.to_string()), certificates].into_iter().flatten();
+    // Who may not ask the kernel has the other answers all the same.
+    let machine = start::wrong_interfaces(config).unwrap_or_default();
+    files.chain(machine).chain(wrong_place(config)).collect()
+}
+
+/// The state's file system, if it is none for a journal. The folder itself may be made later, by the start.
+fn wrong_place(config: &AgentConfig) -> Option<String> {
+    let there = config.state.ancestors().find(|folder| folder.exists())?;
+    let found = store::filesystem(there).filter(|found| !found.is_trusted() && !config.store.any_filesystem)?;
+    Some(store::Error::Place { path: config.state.clone(), filesystem: found.name }.to_string())
+}
+
+/// Findings that are no mistakes and yet worth a word: a start goes on without them.
+pub fn notes(config: &AgentConfig) -> Vec<String> {
+    let away = config.disks.iter().filter(|disk| !std::path::Path::new(&disk.device).exists());
+    away.map(|disk| {
+        format!("[[disk]] {}: {} is not there; nothing of it can be reserved until it is", disk.name, disk.device)
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -42,10 +61,11 @@ mod tests {
         assert!(matches!(config.interfaces[0].auth, AuthConfig::Keys { .. }));
         let before = names(&dir);
         let told = mistakes(&config);
-        assert_eq!(told.len(), 3, "{told:?}");
+        assert_eq!(told.len(), 4, "{told:?}");
         assert!(told[0].contains("eth1.keys"), "{told:?}");
         assert!(told[1].contains("policy.toml:4: unknown field `colour`"), "{told:?}");
         assert!(told[2].contains("[listen]") && told[2].contains(".pem"), "{told:?}");
+        assert!(told[3].contains("there is no interface eth1"), "{told:?}");
         assert_eq!(names(&dir), before);
         fs::remove_dir_all(&dir).unwrap();
     }

@@ -121,10 +121,7 @@ pub fn check(config: &AgentConfig) -> Result<Sole, StartError> {
     if !missing.is_empty() {
         return Err(StartError::NotAllowed(missing));
     }
-    let mut netlink = Socket::open()?;
-    let links = netlink.links()?;
-    let mut wrong = interfaces::complaints(&links, config);
-    wrong.extend(foreign_roots(&mut netlink, &links, config)?);
+    let wrong = wrong_interfaces(config)?;
     if !wrong.is_empty() {
         return Err(StartError::Interfaces(wrong));
     }
@@ -163,6 +160,15 @@ pub(crate) fn make_state(state: &Path) -> Result<(), SystemError> {
 
 /// The sticky bit of a directory in which all users may write, such as /tmp.
 const STICKY: u32 = 0o1000;
+
+/// Complaints about the interfaces of this machine: those that are not there, and those that another program has.
+pub(crate) fn wrong_interfaces(config: &AgentConfig) -> Result<Vec<String>, StartError> {
+    let mut netlink = Socket::open()?;
+    let links = netlink.links()?;
+    let mut wrong = interfaces::complaints(&links, config);
+    wrong.extend(foreign_roots(&mut netlink, &links, config)?);
+    Ok(wrong)
+}
 
 /// Interfaces on which another program has set traffic control up: refused, not fought. The kernel's own default has
 /// the handle 0, ours has our number.

@@ -16,58 +16,60 @@ pub struct WantArgs {
     pub book: BookArgs,
     /// Resources with amounts: net/eth1=3mbit, cpu=0.5, disk/data=20mbps, licence/solver=2; with a least
     /// amount: net/eth1=30mbit:10mbit; of a broker: maui/net/eth1=3mbit
-    #[arg(value_name = "RESOURCE=AMOUNT", required_unless_present_any = ["forward", "reverse", "to"])]
+    #[arg(
+        value_name = "RESOURCE=AMOUNT",
+        required_unless_present_any = ["forward", "reverse", "to"])]
     pub parts: Vec<String>,
     /// Between two hosts, --from ADDR --to ADDR: the forward rate; with a least rate: 6mbit:2mbit
-    #[arg(long, value_name = "RATE", requires = "to")]
+    #[arg(long, value_name = "RATE", requires = "to", help_heading = "Between two hosts")]
     pub forward: Option<String>,
     /// Between two hosts: the reverse rate
-    #[arg(long, value_name = "RATE", requires = "to")]
+    #[arg(long, value_name = "RATE", requires = "to", help_heading = "Between two hosts")]
     pub reverse: Option<String>,
     /// The window: 14:00..15:30, now..+2h, "friday 08:00..10:00"; open at its end: now..
-    #[arg(long, short = 'w', value_name = "FROM..UNTIL", conflicts_with = "duration")]
+    #[arg(long, short = 'w', value_name = "FROM..UNTIL", conflicts_with = "duration", help_heading = "When")]
     pub window: Option<String>,
     /// The start [default: now]; an address here is the sending host, as with --source
-    #[arg(long, value_name = "WHEN|ADDR[:PORT]")]
+    #[arg(long, value_name = "WHEN|ADDR[:PORT]", help_heading = "When")]
     pub from: Vec<String>,
     /// The duration: 10m, 2h; or ever
-    #[arg(long = "for", value_name = "TIME", value_parser = lasting)]
+    #[arg(long = "for", value_name = "TIME", value_parser = lasting, help_heading = "When")]
     pub duration: Option<Lasting>,
     /// The earliest window that fits: not before --from, over by --by
-    #[arg(long, requires = "duration", conflicts_with = "window")]
+    #[arg(long, requires = "duration", conflicts_with = "window", help_heading = "When")]
     pub earliest: bool,
     /// The volume to move by --by, at a constant or stepped rate; AMOUNT is then the highest usable rate
-    #[arg(long, value_name = "SIZE", requires = "by", conflicts_with_all = ["window", "duration", "earliest"])]
+    #[arg(long, value_name = "SIZE", requires = "by", conflicts_with_all = ["window", "duration", "earliest"], help_heading = "When")]
     pub volume: Option<String>,
     /// The deadline
-    #[arg(long, value_name = "WHEN")]
+    #[arg(long, value_name = "WHEN", help_heading = "When")]
     pub by: Option<String>,
     /// Repeat the window at the same time of day
-    #[arg(long, value_enum, requires = "window", conflicts_with_all = ["volume", "earliest"])]
+    #[arg(long, value_enum, requires = "window", conflicts_with_all = ["volume", "earliest"], help_heading = "When")]
     pub repeat: Option<Repeat>,
     /// The number of windows
-    #[arg(long, value_name = "N", requires = "repeat")]
+    #[arg(long, value_name = "N", requires = "repeat", help_heading = "When", hide_short_help = true)]
     pub times: Option<usize>,
     /// The end of the repetition
-    #[arg(long, value_name = "WHEN", requires = "repeat")]
+    #[arg(long, value_name = "WHEN", requires = "repeat", help_heading = "When", hide_short_help = true)]
     pub until: Option<String>,
     /// Reserve those windows of a recurrence that fit, even if others do not
-    #[arg(long, requires = "repeat")]
+    #[arg(long, requires = "repeat", help_heading = "When", hide_short_help = true)]
     pub some: bool,
     /// Use what foreground bookings leave, with this weight against other background bookings
-    #[arg(long, value_name = "WEIGHT")]
+    #[arg(long, value_name = "WEIGHT", help_heading = "Background", hide_short_help = true)]
     pub background: Option<u32>,
     /// The least amount: below it the booking is suspended, and its owner is told
-    #[arg(long, value_name = "AMOUNT", requires = "background")]
+    #[arg(long, value_name = "AMOUNT", requires = "background", help_heading = "Background", hide_short_help = true)]
     pub floor: Option<String>,
     /// The least size of its packets, IP header included: it sets the cost of headers [default: 1000b]
-    #[arg(long, value_name = "SIZE", value_parser = documents::units::parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = documents::units::parse_bytes, help_heading = "How the packets travel", hide_short_help = true)]
     pub packet: Option<Bytes>,
     /// The longest round-trip time: the burst is what the sender sends in this time [default: 100ms]
-    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span)]
+    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span, help_heading = "How the packets travel", hide_short_help = true)]
     pub rtt: Option<Span>,
     /// The time zone [default: the system's]
-    #[arg(long, value_name = "ZONE")]
+    #[arg(long, value_name = "ZONE", help_heading = "When", hide_short_help = true)]
     pub zone: Option<String>,
     /// A label of your choice
     #[arg(long, default_value = "")]
@@ -80,6 +82,11 @@ pub struct WantArgs {
 /// `sluice reserve`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  sluice reserve net/eth1=3mbit cpu=0.5 --for 1h          now, both or neither\n  \
+                        sluice reserve net/eth1=40mbit -w \"friday 14:00..15:30\" --to 10.0.2.2:5001 --protocol tcp\n  \
+                        sluice reserve --from 10.0.0.1 --to 10.0.2.2 --forward 6mbit --for 1h    over all agents on the way\n\
+                        More options and examples: --help")]
+#[command(
+    after_long_help = "Examples:\n  sluice reserve net/eth1=3mbit cpu=0.5 --for 1h          now, both or neither\n  \
                         sluice reserve net/eth1=3mbit --for ever                until it is given back\n  \
                         sluice reserve net/eth1=40mbit -w \"friday 14:00..15:30\" --to 10.0.2.2:5001 --protocol tcp\n  \
                         sluice reserve net/eth1=30mbit:10mbit --for 2h --earliest --by \"tomorrow 08:00\"\n  \
@@ -92,31 +99,32 @@ pub struct WantArgs {
                         sluice reserve --from 10.0.0.1 --to 10.0.10.2 --forward 6mbit --for 1h --tree    the broker asks each domain itself\n\n\
                         Until there is room:\n  sluice reserve net/eth1=40mbit --for 10m --wait 2h\n\n\
                         With a notice before its end:\n  sluice reserve net/eth1=40mbit --for 8h --notify 10m\n  \
-                        sluice reserve maui/net/eth1=40mbit --for 8h --notify 10m --mail alice@example.org --broker https://broker:8443")]
+                        sluice reserve maui/net/eth1=40mbit --for 8h --notify 10m --mail alice@example.org --broker https://broker:8443"
+)]
 pub struct ReserveArgs {
     /// The request.
     #[command(flatten)]
     pub want: WantArgs,
     /// Over several domains: the broker asks each domain's broker itself, instead of the next domain only
-    #[arg(long, requires = "to")]
+    #[arg(long, requires = "to", help_heading = "Between two hosts", hide_short_help = true)]
     pub tree: bool,
     /// Ask again for so long while there is no room
-    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span)]
+    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span, help_heading = "When")]
     pub wait: Option<Span>,
     /// Only hold the reservation for this time: book it with `sluice commit`
-    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span)]
+    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span, hide_short_help = true)]
     pub hold: Option<Span>,
     /// Tell so long before the end that it ends soon: event ends_soon, webhooks, and mail with --mail
-    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span)]
+    #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span, help_heading = "Notice", hide_short_help = true)]
     pub notify: Option<Span>,
     /// Of a broker: also by mail, to this address
-    #[arg(long, value_name = "ADDRESS", requires = "notify")]
+    #[arg(long, value_name = "ADDRESS", requires = "notify", help_heading = "Notice", hide_short_help = true)]
     pub mail: Option<String>,
     /// A key for this request: repeats of it with the same key have one effect in all
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_short_help = true)]
     pub key: String,
     /// The group of the reservation
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_short_help = true)]
     pub group: String,
     /// The packets or processes.
     #[command(flatten)]
@@ -176,13 +184,13 @@ pub struct MayArgs {
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct PacketArgs {
     /// The destination of the packets: ADDRESS or ADDRESS:PORT
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = end)]
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = end, help_heading = "Whose packets or processes")]
     pub to: Option<End>,
     /// The source of the packets: ADDRESS or ADDRESS:PORT
-    #[arg(long = "source", value_name = "ADDR[:PORT]", value_parser = end)]
+    #[arg(long = "source", value_name = "ADDR[:PORT]", value_parser = end, help_heading = "Whose packets or processes")]
     pub source: Option<End>,
     /// IP protocol: udp, tcp or a number
-    #[arg(long, value_parser = documents::units::parse_protocol)]
+    #[arg(long, value_parser = documents::units::parse_protocol, help_heading = "Whose packets or processes")]
     pub protocol: Option<u8>,
 }
 
@@ -193,13 +201,13 @@ pub struct WhoseArgs {
     #[command(flatten)]
     pub packets: PacketArgs,
     /// All threads of this process
-    #[arg(long, conflicts_with_all = ["to", "source", "tid", "cgroup"])]
+    #[arg(long, conflicts_with_all = ["to", "source", "tid", "cgroup"], help_heading = "Whose packets or processes")]
     pub pid: Option<u32>,
     /// Only this thread
-    #[arg(long, conflicts_with_all = ["to", "source", "cgroup"])]
+    #[arg(long, conflicts_with_all = ["to", "source", "cgroup"], help_heading = "Whose packets or processes")]
     pub tid: Option<u32>,
     /// This control group: its processors, its disk, or of an interface all packets that its processes send
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["to", "source"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["to", "source"], help_heading = "Whose packets or processes")]
     pub cgroup: Option<String>,
 }
 

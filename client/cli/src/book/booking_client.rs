@@ -80,6 +80,16 @@ impl From<broker::Error> for BookingError {
 }
 
 impl BookingError {
+    /// The same, which says of what, where several are named.
+    pub fn about(mut self, handle: &str) -> BookingError {
+        if let BookingError::Said(problem) = &mut self
+            && problem.message == "no such reservation"
+        {
+            problem.message = format!("no such reservation: {handle}");
+        }
+        self
+    }
+
     /// The failure as the person at the terminal sees it.
     pub fn complaint(self, resources: &[String], calendar: &Calendar, json: bool) -> Complaint {
         match self {

@@ -16,6 +16,7 @@ pub mod wait;
 pub mod which;
 
 use crate::complain::Complaint;
+use crate::screen::shown;
 use args::{
     BindArgs, EnquireArgs, HandleArgs, ListArgs, ModifyArgs, PacketArgs, ReserveArgs, ResolveArgs, WantArgs, WhoseArgs,
 };
@@ -47,7 +48,7 @@ fn unexpected(other: &impl std::fmt::Debug) -> Complaint {
     Complaint::world(format!("the agent answered {other:?}"))
 }
 
-fn print_json(value: &impl serde::Serialize) -> Result<(), Complaint> {
+pub fn print_json(value: &impl serde::Serialize) -> Result<(), Complaint> {
     println!("{}", serde_json::to_string(value).map_err(|error| Complaint::world(error.to_string()))?);
     Ok(())
 }
@@ -82,6 +83,9 @@ pub fn reserve(args: &ReserveArgs) -> Result<ExitCode, Complaint> {
     }
     let mut asked = ask::asked(want, &whose.packets, &calendar)?;
     match &mut asked.path {
+        Some(path) if path.forward.is_none() && path.reverse.is_none() && want.volume.is_none() => {
+            return Err(Complaint::usage("how much? --forward 3mbit, --reverse 1mbit, or --volume 200gb --by WHEN"));
+        }
         Some(path) => path.tree = args.tree,
         None if args.tree => return Err(Complaint::usage("--tree is for a reservation between two hosts")),
         None => {}
@@ -275,7 +279,8 @@ fn each(
     let named = args.handles.iter().map(|handle| WhichArgs { handle: Some(handle.clone()), last: false });
     for which in named.chain(Some(newest).filter(|_| args.last)) {
         let told = which.handle(&mut desk).and_then(|handle| order(&mut desk, &handle));
-        let kept = told.map_err(|failed| failed.complaint(&[], &calendar, args.json))?;
+        let named = |failed: BookingError| failed.about(which.handle.as_deref().unwrap_or("--last"));
+        let kept = told.map_err(|failed| named(failed).complaint(&[], &calendar, args.json))?;
         if args.json {
             print_json(&kept)?;
         } else {
@@ -332,7 +337,7 @@ pub fn list(args: &ListArgs) -> Result<ExitCode, Complaint> {
         println!("no reservations");
     } else {
         let rows: Vec<ReservationDoc> = rows.iter().map(ListedReservation::doc).collect();
-        print!("{}", show::table(&rows, &calendar));
+        print!("{}", shown(show::table(&rows, &calendar), &["label", "owner"]));
     }
     Ok(ExitCode::SUCCESS)
 }

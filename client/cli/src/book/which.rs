@@ -34,9 +34,9 @@ impl WhichArgs {
     }
 }
 
-/// The letters that count: groups and the case do not.
+/// The letters that count: groups and the case do not, nor does the mark of what a table has cut.
 fn letters(text: &str) -> String {
-    text.chars().filter(|c| *c != '-').flat_map(char::to_lowercase).collect()
+    text.trim_end_matches('…').chars().filter(|c| *c != '-').flat_map(char::to_lowercase).collect()
 }
 
 fn misuse<T>(text: String) -> Told<T> {
@@ -88,5 +88,6 @@ mod tests {
     #[test]
     fn groups_and_case_do_not_count() {
         assert_eq!(letters("XHX4ccw-zqm"), "xhx4ccwzqm");
+        assert_eq!(letters("xhx4ccw…"), "xhx4ccw");
     }
 }

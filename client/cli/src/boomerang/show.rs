@@ -25,13 +25,13 @@ pub fn run(args: &SessionsArgs) -> Result<ExitCode, Complaint> {
         println!("no sessions");
     }
     if !doc.sessions.is_empty() {
-        print!("{}", sessions(&doc));
+        print!("{}", crate::screen::shown(sessions(&doc), &[]));
     }
     if !doc.blocks.is_empty() {
         if !doc.sessions.is_empty() {
             println!();
         }
-        print!("{}", blocks(&doc));
+        print!("{}", crate::screen::shown(blocks(&doc), &[]));
     }
     for (what, all, shown) in
         [("sessions", doc.all_sessions, doc.sessions.len()), ("session blocks", doc.all_blocks, doc.blocks.len())]

@@ -6,9 +6,9 @@ use super::args::{
 use super::receive::check_ask;
 use super::{service, session_id, static_sender, tspec};
 use crate::complain::Complaint;
+use crate::flows::{end, flow, wanted};
 use crate::places::AgentArgs;
 use crate::rates::rate;
-use crate::watch::{end, flow, wanted};
 use documents::agent::{Answer, Request, StaticDoc, StaticRow, StyleDoc};
 use documents::show::{PAGE, Skip};
 use documents::statics::StaticState;

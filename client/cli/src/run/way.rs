@@ -3,6 +3,8 @@
 //!
 //! The agent gives a signalled way back when the connection to it ends, however `sluice run` ends. A booking is a lease.
 
+use super::RunArgs;
+use super::brokered::Brokered;
 use crate::complain::Complaint;
 use clap::{Args, ValueEnum};
 use documents::agent::{
@@ -75,12 +77,18 @@ pub enum Way {
         resource: String,
         rate: Rate,
     },
+    /// A broker has reserved it at every agent on the way.
+    Brokered(Box<Brokered>),
 }
 
 impl Way {
     /// Reserves the way, if one is asked for. `told`: says what is tried.
-    pub fn reserve(args: &WayArgs, client: &mut Client, told: &dyn Fn(&str)) -> Result<Option<Way>, Complaint> {
+    pub fn reserve(run: &RunArgs, client: &mut Client, told: &dyn Fn(&str)) -> Result<Option<Way>, Complaint> {
+        let args = &run.way();
         let (Some(to), Some(forward)) = (args.to, args.forward) else { return Ok(None) };
+        if let Some(broker) = &run.broker {
+            return Brokered::reserve(run, broker, to, forward).map(|made| Some(Way::Brokered(Box::new(made))));
+        }
         let asked = (args.with, args.reverse);
         let means: &[WayMeans] = match asked {
             (WayMeans::Auto, Some(_)) => &[WayMeans::Boomerang],
@@ -123,8 +131,17 @@ impl Way {
                 client.call(Request::SenderGone { session: *session, sender: *sender })
             }
             Way::Boomerang { number, .. } => client.call(Request::BoomerangRelease { number: *number }),
+            Way::Brokered(made) => return made.release(),
             Way::Booking { .. } => return,
         };
+    }
+
+    /// Makes it longer, if it is a lease.
+    pub fn renew(&self) -> Result<(), Complaint> {
+        match self {
+            Way::Brokered(made) => made.renew(),
+            _ => Ok(()),
+        }
     }
 
     /// Looks at an event: a sentence if the way has been lost.
@@ -152,6 +169,7 @@ impl Way {
             Way::Rsvp { got, .. } => format!("RSVP reserved {} all the way", Rate::from_bps(*got)),
             Way::Boomerang { got, .. } => format!("Boomerang reserved {}", crate::boomerang::rates(got)),
             Way::Booking { resource, rate } => format!("{resource} is booked at {rate}"),
+            Way::Brokered(made) => made.words(),
         }
     }
 
@@ -165,6 +183,7 @@ impl Way {
             Way::Booking { resource, rate } => {
                 json!({"with": "booking", "resource": resource, "asked": {"forward_bps": rate.as_bps()}})
             }
+            Way::Brokered(made) => made.report(),
         }
     }
 }

@@ -61,6 +61,7 @@ mod start;
 mod statics;
 mod storms;
 mod supervised;
+mod terminal;
 mod together;
 mod tokens;
 mod trace;

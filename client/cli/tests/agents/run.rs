@@ -1,6 +1,7 @@
 //! `sluice run --to`: a command whose way is reserved from its start to its end, by RSVP, by Boomerang, or by a booking of
 //! its own packets; what is refused, interrupted, killed or left behind.
 
+use crate::agents::broker::broker_over;
 use crate::bed::{Bed, SLUICE, tspec, wait_for};
 use crate::boomerang::{FAR, line};
 use crate::lone::Lone;
@@ -207,4 +208,44 @@ fn premium(counted: &Path) -> u64 {
     let mut lines = said.lines().skip_while(|line| !line.contains("htb 5c1c:5 "));
     let sent = lines.nth(1).unwrap_or_else(|| panic!("no premium class: {said}"));
     sent.split_whitespace().nth(3).unwrap().parse().unwrap()
+}
+
+/// A broker books both directions at every agent on the way; all of it goes with the command, also when `run` is killed.
+#[test]
+fn a_broker_reserves_the_way_at_every_agent_on_it() {
+    let Some(bed) = Bed::up("30s") else { return };
+    let (_broker, socket) = broker_over(&bed);
+    let broker = format!("unix:{}", socket.display());
+    let booked =
+        |node: &str| match bed.client(node).call(Request::BookShow { handle: None, filter: BookFilter::default() }) {
+            Ok(Answer::Book(BookAnswer::Reservations { rows, .. })) => rows.len(),
+            other => panic!("{other:?}"),
+        };
+    let nothing_left = || bed.nodes.iter().all(|node| booked(node) == 0).then_some(());
+    let way = ["--to", "10.0.2.2", "--forward", "2mbit", "--reverse", "500kbit", "--broker", &broker];
+    let done = run_on(&bed, "swissvale", &[&way[..], &["--json", "--", "sh", "-c", "exit 7"]].concat());
+    let done = done.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(7), "the command's: {}", String::from_utf8_lossy(&done.stderr));
+    let told = report(&done);
+    let parts = told["way"]["parts"].as_array().unwrap();
+    let rates: Vec<f64> = parts.iter().map(|part| part["part"]["admitted"].as_f64().unwrap()).collect();
+    // Three interfaces forward, and three back.
+    assert_eq!(rates.iter().filter(|rate| **rate == 2e6).count(), 3, "{told}");
+    assert_eq!(rates.iter().filter(|rate| **rate == 5e5).count(), 3, "{told}");
+    assert!(parts.iter().all(|part| part["part"]["installed"].as_f64().unwrap() > 0.0), "{told}");
+    wait_for("it is given back everywhere", nothing_left);
+    // Interrupted in the middle of the command.
+    let begun = bed.home("swissvale").join("begun");
+    let line = format!("touch {}; exec sleep 60", begun.display());
+    let held = run_on(&bed, "swissvale", &[&way[..], &["--", "sh", "-c", &line]].concat());
+    wait_for("the command has begun", || begun.exists().then_some(()));
+    assert!(bed.nodes.iter().all(|node| booked(node) > 0), "it stands");
+    ProcessId::of(held.id()).unwrap().signal(15).unwrap();
+    assert_eq!(held.wait_with_output().unwrap().status.code(), Some(128 + 15));
+    wait_for("it is given back", nothing_left);
+    // What does not fit is refused before the command begins, and nothing of it stays.
+    let much = ["--to", "10.0.2.2", "--forward", "900mbit", "--broker", &broker, "--", "touch", "/none/begun"];
+    let refused = run_on(&bed, "swissvale", &much).wait_with_output().unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{}", String::from_utf8_lossy(&refused.stderr));
+    wait_for("nothing stays", nothing_left);
 }

@@ -24,7 +24,7 @@ use page::{Block, Page};
 use std::path::{Path, PathBuf};
 
 /// The pages, from the root of the repository.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 11] = [
     "README.md",
     "docs/two-machines.md",
     "docs/reserve.md",
@@ -35,6 +35,7 @@ const PAGES: [&str; 10] = [
     "docs/premium.md",
     "docs/boomerang.md",
     "docs/python.md",
+    "docs/gallery.md",
 ];
 
 fn root() -> PathBuf {
@@ -105,6 +106,11 @@ fn premium() {
 #[test]
 fn boomerang() {
     run("docs/boomerang.md");
+}
+
+#[test]
+fn gallery() {
+    run("docs/gallery.md");
 }
 
 #[test]

@@ -31,7 +31,9 @@ fn options(page: &str) -> Vec<String> {
     let mut inside = false;
     while let Some(line) = lines.next() {
         if let Some(title) = line.strip_prefix(".SH ") {
-            inside = title.contains("OPTIONS") || title.contains("ARGUMENTS");
+            // The groups of options have headings of their own.
+            let others = ["NAME", "SYNOPSIS", "DESCRIPTION", "SUBCOMMANDS", "EXAMPLES", "VERSION", "AUTHORS"];
+            inside = !others.contains(&title.trim_matches('"'));
         }
         if inside && line == ".TP" {
             let text = lines.next().unwrap_or_default();

@@ -8,6 +8,7 @@ mod faults;
 mod front;
 mod halves;
 mod kept;
+mod login;
 mod partner_halves;
 mod partners;
 mod path;
