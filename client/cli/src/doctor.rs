@@ -68,9 +68,14 @@ fn print(report: &DoctorReport) {
     for finding in &report.findings {
         let first = if finding.area == area { "" } else { finding.area };
         area = finding.area;
-        let is = if finding.there { "there" } else { "missing" };
+        let is = match (finding.there, doctor::NEEDED.contains(&finding.name)) {
+            (true, _) => "there",
+            (false, true) => "missing, and needed",
+            (false, false) => "missing",
+        };
         let mut words = if finding.there { finding.used_for } else { finding.instead }.to_string();
-        if !finding.detail.is_empty() {
+        // That a kernel has no such thing is what "missing" says.
+        if !finding.detail.is_empty() && !finding.detail.ends_with("kind is unknown") {
             words += &format!(" ({})", finding.detail);
         }
         table.row([first.to_string(), finding.name.to_string(), is.to_string(), words]);

@@ -57,10 +57,12 @@ impl Crossing {
     /// Brings a reservation to a step and keeps it there; its key, and the answer in the thread. A hold lasts for a while
     /// only, and a busy machine may not come to the step in that time: then it is tried again with another key.
     fn hold_at(&self, step: Step, name: &str) -> (JoinHandle<Output>, String) {
-        for attempt in 0..4 {
+        for attempt in 0..10 {
             let key = format!("{name}-{attempt}");
+            // Brokers ask for the way again after two seconds, and the agent that will stand still must have said it.
+            self.alice(&["enquire", ENDS[0], ENDS[1], ENDS[2], ENDS[3], "--for", "1h"]);
             let asked = self.asks(&key);
-            if self.comes_to(step) {
+            if self.comes_to(step, &asked) {
                 return (asked, key);
             }
             for stopped in [Step::Held.agent(), step.agent()] {
@@ -97,12 +99,15 @@ impl Crossing {
         })
     }
 
-    /// True once all is at this step; false: it has not come to it in time.
-    fn comes_to(&self, step: Step) -> bool {
+    /// True once all is at this step; false: it has not come to it in time, or was refused.
+    fn comes_to(&self, step: Step, asked: &JoinHandle<Output>) -> bool {
         let last = Step::Held.agent();
         // Twice as long as a broker waits for the agent that stands still: who looks for an earlier attempt asks it too.
-        let held =
-            soon(45, || self.is("anl", "", "held") && self.is("esnet", "", "held") && self.is("lbnl", last, "held"));
+        let mut held = false;
+        soon(45, || {
+            held = self.is("anl", "", "held") && self.is("esnet", "", "held") && self.is("lbnl", last, "held");
+            held || asked.is_finished()
+        });
         if !held || step == Step::Held {
             return held;
         }

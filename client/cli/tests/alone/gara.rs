@@ -65,14 +65,6 @@ fn a_bulk_transfer_follows_the_book_and_a_deadline_is_kept_or_refused() {
 }
 
 #[test]
-fn greedy_foreground_flows_have_what_the_seeds_had() {
-    let _alone = alone();
-    let Some(line) = shown("gara-fig4-greedy", &["tables.txt", "figure-4.svg"]) else { return };
-    assert!(value(&line, "foreground_mean_share") >= 0.8 && value(&line, "background_share") >= 0.95, "{line}");
-    assert_eq!(column(&line, "received").len(), 8, "{line}");
-}
-
-#[test]
 fn premium_flows_cross_three_domains() {
     let _alone = alone();
     let Some(line) = shown("gara-fig5", &["tables.txt", "figure-5.svg"]) else { return };
@@ -103,6 +95,7 @@ fn network_and_processor_are_reserved_together() {
     }
 }
 
+/// Figure 4 with greedy flows takes a minute more, and is played nightly, whole (`make gara`).
 #[test]
 fn a_greedy_sender_keeps_its_reservations_too() {
     let _alone = alone();

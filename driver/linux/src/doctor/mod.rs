@@ -72,9 +72,12 @@ impl DoctorReport {
 
     /// True if the kernel plane works here.
     pub fn can_reserve(&self) -> bool {
-        self.has("htb") && self.has("flow program")
+        NEEDED.iter().all(|name| self.has(name))
     }
 }
+
+/// The abilities without which nothing can be reserved; of every other there is a substitute.
+pub const NEEDED: [&str; 2] = ["htb", "flow program"];
 
 /// Examines everything. It needs root; without it, abilities that cannot be tried are reported as missing,
 /// with the reason.

@@ -2,7 +2,7 @@
 //! conclusion.
 
 use super::LARGE;
-use super::published::COLUMNS;
+use super::published::{COLUMNS, of_red};
 use crate::experiment::Finding;
 
 /// The tolerance for cells of tables A.2, A.3, A.4 and A.7 in the full form.
@@ -11,6 +11,8 @@ const NEAR: f64 = 0.10;
 const TOTALS: f64 = 0.15;
 /// The tolerance for one seed, which scatters more than the mean of three.
 const QUICK: f64 = 0.20;
+/// The tolerance for red traffic, as a share of the total.
+const RED: f64 = 0.05;
 /// At a large CBS the green shaper costs, or gains, at most this.
 const ABOUT_EQUAL: f64 = 0.12;
 
@@ -23,6 +25,9 @@ pub fn shortfalls(finding: &Finding, quick: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     for table in ["A.2", "A.3", "A.4", "A.7"] {
         cells(finding, table, if quick { QUICK } else { NEAR }, |_| true, &mut wrong);
+    }
+    for table in ["A.2", "A.3", "A.5", "A.6"] {
+        reds(finding, table, &mut wrong);
     }
     for table in ["A.5", "A.6"] {
         cells(finding, table, if quick { QUICK } else { TOTALS }, |column| column == "total", &mut wrong);
@@ -40,6 +45,21 @@ pub fn shortfalls(finding: &Finding, quick: bool) -> Vec<String> {
     }
     crossovers(finding, &mut wrong);
     wrong
+}
+
+/// Checks red traffic. It is a rest of three rounded numbers and may be nearly nothing, so it is held against the total.
+fn reds(finding: &Finding, table: &str, wrong: &mut Vec<String>) {
+    for cell in finding.of(&of_red(table)) {
+        let (published, measured) = (cell.published.unwrap_or(0.0), cell.measured);
+        let total = finding.measured(table, &cell.row, "total").unwrap_or(0.0);
+        if (measured - published).abs() > RED * total {
+            wrong.push(format!(
+                "table {table}, {}, red: {measured:.2} where {published} is what the table leaves; within {:.0} % of the total",
+                cell.row,
+                RED * 100.0
+            ));
+        }
+    }
 }
 
 fn cells(finding: &Finding, table: &str, within: f64, which: impl Fn(&str) -> bool, wrong: &mut Vec<String>) {
@@ -87,7 +107,7 @@ fn crossovers(finding: &Finding, wrong: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rfc2963::published::{A2, A3, A4, A5, A6, A7, Goodput, Throughput};
+    use crate::rfc2963::published::{A2, A3, A4, A5, A6, A7, Goodput, Throughput, red};
 
     /// The published tables, with one cell changed.
     fn published(change: (&str, &str, &str, f64)) -> Finding {
@@ -104,6 +124,7 @@ mod tests {
                 for (column, value) in ["green", "yellow", "total"].into_iter().zip(row) {
                     put(table, format!("C{}", first + n), column, *value);
                 }
+                put(&of_red(table), format!("C{}", first + n), "red", red(*row));
             }
         }
         let tables: [(&str, &Goodput); 2] = [("A.4", &A4), ("A.7", &A7)];
@@ -126,6 +147,8 @@ mod tests {
             (("A.7", "3", "6_Mbps_unsh", A7[0].1[2] * 1.13), "table A.7, 3, 6_Mbps_unsh"),
             (("A.2", "C3", "yellow", A2[2][1] * 0.869), "table A.2, C3, yellow"),
             (("A.6", "C8", "total", 7.0), "table A.6, C8, total"),
+            (("A.3 red", "C6", "red", 0.3), "table A.3, C6, red: 0.30 where 0.02 is what the table leaves"),
+            (("A.2 red", "C1", "red", 0.0), "table A.2, C1, red"),
             (("A.3", "C10", "total", 9.9), "C10 (shaped) does not beat C5"),
             (("A.4", "200", "6_Mbps_sh", 7.08), "6_Mbps_sh is +0.1 % of 6_Mbps_unsh"),
             (("A.7", "400", "2_Mbps_sh", 2.4), "table A.7 at 400 KB: 2_Mbps_sh is -16.1 %"),

@@ -98,6 +98,7 @@ impl Results {
         for (half, (table, published)) in tables.into_iter().enumerate() {
             let whose = if half == 0 { "unshaped" } else { shaped(shaping) };
             finding.title(table, format!("throughput in Mb/s at a CBS of {SMALL} KB, {whose}"));
+            finding.title(&published::of_red(table), "red traffic in Mb/s: the rest of the total".to_owned());
             for (place, row) in published.iter().enumerate() {
                 let customer = half * 5 + place;
                 let name = format!("C{}", customer + 1);
@@ -106,6 +107,8 @@ impl Results {
                     let samples = self.samples(shaping, SMALL, |played| read(&played.customers[customer]));
                     finding.cell(table, &name, column, Some(published), &samples);
                 }
+                let samples = self.samples(shaping, SMALL, |played| played.customers[customer].red());
+                finding.cell(&published::of_red(table), &name, "red", Some(published::red(*row)), &samples);
             }
         }
     }

@@ -30,6 +30,13 @@ pub struct CustomerResult {
     pub goodput: f64,
 }
 
+impl CustomerResult {
+    /// Bytes marked red: the rest of the total.
+    pub fn red(&self) -> f64 {
+        (self.total - self.green - self.yellow).max(0.0)
+    }
+}
+
 /// The results of a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Played {

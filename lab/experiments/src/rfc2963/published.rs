@@ -3,6 +3,16 @@
 /// Green, yellow and total throughput in Mb/s of five customers, C1 to C5 or C6 to C10.
 pub type Throughput = [[f64; 3]; 5];
 
+/// Red traffic, which the tables leave out: the rest of the total, to the hundredth, as they are printed.
+pub fn red([green, yellow, total]: [f64; 3]) -> f64 {
+    ((total - green - yellow).max(0.0) * 100.0).round() / 100.0
+}
+
+/// The name of the table of what a table of throughput leaves.
+pub fn of_red(table: &str) -> String {
+    format!("{table} red")
+}
+
 /// Table A.2: C1 to C5, unshaped, beside shapers that are trRAS.
 pub const A2: Throughput =
     [[1.10, 0.93, 2.25], [2.57, 1.80, 4.55], [4.10, 2.12, 6.39], [5.88, 2.32, 8.33], [7.57, 2.37, 10.0]];

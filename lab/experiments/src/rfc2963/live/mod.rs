@@ -7,7 +7,7 @@ mod judge;
 mod site;
 mod tcp;
 
-use super::published::{A2, A3, A4, A5, A6, A7, COLUMNS, Goodput, Throughput};
+use super::published::{A2, A3, A4, A5, A6, A7, COLUMNS, Goodput, Throughput, red};
 use super::{CustomerResult, LARGE, Run, SMALL, params, play};
 use crate::experiment::{Experiment, Finding, RunOptions};
 use bed::Bed;
@@ -166,18 +166,13 @@ fn throughput(finding: &mut Finding, table: &str, both: &Both, published: &Throu
         let whose = if first == 0 { "unshaped" } else { "shaped" };
         finding.title(&table, format!("throughput in Mb/s, {whose}; {}", words(&both.run)));
         for (n, row) in published.iter().enumerate() {
-            let (found, row) = (customers[first + n], [row[0], row[1], rest(row), row[2]]);
-            let measured = [found.green, found.yellow, rest(&[found.green, found.yellow, found.total]), found.total];
+            let (found, row) = (customers[first + n], [row[0], row[1], red(*row), row[2]]);
+            let measured = [found.green, found.yellow, red([found.green, found.yellow, found.total]), found.total];
             for ((column, published), measured) in QUANTITIES.into_iter().zip(row).zip(measured) {
                 finding.cell(&table, &format!("C{}", first + n + 1), column, Some(published), &[measured]);
             }
         }
     }
-}
-
-/// Red: the rest of the total, to the hundredth, as the tables are printed.
-fn rest([green, yellow, total]: &[f64; 3]) -> f64 {
-    ((total - green - yellow).max(0.0) * 100.0).round() / 100.0
 }
 
 #[cfg(test)]
@@ -191,6 +186,6 @@ mod tests {
         assert!(quick.iter().all(|run| whole.contains(run)));
         assert_eq!(words(&whole[7]), "G-trRAS, CBS 100 KB, least timeout 1.7 s");
         assert_eq!(named("A.2", FLOORS[0]), "A.2 (0.2 s)");
-        assert_eq!((rest(&A2[0]), rest(&A3[3])), (0.22, 0.0), "C9's colours sum to more than its total");
+        assert_eq!((red(A2[0]), red(A3[3])), (0.22, 0.0), "C9's colours sum to more than its total");
     }
 }
