@@ -41,8 +41,9 @@ pub struct BrokerClient {
     doors: Vec<BrokerEndpoint>,
     /// The number of the one that answered last.
     leads: Arc<AtomicUsize>,
-    /// The token of a virtual organisation that every request shows.
+    /// The token of a virtual organisation that every request shows, and the user for whom each is made.
     token: Option<Arc<str>>,
+    user: Option<Arc<str>>,
 }
 
 /// A question about paths over domains.
@@ -116,13 +117,20 @@ impl BrokerClient {
         if doors.is_empty() {
             doors.push(BrokerEndpoint::own());
         }
-        BrokerClient { doors, leads: Arc::default(), token: None }
+        BrokerClient { doors, leads: Arc::default(), token: None, user: None }
     }
 
     /// The same client, whose requests show a token of a virtual organisation.
     #[must_use]
     pub fn showing(self, token: Option<String>) -> BrokerClient {
         BrokerClient { token: token.map(Arc::from), ..self }
+    }
+
+    /// The same client, whose requests are made for a user of the broker's machine, by root or one of its `speakers`.
+    #[must_use]
+    pub fn speaking_for(self, uid: u32, groups: &[u32]) -> BrokerClient {
+        let groups: String = groups.iter().map(|group| format!(" gid:{group}")).collect();
+        BrokerClient { user: Some(format!("uid:{uid}{groups}").into()), ..self }
     }
 
     /// Asks what would be granted.
@@ -406,7 +414,8 @@ impl BrokerClient {
         loop {
             let (number, door) = (self.leads.load(Ordering::Relaxed), self.door());
             let token = self.token.as_deref().unwrap_or("");
-            let request = Request { method, target, host: door.host(), key, token, body: body.clone() };
+            let user = self.user.as_deref().unwrap_or("");
+            let request = Request { method, target, host: door.host(), key, token, user, body: body.clone() };
             let error = match http::ask(door.connect(), request, silence, &self.others(number)) {
                 Ok(mut reply) if reply.status() == 503 && many > 1 => match self.refused(&mut reply) {
                     Error::Said(problem) if problem.is_standby() => Error::Said(problem),
