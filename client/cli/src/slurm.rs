@@ -20,7 +20,7 @@ use terms::Span;
 /// `sluice slurm ...`.
 #[derive(Subcommand, Debug)]
 pub enum SlurmCommand {
-    /// What Slurm runs before and after a job, on the controller and on nodes: it reserves, binds, and gives back
+    /// Be one of the hooks of Slurm before and after a job, on its controller or on a node: reserve, bind, give back
     #[command(after_help = "\
 Of slurm.conf, all four by one file (dist/slurm/sluice-hook):
   PrologSlurmctld=/etc/slurm/sluice-hook    reserves; where there is no room the job is queued again
@@ -45,10 +45,10 @@ pub struct SlurmHookArgs {
     /// The broker (controller) or the agent (nodes).
     #[command(flatten)]
     pub book: BookArgs,
-    /// How long the reservation of a job without a time limit lasts at most; it is given back when the job ends
+    /// The term of the reservation of a job without a time limit; it is given back when the job ends
     #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span, default_value = "30d")]
     pub longest: Span,
-    /// What a reservation lasts beyond the job's time limit, until Slurm has ended the job
+    /// The time that a reservation lasts beyond the job's limit, for Slurm to end it
     #[arg(long, value_name = "TIME", value_parser = documents::units::parse_span, default_value = "5m")]
     pub grace: Span,
 }

@@ -97,7 +97,7 @@ impl ConnectionPeer {
     /// user of this machine, who is no operator, whatever the groups.
     ///
     /// # Errors
-    /// 400: the header names nobody; 403: the peer may not, or not for this user, or not this call.
+    /// 400: the header cannot be read; 403: the peer may not, or not for this user, or not this call.
     pub fn instead(&self, call: Call, headers: &HeaderMap) -> Answer<Option<ConnectionPeer>> {
         let mut all = headers.get_all(FOR).iter();
         let Some(value) = all.next() else { return Ok(None) };
@@ -231,15 +231,23 @@ mod tests {
     fn a_user_is_named_in_one_way() {
         assert_eq!(user("uid:1000 gid:1000 gid:27"), Some((1000, vec![1000, 27])));
         let many = format!("uid:7{}", " gid:8".repeat(MAX_GROUPS + 1));
-        for odd in
-            ["", "uid:7", "uid:7 ", "uid:7  gid:8", "uid:07 gid:8", "uid:+7 gid:8", "gid:8 uid:7", "uid:4294967295 gid:8", &many]
-        {
+        for odd in [
+            "",
+            "uid:7",
+            "uid:7 ",
+            "uid:7  gid:8",
+            "uid:07 gid:8",
+            "uid:+7 gid:8",
+            "gid:8 uid:7",
+            "uid:4294967295 gid:8",
+            &many,
+        ] {
             assert_eq!(user(odd), None, "{odd:?}");
         }
         assert!(user(&format!("uid:7{}", " gid:8".repeat(MAX_GROUPS))).is_some());
     }
 
-    /// Only who may asks for another, only for those who are somebody, and only what a job needs.
+    /// Speakers ask for other users, not for root, and only what a job needs.
     #[test]
     fn speakers_ask_for_users_and_for_nobody_else() {
         let local = |uid: u32, speaks: bool| {

@@ -7,23 +7,23 @@ use documents::units;
 use std::fmt;
 use std::net::IpAddr;
 
-/// How a comment for us begins.
+/// The beginning of a comment for us.
 pub const BEGIN: &str = "sluice:";
 /// The longest comment, bytes.
 const LONGEST: usize = 512;
 /// The longest name of a host (RFC 1035, section 2.3.4).
 const LONGEST_NAME: usize = 253;
 
-/// What a job asks for.
+/// The request of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JobWish {
     /// The host that it speaks with: a name or an address.
     pub to: String,
     /// Its own address, unless it is that of its node.
     pub from: Option<IpAddr>,
-    /// What each node of the job sends.
+    /// The rate at which each node of the job sends.
     pub forward: Option<JobRate>,
-    /// What each receives.
+    /// The rate at which each receives.
     pub reverse: Option<JobRate>,
 }
 
@@ -39,7 +39,7 @@ pub struct JobRate {
 /// Reads a comment; `None`: it asks for nothing.
 ///
 /// # Errors
-/// What is wrong with it, for its author.
+/// The mistake, for its author.
 pub fn parse(comment: &str) -> Result<Option<JobWish>, String> {
     let text = comment.trim();
     let head: String = text.chars().take(BEGIN.len()).collect::<String>().to_ascii_lowercase();
@@ -48,7 +48,9 @@ pub fn parse(comment: &str) -> Result<Option<JobWish>, String> {
     }
     let wrong = |what: &str| Err(format!("{what}: write {BEGIN} to=HOST forward=RATE, for instance forward=2gbit"));
     let Some(words) = text.strip_prefix(BEGIN) else {
-        return wrong("a comment that begins with the word sluice asks for a reservation, and a colon follows the word");
+        return wrong(
+            "a comment that begins with the word sluice asks for a reservation, and a colon follows the word",
+        );
     };
     if text.len() > LONGEST {
         return Err(format!("the comment has more than {LONGEST} letters"));
@@ -77,7 +79,7 @@ pub fn parse(comment: &str) -> Result<Option<JobWish>, String> {
     }
 }
 
-/// A name or an address; a name that nobody could take for an option or for anything but a name.
+/// A name or an address. A name cannot be taken for an option, or for anything but a name.
 fn host(text: &str) -> Result<String, String> {
     let name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
     let is_name = text.len() <= LONGEST_NAME && text.starts_with(|c: char| c.is_ascii_alphanumeric());
@@ -161,6 +163,8 @@ mod tests {
             assert!(said.contains(why), "{text:?}: {said}");
         }
         assert!(parse(&format!("sluice: to={} forward=1mbit", "a".repeat(LONGEST_NAME + 1))).is_err());
-        assert!(parse(&format!("sluice: to=a forward=1mbit{}", " ".repeat(LONGEST) + "x")).unwrap_err().contains("letters"));
+        assert!(
+            parse(&format!("sluice: to=a forward=1mbit{}", " ".repeat(LONGEST) + "x")).unwrap_err().contains("letters")
+        );
     }
 }

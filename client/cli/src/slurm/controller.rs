@@ -4,23 +4,29 @@
 use super::SlurmHookArgs;
 use super::comment::{self, JobRate, JobWish};
 use super::job::{SlurmJob, resolve};
-use crate::book::booking_client::{BookingClient, BookingError, BookingOrder};
 use crate::complain::Complaint;
-use documents::agent::Problem;
-use documents::book::{AskDoc, BookFilter, WhenDoc};
-use documents::rest::{PathWish, Ports};
+use broker_service::client::{BrokerClient, Error};
+use documents::book::{BookFilter, WhenDoc};
+use documents::rest::{PathWish, Ports, Reservation, Wish};
 use std::net::IpAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How long a broker that is away is waited for before a reservation is left to end by itself.
+/// The patience with a broker that is away, before a reservation is left to end by itself.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause between attempts.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Refusals that pass by themselves: others, or other jobs of the same owner, have it now.
-const PASSING: [&str; 6] = ["no_room", "taken", "limit", "starting", "undecided", "not_written"];
+/// The term of a reservation that is not booked yet, s, and what it is more for each node. Slurm kills this hook with a job
+/// that is cancelled, and what the broker makes at that moment may be missed by EpilogSlurmctld.
+const HOLD: f64 = 20.0;
+const HOLD_MORE: f64 = 1.0;
+/// The HTTP status of a request that makes no sense.
+const MEANINGLESS: u16 = 422;
+/// Kinds of problems that pass by themselves: other jobs have it now. If an earlier run of the same hook has given it back,
+/// the next start of the job has another key.
+const PASSING: [&str; 5] = ["no_room", "taken", "limit", "undecided", "key_over"];
 
-/// Why a job does not start.
+/// The reason why a job does not start.
 enum Hindrance {
     /// It may start later.
     Later(String),
@@ -30,15 +36,19 @@ enum Hindrance {
     World(Complaint),
 }
 
-impl From<BookingError> for Hindrance {
-    fn from(error: BookingError) -> Hindrance {
-        match error {
-            BookingError::World(complaint) => Hindrance::World(complaint),
-            BookingError::Said(Problem { kind, message, refusal }) => match refusal {
-                Some(refusal) if PASSING.contains(&refusal.reason.as_str()) => Hindrance::Later(refusal.message),
-                None if kind == "fault" => Hindrance::World(Complaint::world(message)),
-                Some(_) | None => Hindrance::Wrong(message),
-            },
+impl From<Error> for Hindrance {
+    fn from(error: Error) -> Hindrance {
+        let problem = match error {
+            Error::Said(problem) => problem,
+            other => return Hindrance::World(Complaint::world(other.to_string())),
+        };
+        let kind = problem.kind.rsplit('/').next().unwrap_or_default();
+        let reason = problem.refusal.as_ref().map_or(kind, |refusal| refusal.reason.as_str());
+        match problem.status {
+            _ if PASSING.contains(&kind) || PASSING.contains(&reason) => Hindrance::Later(problem.detail),
+            // What broke: 500 and more.
+            500.. => Hindrance::World(Complaint::world(problem.detail)),
+            _ => Hindrance::Wrong(problem.detail),
         }
     }
 }
@@ -76,10 +86,10 @@ pub fn reserve(args: &SlurmHookArgs, job: &SlurmJob) -> Result<ExitCode, Complai
 }
 
 /// The broker, asked in the name of the job's owner.
-fn broker(args: &SlurmHookArgs, job: &SlurmJob) -> Result<BookingClient, Complaint> {
+fn broker(args: &SlurmHookArgs, job: &SlurmJob) -> Result<BrokerClient, Complaint> {
     let found = args.book.broker(true)?;
     let client = found.ok_or_else(|| Complaint::usage("the controller asks a broker: name it with --broker"))?;
-    Ok(BookingClient::Broker(client.speaking_for(job.uid, &job.groups())))
+    Ok(client.speaking_for(job.uid, &job.groups()))
 }
 
 fn all_nodes(args: &SlurmHookArgs, job: &SlurmJob, wish: &JobWish) -> Result<Vec<String>, Hindrance> {
@@ -89,29 +99,48 @@ fn all_nodes(args: &SlurmHookArgs, job: &SlurmJob, wish: &JobWish) -> Result<Vec
         return Err(Hindrance::Wrong(format!("from= is for jobs of one node, and this has {}", nodes.len())));
     }
     let lasting = times.limit.map_or(args.longest, |limit| limit.saturating_add(args.grace));
-    let mut broker = broker(args, job).map_err(Hindrance::World)?;
-    let mut handles = Vec::new();
-    for (node, address) in nodes {
-        let label = format!("{}{node}", job.label());
-        let asked = resolve(&wish.to, Some(address)).map_err(|no| Hindrance::Wrong(no.to_string())).map(|to| BookingOrder {
-            ask: AskDoc {
-                key: format!("{label}/{}/{}", job.restarts, times.submitted),
-                label,
+    let broker = broker(args, job).map_err(Hindrance::World)?;
+    let hold = HOLD + HOLD_MORE * nodes.len() as f64;
+    let mut all: Vec<Reservation> = Vec::new();
+    for (number, (node, address)) in nodes.into_iter().enumerate() {
+        let from = wish.from.unwrap_or(address);
+        let made = resolve(&wish.to, Some(from)).map_err(|no| Hindrance::Wrong(no.to_string())).and_then(|to| {
+            let asked = Wish {
+                path: Some(path(wish, from, to)),
+                parts: Vec::new(),
                 when: WhenDoc::lasting(lasting.as_nanos() as f64 / 1e9),
-                ..AskDoc::default()
-            },
-            path: Some(path(wish, wish.from.unwrap_or(address), to)),
-        });
-        match asked.and_then(|order| broker.create(order).map_err(Hindrance::from)) {
-            Ok(made) => handles.push(made.handle().to_owned()),
-            Err(hindrance) => {
-                // All nodes or none. What is not given back now, EpilogSlurmctld gives back.
-                handles.iter().for_each(|handle| drop(broker.cancel(handle)));
-                return Err(hindrance);
+                label: format!("{}{node}", job.label()),
+                hold_s: Some(hold),
+                notify_s: None,
+            };
+            // Numbers of jobs come again, times of submission with them do not. The broker tells owners and nodes apart.
+            let key = format!("{}{}/{}/{number}", job.label(), times.submitted, job.restarts);
+            match broker.create(&asked, &key) {
+                // Over several domains nothing can be only held; another request has another key.
+                Err(Error::Said(problem)) if problem.status == MEANINGLESS => {
+                    Ok(broker.create(&Wish { hold_s: None, ..asked }, &format!("{key}/whole"))?)
+                }
+                made => Ok(made?),
             }
+        });
+        match made {
+            Ok(one) => all.push(one),
+            Err(hindrance) => return Err(given_back(&broker, &all, hindrance)),
         }
     }
-    Ok(handles)
+    // All nodes or none. One that is booked already is so by a run of this hook that was killed.
+    for one in all.iter().filter(|one| one.state == "held") {
+        if let Err(error) = broker.commit(&one.id) {
+            return Err(given_back(&broker, &all, error.into()));
+        }
+    }
+    Ok(all.into_iter().map(|one| one.id).collect())
+}
+
+/// Gives back all that was made. The rest ends by itself, or EpilogSlurmctld gives it back.
+fn given_back(broker: &BrokerClient, all: &[Reservation], why: Hindrance) -> Hindrance {
+    all.iter().for_each(|one| drop(broker.cancel(&one.id)));
+    why
 }
 
 /// Bound to all packets between the two hosts at every agent on the way; that of the node is bound anew to the job alone.
@@ -137,21 +166,34 @@ fn path(wish: &JobWish, from: IpAddr, to: IpAddr) -> PathWish {
 pub fn give_back(args: &SlurmHookArgs, job: &SlurmJob) -> Result<ExitCode, Complaint> {
     let until = Instant::now() + PATIENCE;
     let asks = !matches!(comment::parse(&job.comment), Ok(None));
+    let broker = broker(args, job)?;
     loop {
-        match cancel_all(&mut broker(args, job)?, job) {
+        match cancel_all(&broker, job) {
             Ok(()) => return Ok(ExitCode::SUCCESS),
             Err(_) if asks && Instant::now() < until => std::thread::sleep(PAUSE),
-            Err(BookingError::World(complaint)) => return Err(complaint),
-            Err(BookingError::Said(problem)) => return Err(Complaint::refused(problem.message)),
+            Err(complaint) => return Err(complaint),
         }
     }
 }
 
-fn cancel_all(broker: &mut BookingClient, job: &SlurmJob) -> Result<(), BookingError> {
+fn cancel_all(broker: &BrokerClient, job: &SlurmJob) -> Result<(), Complaint> {
+    let said = |error: Error| Complaint::world(format!("job {}: {error}", job.id));
     let label = job.label();
-    let own = BookFilter { owner: Some(format!("uid:{}", job.uid)), ..BookFilter::default() };
-    for found in broker.list(own)?.into_iter().filter(|found| found.doc().label.starts_with(&label)) {
-        broker.cancel(found.handle())?;
+    let mut filter = BookFilter { owner: Some(format!("uid:{}", job.uid)), ..BookFilter::default() };
+    let mut away = Vec::new();
+    loop {
+        let found = broker.list(&filter).map_err(said)?;
+        for one in found.reservations.iter().filter(|one| one.label.starts_with(&label)) {
+            broker.cancel(&one.id).map_err(said)?;
+        }
+        away.extend(found.away);
+        match found.next {
+            Some(next) if filter.after.as_ref() != Some(&next) => filter.after = Some(next),
+            _ => break,
+        }
     }
-    Ok(())
+    match away.is_empty() {
+        true => Ok(()),
+        false => Err(Complaint::world(format!("these agents do not answer: {}", away.join(", ")))),
+    }
 }

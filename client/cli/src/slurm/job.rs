@@ -1,5 +1,5 @@
-//! What Slurm says about a job: its environment (slurm.conf(5), "Prolog and epilog scripts"), and its own commands for what
-//! is not there.
+//! A job as Slurm describes it: in the environment (slurm.conf(5), "Prolog and epilog scripts"), and by its own commands
+//! where that lacks something.
 //!
 //! Only columns that no user can write are asked for. Commands are started with their arguments as they are, by no shell.
 
@@ -11,7 +11,10 @@ use terms::Span;
 /// The longest text that is left with a job, bytes.
 const LONGEST: usize = 400;
 
-/// Which of the hooks runs.
+/// The most of a cluster's name, so that a key has no more letters than a broker takes.
+const LONGEST_CLUSTER: usize = 36;
+
+/// One of the four hooks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HookContext {
     /// PrologSlurmctld.
@@ -35,9 +38,9 @@ pub struct SlurmJob {
     pub uid: u32,
     /// The owner's group.
     pub gid: u32,
-    /// What its owner has written.
+    /// The comment that its owner has written.
     pub comment: String,
-    /// How often it was queued again.
+    /// The number of times that it was queued again.
     pub restarts: u32,
     /// Its nodes, as Slurm writes several (controller).
     pub nodes: String,
@@ -45,7 +48,7 @@ pub struct SlurmJob {
     pub node: String,
 }
 
-/// When a job was submitted, and for how long it may run.
+/// The time of a job's submission, and its time limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobTimes {
     /// The time limit; `None`: none.
@@ -74,7 +77,8 @@ impl SlurmJob {
             Some("epilog_slurmctld") => HookContext::GiveBack,
             other => {
                 let other = other.unwrap_or("not set");
-                let what = format!("SLURM_SCRIPT_CONTEXT is {other}: this is for slurm.conf, see `sluice slurm hook --help`");
+                let what =
+                    format!("SLURM_SCRIPT_CONTEXT is {other}: this is for slurm.conf, see `sluice slurm hook --help`");
                 return Err(Complaint::usage(what));
             }
         };
@@ -84,12 +88,14 @@ impl SlurmJob {
         };
         let name = |name: &str| {
             let found = said(name).filter(|text| is_name(text));
-            found.ok_or_else(|| Complaint::usage(format!("Slurm has set no {name}, or one with more than letters, digits, - _ .")))
+            found.ok_or_else(|| {
+                Complaint::usage(format!("Slurm has set no {name}, or one with more than letters, digits, - _ ."))
+            })
         };
         let here = matches!(context, HookContext::Bind | HookContext::Unbind);
         let job = SlurmJob {
             id: number("SLURM_JOB_ID")?,
-            cluster: name("SLURM_CLUSTER_NAME")?,
+            cluster: name("SLURM_CLUSTER_NAME")?.chars().take(LONGEST_CLUSTER).collect(),
             uid: number("SLURM_JOB_UID")?,
             gid: number("SLURM_JOB_GID")?,
             comment: said("SLURM_JOB_COMMENT").unwrap_or_default(),
@@ -113,7 +119,7 @@ impl SlurmJob {
         std::iter::once(self.gid).chain(others.filter(|group| *group != self.gid)).take(64).collect()
     }
 
-    /// When it was submitted, and its time limit.
+    /// Asks for the time of its submission and for its time limit.
     pub fn times(&self) -> Result<JobTimes, Complaint> {
         let id = self.id.to_string();
         let text = printed("squeue", &["--noheader", "--states=all", "--jobs", &id, "--format", "%A %l %V"])?;
@@ -148,7 +154,12 @@ impl SlurmJob {
     /// Leaves a text with the job, where `scontrol show job` has it.
     pub fn note(&self, text: &str) {
         let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-        let text: String = plain.scan(0, |size, c| { *size += c.len_utf8(); (*size <= LONGEST).then_some(c) }).collect();
+        let text: String = plain
+            .scan(0, |size, c| {
+                *size += c.len_utf8();
+                (*size <= LONGEST).then_some(c)
+            })
+            .collect();
         eprintln!("sluice: job {}: {text}", self.id);
         let (job, words) = (format!("JobId={}", self.id), format!("AdminComment=sluice: {text}"));
         if let Err(complaint) = printed("scontrol", &["update", &job, &words]) {
@@ -172,13 +183,15 @@ pub fn resolve(name: &str, like: Option<IpAddr>) -> Result<IpAddr, Complaint> {
     if let Ok(address) = name.parse() {
         return Ok(address);
     }
-    let found = (name, 0).to_socket_addrs().map_err(|error| Complaint::usage(format!("{name} is no known host: {error}")))?;
+    let found = (name, 0_u16)
+        .to_socket_addrs()
+        .map_err(|error| Complaint::usage(format!("{name} is no known host: {error}")))?;
     let all: Vec<IpAddr> = found.map(|address| address.ip()).collect();
     let same = |address: &&IpAddr| like.is_none_or(|like| like.is_ipv4() == address.is_ipv4());
     all.iter().find(same).or(all.first()).copied().ok_or_else(|| Complaint::usage(format!("{name} has no address")))
 }
 
-/// What a program prints.
+/// The output of a program.
 fn printed(program: &str, arguments: &[&str]) -> Result<String, Complaint> {
     let failed = |why: String| Complaint::world(format!("{program} {}: {why}", arguments.first().unwrap_or(&"")));
     let output = Command::new(program).args(arguments).stdin(std::process::Stdio::null()).output();
@@ -198,7 +211,9 @@ fn limit_of(text: &str) -> Option<Option<Span>> {
     let fields = clock.split(':').map(|field| field.parse::<u64>().ok()).collect::<Option<Vec<u64>>>()?;
     let seconds = match fields[..] {
         [minutes, seconds] => minutes.checked_mul(60)?.checked_add(seconds)?,
-        [hours, minutes, seconds] => hours.checked_mul(3_600)?.checked_add(minutes.checked_mul(60)?)?.checked_add(seconds)?,
+        [hours, minutes, seconds] => {
+            hours.checked_mul(3_600)?.checked_add(minutes.checked_mul(60)?)?.checked_add(seconds)?
+        }
         _ => return None,
     };
     Some(Some(Span::from_secs(u64::checked_mul(days?, 86_400)?.checked_add(seconds)?)))
@@ -215,7 +230,17 @@ mod tests {
             assert_eq!(secs(text), Some(Some(seconds)), "{text}");
         }
         assert_eq!(secs("UNLIMITED"), Some(None));
-        for odd in ["", "NOT_SET", "INVALID", "5", "1-5", "a:00", "1:2:3:4", "99999999999999999999:00", "18446744073709551615-00:00:00"] {
+        for odd in [
+            "",
+            "NOT_SET",
+            "INVALID",
+            "5",
+            "1-5",
+            "a:00",
+            "1:2:3:4",
+            "99999999999999999999:00",
+            "18446744073709551615-00:00:00",
+        ] {
             assert_eq!(secs(odd), None, "{odd}");
         }
     }

@@ -14,11 +14,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How long the agent may take to carry out a binding.
+/// The limit for the agent to carry out a binding.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
-/// Where systemd keeps services, and Slurm its jobs.
+/// The group in which systemd keeps services, and Slurm its jobs.
 const SLICE: &str = "system.slice";
+
+/// The exit status of a complaint about the world.
+const WORLD: u8 = 3;
 
 /// Prolog: binds the part of this node's interface to the job's control group.
 pub fn bind(args: &SlurmHookArgs, job: &SlurmJob) -> Result<ExitCode, Complaint> {
@@ -32,24 +35,26 @@ pub fn bind(args: &SlurmHookArgs, job: &SlurmJob) -> Result<ExitCode, Complaint>
         }
         Err(why) => Err(Complaint::usage(why)),
     };
-    if let Err(complaint) = bound {
+    match bound {
+        Ok(()) => return Ok(ExitCode::SUCCESS),
+        // The agent went away.
+        Err(complaint) if complaint.exit_code() == WORLD => return Err(complaint),
         // The job's own fault, or its owner's: it does not run without what it has asked for, and the node stays.
-        job.note(&format!("stopped on {}: {complaint}", job.node));
-        if job.control("requeuehold").is_err() {
-            job.cancel()?;
-        }
+        Err(complaint) => job.note(&format!("stopped on {}: {complaint}", job.node)),
+    }
+    if job.control("requeuehold").is_err() {
+        job.cancel()?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is reserved for the job on this node: by the label, and by the owner, as anybody may choose a label.
+/// The job's reservations on this node: by the label, and by the owner, as anybody may choose a label.
 fn reservations(client: &mut Client, job: &SlurmJob) -> Result<Vec<ReservationDoc>, Complaint> {
     let filter = BookFilter { label: Some(format!("{}{}", job.label(), job.node)), ..BookFilter::default() };
     let uid = format!("uid:{}", job.uid);
     // A broker on another machine is in front of the name: main/uid:1000.
     let is_owner = |owner: &str| owner == uid || owner.rsplit_once('/').is_some_and(|(_, name)| name == uid);
-    let rows: Vec<ReservationDoc> =
-        matching(client, filter)?.into_iter().filter(|row| is_owner(&row.owner)).collect();
+    let rows: Vec<ReservationDoc> = matching(client, filter)?.into_iter().filter(|row| is_owner(&row.owner)).collect();
     match rows.is_empty() {
         true => Err(Complaint::refused("nothing is reserved for it at this node's agent")),
         false => Ok(rows),
@@ -99,7 +104,9 @@ fn reservation(answer: Answer) -> Result<ReservationDoc, Complaint> {
 /// The folder of the job's control group, in which slurmstepd makes one for each step (cgroup.conf(5), cgroup/v2).
 fn place(job: &SlurmJob) -> Result<PathBuf, Complaint> {
     let root = cgroup::for_packets(&cgroup::all_mounted()).ok_or_else(|| {
-        Complaint::world("packets belong to control groups of version 2, and none are mounted here: CgroupPlugin=cgroup/v2")
+        Complaint::world(
+            "packets belong to control groups of version 2, and none are mounted here: CgroupPlugin=cgroup/v2",
+        )
     })?;
     // A slurmd that may be one of several of a machine has its node's name in it.
     let scopes = [format!("{}_slurmstepd.scope", job.node), "slurmstepd.scope".to_owned()];

@@ -368,11 +368,11 @@ impl Call {
         matches!(self, Call::SpeakFor | Call::BookPrepare | Call::BookDecide | Call::BookPromises)
     }
 
-    /// True if a request of this kind may be made for another user of a broker's machine: those of somebody who
-    /// reserves for a job, and gives it back.
+    /// True if a request of this kind may be made for another user of a broker's machine: those by
+    /// which a scheduler reserves for a job, and gives it back.
     pub fn is_for_users(self) -> bool {
-        use Call::{DeleteReservation, GetMe, GetReservation, GetReservations, PostReservation};
-        matches!(self, PostReservation | GetReservations | GetReservation | DeleteReservation | GetMe)
+        use Call::{DeleteReservation, GetMe, GetReservation, GetReservations, PostCommit, PostReservation};
+        matches!(self, PostReservation | PostCommit | GetReservations | GetReservation | DeleteReservation | GetMe)
     }
 
     /// True if the rule is the policy's list of `auditors`: the call reads, and names no amount.

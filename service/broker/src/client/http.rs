@@ -122,7 +122,8 @@ async fn another_leads(others: &[&BrokerEndpoint]) {
 }
 
 async fn leads(door: &BrokerEndpoint) -> io::Result<bool> {
-    let request = Request { method: "GET", target: "/v1/me", host: door.host(), key: "", token: "", user: "", body: None };
+    let request =
+        Request { method: "GET", target: "/v1/me", host: door.host(), key: "", token: "", user: "", body: None };
     let answer = exchange(door.connect().await?, written(request)?).await?;
     Ok(answer.status().as_u16() < 500)
 }
@@ -219,7 +220,8 @@ mod tests {
             let _ = theirs.read(&mut [0; 4096]);
             let _ = theirs.write_all(&bytes);
         });
-        let request = Request { method: "GET", target: "/", host: "b".into(), key: "", token: "", user: "", body: None };
+        let request =
+            Request { method: "GET", target: "/", host: "b".into(), key: "", token: "", user: "", body: None };
         let said = ask(over(ours), request, Duration::from_secs(5), &[]).map_err(reason);
         let said = said.and_then(|mut reply| Ok((reply.status(), reply.text()?)));
         other.join().unwrap();
@@ -253,13 +255,15 @@ mod tests {
         ] {
             assert!(heard(text).is_err(), "{:?}", String::from_utf8_lossy(&text[..text.len().min(80)]));
         }
-        let request = Request { method: "GET", target: "/", host: "b".into(), key: "a\r\nX: y", token: "", user: "", body: None };
+        let request =
+            Request { method: "GET", target: "/", host: "b".into(), key: "a\r\nX: y", token: "", user: "", body: None };
         assert!(ask(over(UnixStream::pair().unwrap().0), request, PATIENCE, &[]).is_err());
     }
 
     #[test]
     fn a_silent_peer_is_waited_for_so_long_and_no_longer() {
-        let request = || Request { method: "GET", target: "/", host: "b".into(), key: "", token: "", user: "", body: None };
+        let request =
+            || Request { method: "GET", target: "/", host: "b".into(), key: "", token: "", user: "", body: None };
         let silence = Duration::from_millis(50);
         let (ours, _theirs) = UnixStream::pair().unwrap();
         assert_eq!(reason(ask(over(ours), request(), silence, &[]).unwrap_err()).kind(), io::ErrorKind::TimedOut);

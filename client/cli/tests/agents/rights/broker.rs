@@ -116,7 +116,9 @@ impl House<'_> {
         let asked = |path: &str, body: Value| self.came(who, method, path, &body);
         Some(match row.call {
             // The list names the operator in any case.
-            Call::ForUser if strength == Strength::Unruled && *who == Who::User(65_001, vec![27, 64_999]) => return None,
+            Call::ForUser if strength == Strength::Unruled && *who == Who::User(65_001, vec![27, 64_999]) => {
+                return None;
+            }
             Call::ForUser => self.came_with(who, "Sluice-For: uid:65004 gid:65004\r\n", "GET", "/v1/me", &Value::Null),
             Call::GetPaths => asked("/v1/paths?from=10.0.0.1&to=10.0.0.2", Value::Null),
             Call::GetMay if row.whose == "own" => asked("/v1/may?resource=b/licence/solver&count=1", Value::Null),

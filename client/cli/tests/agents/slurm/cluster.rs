@@ -7,6 +7,7 @@ use crate::remote::Running;
 use ::bed::file::TestbedFile;
 use documents::agent::{Answer, BookAnswer, Request};
 use documents::book::{BookFilter, ReservationDoc};
+use linux::process::ProcessId;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -17,16 +18,18 @@ use std::time::Duration;
 pub const PLAYER: (&str, u32) = ("games", 5);
 pub const STRANGER: (&str, u32) = ("www-data", 33);
 pub const NODES: [&str; 2] = ["n1", "n2"];
+const ALL: [&str; 4] = ["n1", "n2", "r", "dtn"];
 /// How long a job may take to start again after it was queued again: Slurm's pause is 5 s here.
 pub const SOON: Duration = Duration::from_secs(40);
 
-const POLICY: &str = "[[rule]]\nname = \"jobs\"\nwho = [\"uid:5\"]\nresource = [\"net/*\"]\nmost = \"8mbit\"\nlongest = \"1h\"\n";
+const POLICY: &str =
+    "[[rule]]\nname = \"jobs\"\nwho = [\"uid:5\"]\nresource = [\"net/*\"]\nmost = \"8mbit\"\nlongest = \"1h\"\n";
 
 pub struct Cluster {
     /// Dropped in this order: who sends commands, who obeys them, and what they leave.
     ctld: Option<Running>,
-    _daemons: Vec<Running>,
-    _scopes: Vec<Scope>,
+    daemons: Vec<Running>,
+    scopes: Vec<Scope>,
     pub bed: Bed,
 }
 
@@ -78,10 +81,15 @@ fn installed(program: &str) -> bool {
 impl Cluster {
     /// Up, or `None` where it must be skipped.
     pub fn up() -> Option<Cluster> {
-        let missing: Vec<&str> =
-            ["slurmctld", "slurmd", "sbatch", "munged", "setpriv", "cc"].into_iter().filter(|name| !installed(name)).collect();
+        let missing: Vec<&str> = ["slurmctld", "slurmd", "sbatch", "munged", "setpriv", "cc"]
+            .into_iter()
+            .filter(|name| !installed(name))
+            .collect();
         if !missing.is_empty() {
-            bench::skipped(format!("{} are missing: dist/setup.sh test installs slurm-wlm and munge", missing.join(", ")));
+            bench::skipped(format!(
+                "{} are missing: dist/setup.sh test installs slurm-wlm and munge",
+                missing.join(", ")
+            ));
             return None;
         }
         let Some(groups) = linux::cgroup::for_packets(&linux::cgroup::all_mounted()) else {
@@ -89,7 +97,7 @@ impl Cluster {
             return None;
         };
         let bed = Bed::of(topology)?;
-        for node in ["n1", "n2", "r"] {
+        for node in ALL {
             let file = bed.home(node).join("agent.toml");
             let text = std::fs::read_to_string(&file).unwrap();
             std::fs::write(&file, format!("policy = \"policy.toml\"\n{text}")).unwrap();
@@ -97,12 +105,12 @@ impl Cluster {
             bed.kill(node);
             bed.start(node);
         }
-        let mut cluster = Cluster { ctld: None, _daemons: Vec::new(), _scopes: Vec::new(), bed };
+        let mut cluster = Cluster { ctld: None, daemons: Vec::new(), scopes: Vec::new(), bed };
         cluster.prepare(&groups.at);
         let slice = groups.at.join("system.slice");
         std::fs::create_dir_all(&slice).unwrap();
         let scope = |node| Scope(slice.join(format!("{}_slurmstepd.scope", cluster.called(node))));
-        cluster._scopes = NODES.map(scope).into();
+        cluster.scopes = NODES.map(scope).into();
         cluster.start();
         Some(cluster)
     }
@@ -131,7 +139,9 @@ impl Cluster {
             std::fs::copy(SLUICE, self.at("sluice")).unwrap();
         }
         // What is shipped, with the places of this test.
-        let shipped = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/slurm/sluice-hook")).unwrap();
+        let shipped =
+            std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/slurm/sluice-hook"))
+                .unwrap();
         let place = self.bed.place.display();
         let own = format!(
             "export SLUICE_BROKER=unix:{place}/broker.sock SLURM_CONF={place}/slurm.conf\n\
@@ -145,7 +155,8 @@ impl Cluster {
         std::fs::write(self.at("slurm.conf"), self.conf()).unwrap();
         let cgroup = format!("CgroupPlugin=cgroup/v2\nCgroupMountpoint={}\nIgnoreSystemd=yes\n", groups.display());
         std::fs::write(self.at("cgroup.conf"), cgroup).unwrap();
-        let mut broker = format!("socket = {:?}\nstate = {:?}\nspeakers = [\"slurm\"]\n", self.at("broker.sock"), self.at("broker"));
+        let mut broker =
+            format!("socket = {:?}\nstate = {:?}\nspeakers = [\"slurm\"]\n", self.at("broker.sock"), self.at("broker"));
         for node in &self.bed.nodes {
             broker += &format!("[[agent]]\nname = \"{node}\"\nsocket = {:?}\n", self.bed.home(node).join("agent.sock"));
         }
@@ -156,7 +167,8 @@ impl Cluster {
     fn conf(&self) -> String {
         let place = self.bed.place.display();
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-        let shipped = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/slurm/slurm.conf")).unwrap();
+        let shipped =
+            std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/slurm/slurm.conf")).unwrap();
         let shipped = shipped.replace("/etc/slurm", &place.to_string());
         let (one, two) = (self.called("n1"), self.called("n2"));
         format!(
@@ -175,15 +187,19 @@ impl Cluster {
     fn start(&mut self) {
         let mut munged = Command::new("munged");
         munged.args(["--foreground", "--num-threads", "2"]);
-        for (option, name) in
-            [("key-file", "munge.key"), ("socket", "munge.sock"), ("pid-file", "munge.pid"), ("log-file", "munge.log"), ("seed-file", "munge.seed")]
-        {
+        for (option, name) in [
+            ("key-file", "munge.key"),
+            ("socket", "munge.sock"),
+            ("pid-file", "munge.pid"),
+            ("log-file", "munge.log"),
+            ("seed-file", "munge.seed"),
+        ] {
             munged.arg(format!("--{option}={}", self.at(name).display()));
         }
-        self._daemons.push(Running::start(&mut munged, &self.at("munged.out")));
+        self.daemons.push(Running::start(&mut munged, &self.at("munged.out")));
         let mut broker = Command::new(SLUICE);
         broker.arg("broker").arg("--config").arg(self.at("broker.toml"));
-        self._daemons.push(Running::start(&mut broker, &self.at("broker.log")));
+        self.daemons.push(Running::start(&mut broker, &self.at("broker.log")));
         wait_for("the broker answers", || UnixStream::connect(self.at("broker.sock")).ok());
         open_to_all(&self.at("broker.sock"));
         wait_for("munged answers", || UnixStream::connect(self.at("munge.sock")).ok());
@@ -200,7 +216,7 @@ impl Cluster {
             if !alone {
                 slurmd.env("LD_PRELOAD", &shim);
             }
-            self._daemons.push(Running::start(&mut slurmd, &self.at(&format!("{node}.out"))));
+            self.daemons.push(Running::start(&mut slurmd, &self.at(&format!("{node}.out"))));
         }
         wait_at_most(SOON, "both nodes are idle", || {
             let said = self.says("sinfo", &["--noheader", "--Node", "--format", "%T"]);
@@ -240,8 +256,20 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Submits a job that sends 25 packets to port 9 of the far host, and ends when it is told; its number.
-    pub fn submit(&self, user: (&str, u32), name: &str, node: &str, comment: &str) -> String {
+    /// The broker's process, as the kernel names who listens.
+    pub fn broker(&self) -> ProcessId {
+        let peer = linux::process::peer(&UnixStream::connect(self.at("broker.sock")).unwrap()).unwrap();
+        ProcessId::of(u32::try_from(peer.pid).unwrap()).unwrap()
+    }
+
+    /// The control group of a job on a node.
+    pub fn group(&self, node: &str, job: &str) -> PathBuf {
+        let scope = self.scopes.iter().zip(NODES).find(|(_, known)| *known == node).unwrap().0;
+        scope.0.join(format!("job_{job}"))
+    }
+
+    /// Submits a job for these nodes that sends 25 packets to port 9 of the far host, and ends when it is told; its number.
+    pub fn submit(&self, user: (&str, u32), name: &str, nodes: &[&str], comment: &str) -> String {
         let script = format!(
             "#!/bin/bash\nfor n in $(seq 25); do (echo x > /dev/udp/10.0.2.2/9); done\ntouch {0}/sent-{name}\n\
              for n in $(seq 600); do [ -e {0}/end-{name} ] && exit 0; sleep 0.1; done\n",
@@ -249,12 +277,25 @@ impl Cluster {
         );
         let file = self.at(&format!("{name}.sh"));
         std::fs::write(&file, script).unwrap();
-        let (node, out) = (self.called(node), self.at(&format!("out/{name}.txt")));
+        let out = self.at(&format!("out/{name}.txt"));
+        let list: Vec<String> = nodes.iter().map(|node| self.called(node)).collect();
         let output = self.user(
             user,
             &[
-                "sbatch", "--parsable", "--time=5", "--nodelist", &node, "--comment", comment, "--job-name", name, "--output",
-                out.to_str().unwrap(), file.to_str().unwrap(),
+                "sbatch",
+                "--parsable",
+                "--time=5",
+                "--nodes",
+                &nodes.len().to_string(),
+                "--nodelist",
+                &list.join(","),
+                "--comment",
+                comment,
+                "--job-name",
+                name,
+                "--output",
+                out.to_str().unwrap(),
+                file.to_str().unwrap(),
             ],
         );
         let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
@@ -280,7 +321,10 @@ impl Cluster {
         while !last.contains(wanted) {
             assert!(std::time::Instant::now() < until, "job {job} is {last}, not {wanted}{}", self.logs());
             std::thread::sleep(Duration::from_millis(100));
-            last = self.says("squeue", &["--noheader", "--states=all", "--jobs", job, "--format", "%T %r"]).trim().to_owned();
+            last = self
+                .says("squeue", &["--noheader", "--states=all", "--jobs", job, "--format", "%T %r"])
+                .trim()
+                .to_owned();
         }
     }
 
@@ -302,7 +346,7 @@ impl Cluster {
     /// Waits until no agent's book has anything.
     pub fn nothing_left(&self, when: &str) {
         wait_at_most(SOON, &format!("nothing is left {when}"), || {
-            ["n1", "n2", "r"].iter().all(|node| self.booked(node).is_empty()).then_some(())
+            ALL.iter().all(|node| self.booked(node).is_empty()).then_some(())
         });
     }
 

@@ -3,8 +3,13 @@
 
 mod cluster;
 
-use cluster::{Cluster, PLAYER, STRANGER};
+use crate::bed::wait_for;
+use cluster::{Cluster, NODES, PLAYER, STRANGER};
 use documents::book::BindingDoc;
+use std::time::Duration;
+
+const SIGCONT: i32 = 18;
+const SIGSTOP: i32 = 19;
 
 const ASKS: &str = "sluice: to=10.0.2.2 forward=6mbit";
 
@@ -26,11 +31,11 @@ fn is_bound(cluster: &Cluster, node: &str, job: &str) {
 fn jobs_have_what_their_comment_asks_for() {
     let Some(mut cluster) = Cluster::up() else { return };
     // Two that do not fit together: one runs, the other is queued again, and says why.
-    let first = cluster.submit(PLAYER, "first", "n1", ASKS);
+    let first = cluster.submit(PLAYER, "first", &["n1"], ASKS);
     cluster.wait_sent("first");
     is_bound(&cluster, "n1", &first);
     assert_eq!((cluster.premium("n1", "to-r"), cluster.premium("r", "to-dtn")), (25, 25), "all packets of the job");
-    let second = cluster.submit(PLAYER, "second", "n2", ASKS);
+    let second = cluster.submit(PLAYER, "second", &["n2"], ASKS);
     cluster.wait_state(&second, "PENDING BeginTime");
     let note = cluster.note(&second);
     assert!(note.starts_with("sluice: not yet: ") && note.contains("r/net/to-dtn"), "{note}");
@@ -49,7 +54,7 @@ fn jobs_have_what_their_comment_asks_for() {
     assert!(cluster.user(PLAYER, &["scancel", &second]).status.success());
     cluster.nothing_left("after scancel");
     // The controller is killed while a job runs; the job goes on, and is given back by the next.
-    let third = cluster.submit(PLAYER, "third", "n1", ASKS);
+    let third = cluster.submit(PLAYER, "third", &["n1"], ASKS);
     cluster.wait_sent("third");
     cluster.kill_ctld();
     is_bound(&cluster, "n1", &third);
@@ -57,13 +62,25 @@ fn jobs_have_what_their_comment_asks_for() {
     cluster.end("third");
     cluster.wait_state(&third, "COMPLETED");
     cluster.nothing_left("after slurmctld was killed");
+    // Two nodes and both directions, all or nothing; no process of the job comes to the second.
+    let fourth = cluster.submit(PLAYER, "fourth", &NODES, "sluice: to=10.0.2.2 forward=4mbit reverse=1mbit");
+    cluster.wait_sent("fourth");
+    for node in NODES {
+        wait_for("bound", || cluster.booked(node).iter().any(|row| row.parts[0].binding.is_some()).then_some(()));
+        is_bound(&cluster, node, &fourth);
+    }
+    assert_eq!((cluster.booked("r").len(), cluster.booked("dtn").len()), (4, 2), "each node, each direction");
+    assert!(cluster.group("n2", &fourth).exists());
+    assert!(cluster.user(PLAYER, &["scancel", &fourth]).status.success());
+    cluster.nothing_left("after a job of two nodes");
+    wait_for("its groups have gone", || NODES.iter().all(|node| !cluster.group(node, &fourth).exists()).then_some(()));
 }
 
 #[test]
 fn what_is_wrong_holds_the_job_and_says_why() {
     let Some(cluster) = Cluster::up() else { return };
     // A mistake in the comment; its author mends it.
-    let wrong = cluster.submit(PLAYER, "wrong", "n1", "sluice: to=10.0.2.2 fwd=6mbit");
+    let wrong = cluster.submit(PLAYER, "wrong", &["n1"], "sluice: to=10.0.2.2 fwd=6mbit");
     cluster.wait_state(&wrong, "JobHeldUser");
     let note = cluster.note(&wrong);
     assert!(note.starts_with("sluice: held: \"fwd\" is no key"), "{note}");
@@ -73,16 +90,16 @@ fn what_is_wrong_holds_the_job_and_says_why() {
         assert!(done.status.success(), "{words:?}: {done:?}");
     }
     // Somebody whom no rule allows anything, and more than a rule allows.
-    let stranger = cluster.submit(STRANGER, "stranger", "n2", ASKS);
+    let stranger = cluster.submit(STRANGER, "stranger", &["n2"], ASKS);
     cluster.wait_state(&stranger, "JobHeldUser");
     assert!(cluster.note(&stranger).contains("uid:33"), "{}", cluster.note(&stranger));
     assert!(cluster.user(STRANGER, &["scancel", &stranger]).status.success());
-    let much = cluster.submit(PLAYER, "much", "n2", "sluice: to=10.0.2.2 forward=9mbit");
+    let much = cluster.submit(PLAYER, "much", &["n2"], "sluice: to=10.0.2.2 forward=9mbit");
     cluster.wait_state(&much, "JobHeldUser");
     assert!(cluster.note(&much).contains("\"jobs\""), "the rule is named: {}", cluster.note(&much));
     assert!(cluster.user(PLAYER, &["scancel", &much]).status.success());
     // Who asks for nothing has nothing, whatever else the comment says.
-    let without = cluster.submit(STRANGER, "without", "n2", "to=10.0.2.2 forward=1mbit, said nobody to sluice");
+    let without = cluster.submit(STRANGER, "without", &["n2"], "to=10.0.2.2 forward=1mbit, said nobody to sluice");
     cluster.wait_sent("without");
     assert!(cluster.booked("n2").is_empty());
     assert_eq!(cluster.premium("n2", "to-r"), 0);
@@ -95,4 +112,14 @@ fn what_is_wrong_holds_the_job_and_says_why() {
     cluster.end("wrong");
     cluster.wait_state(&wrong, "COMPLETED");
     cluster.nothing_left("after the last job");
+    // Slurm kills the hook of a job that is cancelled while the broker is still to answer it.
+    let broker = cluster.broker();
+    broker.signal(SIGSTOP).unwrap();
+    let early = cluster.submit(PLAYER, "early", &["n1"], ASKS);
+    cluster.wait_state(&early, "CONFIGURING");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(cluster.user(PLAYER, &["scancel", &early]).status.success());
+    cluster.wait_state(&early, "CANCELLED");
+    broker.signal(SIGCONT).unwrap();
+    cluster.nothing_left("of a request that lost its asker");
 }
