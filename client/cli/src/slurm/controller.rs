@@ -24,7 +24,7 @@ const HOLD_MORE: f64 = 1.0;
 const MEANINGLESS: u16 = 422;
 /// Kinds of problems that pass by themselves: other jobs have it now. If an earlier run of the same hook has given it back,
 /// the next start of the job has another key.
-const PASSING: [&str; 5] = ["no_room", "taken", "limit", "undecided", "key_over"];
+const PASSING: [&str; 6] = ["no_room", "taken", "limit", "undecided", "key_over", "wrong_state"];
 
 /// The reason why a job does not start.
 enum Hindrance {
