@@ -99,7 +99,7 @@ fn what_is_wrong_holds_the_job_and_says_why() {
     assert!(cluster.note(&much).contains("\"jobs\""), "the rule is named: {}", cluster.note(&much));
     assert!(cluster.user(PLAYER, &["scancel", &much]).status.success());
     // Who asks for nothing has nothing, whatever else the comment says.
-    let without = cluster.submit(STRANGER, "without", &["n2"], "to=10.0.2.2 forward=1mbit, said nobody to sluice");
+    cluster.submit(STRANGER, "without", &["n2"], "to=10.0.2.2 forward=1mbit, said nobody to sluice");
     cluster.wait_sent("without");
     assert!(cluster.booked("n2").is_empty());
     assert_eq!(cluster.premium("n2", "to-r"), 0);
