@@ -3,7 +3,7 @@
 
 use super::SlurmHookArgs;
 use super::comment::{self, JobRate, JobWish};
-use super::job::{SlurmJob, resolve};
+use super::job::{self, SlurmJob, resolve};
 use crate::complain::Complaint;
 use broker_service::client::{BrokerClient, Error};
 use documents::book::{BookFilter, WhenDoc};
@@ -178,13 +178,16 @@ pub fn give_back(args: &SlurmHookArgs, job: &SlurmJob) -> Result<ExitCode, Compl
 
 fn cancel_all(broker: &BrokerClient, job: &SlurmJob) -> Result<(), Complaint> {
     let said = |error: Error| Complaint::world(format!("job {}: {error}", job.id));
-    let label = job.label();
     let mut filter = BookFilter { owner: Some(format!("uid:{}", job.uid)), ..BookFilter::default() };
     let mut away = Vec::new();
     loop {
         let found = broker.list(&filter).map_err(said)?;
-        for one in found.reservations.iter().filter(|one| one.label.starts_with(&label)) {
-            broker.cancel(&one.id).map_err(said)?;
+        for one in found.reservations {
+            // Also that of an earlier job of this owner which slurmctld has forgotten: it was killed before it wrote it down.
+            let of = job.numbered(&one.label);
+            if of.is_some_and(|id| id == job.id || job::is_unknown(id)) {
+                broker.cancel(&one.id).map_err(said)?;
+            }
         }
         away.extend(found.away);
         match found.next {

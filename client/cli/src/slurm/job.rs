@@ -111,6 +111,12 @@ impl SlurmJob {
         format!("slurm/{}/{}/", self.cluster, self.id)
     }
 
+    /// The number of the job of this cluster that a label names.
+    pub fn numbered(&self, label: &str) -> Option<u32> {
+        let rest = label.strip_prefix("slurm/")?.strip_prefix(self.cluster.as_str())?.strip_prefix('/')?;
+        rest.split_once('/')?.0.parse().ok()
+    }
+
     /// The owner's groups, the own first.
     pub fn groups(&self) -> Vec<u32> {
         // What the machine's user database says, LDAP included. Somebody whom it does not know has the one that Slurm names.
@@ -191,6 +197,12 @@ pub fn resolve(name: &str, like: Option<IpAddr>) -> Result<IpAddr, Complaint> {
     all.iter().find(same).or(all.first()).copied().ok_or_else(|| Complaint::usage(format!("{name} has no address")))
 }
 
+/// True if Slurm says that it knows no job of this number. If it says anything else, there may be one.
+pub fn is_unknown(id: u32) -> bool {
+    let said = printed("squeue", &["--noheader", "--states=all", "--jobs", &id.to_string(), "--format", "%A"]);
+    said.is_err_and(|complaint| complaint.to_string().contains("Invalid job id"))
+}
+
 /// The output of a program.
 fn printed(program: &str, arguments: &[&str]) -> Result<String, Complaint> {
     let failed = |why: String| Complaint::world(format!("{program} {}: {why}", arguments.first().unwrap_or(&"")));
@@ -242,6 +254,25 @@ mod tests {
             "18446744073709551615-00:00:00",
         ] {
             assert_eq!(secs(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn labels_name_jobs_of_this_cluster() {
+        let job = SlurmJob {
+            id: 7,
+            cluster: "big".to_owned(),
+            uid: 5,
+            gid: 60,
+            comment: String::new(),
+            restarts: 0,
+            nodes: String::new(),
+            node: String::new(),
+        };
+        assert_eq!(job.numbered(&format!("{}n1", job.label())), Some(7));
+        assert_eq!(job.numbered("slurm/big/42/n1"), Some(42));
+        for other in ["", "slurm/bigger/7/n1", "slurm/big/7", "slurm/big/x/n1", "slurm/big7/n1", "my slurm/big/7/n1"] {
+            assert_eq!(job.numbered(other), None, "{other:?}");
         }
     }
 

@@ -12,7 +12,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Users of every Debian whom nobody is, as jobs have owners: games, whom the policy lets reserve, and www-data.
 pub const PLAYER: (&str, u32) = ("games", 5);
@@ -39,14 +39,13 @@ struct Scope(PathBuf);
 impl Drop for Scope {
     fn drop(&mut self) {
         let _ = std::fs::write(self.0.join("cgroup.kill"), "1");
-        let gone = || {
+        // Killed processes take a moment to go.
+        let until = Instant::now() + Duration::from_secs(5);
+        while self.0.exists() && Instant::now() < until {
             remove(&self.0);
-            (!self.0.exists()).then_some(())
-        };
-        match std::thread::panicking() {
-            true => drop(gone()),
-            false => wait_for("the control groups of slurmd are removed", gone),
+            std::thread::sleep(Duration::from_millis(10));
         }
+        assert!(!self.0.exists() || std::thread::panicking(), "{} is left", self.0.display());
         // It is nobody's if it is empty.
         let _ = self.0.parent().map(std::fs::remove_dir);
     }
@@ -235,6 +234,24 @@ impl Cluster {
         self.ctld.take().unwrap().kill();
     }
 
+    /// Waits until slurmctld has written its jobs down once more: it does so every few seconds, and forgets the others when it
+    /// is killed.
+    pub fn wait_written(&self) {
+        let now = std::time::SystemTime::now();
+        let written = || std::fs::metadata(self.at("ctld/job_state")).ok()?.modified().ok();
+        wait_for("slurmctld writes its jobs", || (written()? > now).then_some(()));
+    }
+
+    /// Reserves from the second node by hand, with this label.
+    pub fn reserve(&self, user: (&str, u32), label: &str) {
+        let (program, broker) = (self.at("sluice"), format!("unix:{}", self.at("broker.sock").display()));
+        let words =
+            ["--from", "10.0.1.1", "--to", "10.0.2.2", "--forward", "100kbit", "--for", "10m", "--label", label];
+        let done =
+            self.user(user, &[&[program.to_str().unwrap(), "reserve", "--broker", &broker], &words[..]].concat());
+        assert!(done.status.success(), "{done:?}");
+    }
+
     /// A program in a node's namespace, with this cluster's configuration.
     fn inside(&self, node: &str, program: &str, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
@@ -317,9 +334,9 @@ impl Cluster {
     /// Waits until a job is in a state, for a reason.
     pub fn wait_state(&self, job: &str, wanted: &str) {
         let mut last = String::new();
-        let until = std::time::Instant::now() + SOON;
+        let until = Instant::now() + SOON;
         while !last.contains(wanted) {
-            assert!(std::time::Instant::now() < until, "job {job} is {last}, not {wanted}{}", self.logs());
+            assert!(Instant::now() < until, "job {job} is {last}, not {wanted}{}", self.logs());
             std::thread::sleep(Duration::from_millis(100));
             last = self
                 .says("squeue", &["--noheader", "--states=all", "--jobs", job, "--format", "%T %r"])
