@@ -10,7 +10,7 @@ build | fuzz) ;;
 packages) packages="$packages debhelper dh-python python3 lintian debootstrap systemd-container iproute2" ;;
 demo) packages="$packages ffmpeg iproute2 fonts-dejavu-core" ;;
 test)
-    packages="$packages ffmpeg iproute2 iputils-ping fonts-dejavu-core iperf3 tshark clang-14 llvm-14 libbpf-dev git python3 openssl nginx-light chromium openmpi-bin libopenmpi-dev libfftw3-dev libfftw3-mpi-dev postgresql slapd ldap-utils rsync"
+    packages="$packages ffmpeg iproute2 iputils-ping fonts-dejavu-core iperf3 tshark clang-14 llvm-14 libbpf-dev git python3 openssl nginx-light chromium openmpi-bin libopenmpi-dev libfftw3-dev libfftw3-mpi-dev postgresql slapd ldap-utils rsync slurm-wlm munge"
     # Node from elsewhere will do.
     command -v npm >/dev/null 2>&1 || packages="$packages nodejs npm"
     ;;

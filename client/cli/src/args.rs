@@ -17,6 +17,7 @@ use crate::plane::PlaneCommand;
 use crate::profile::ProfileArgs;
 use crate::rsvp::args::RsvpCommand;
 use crate::run::RunArgs;
+use crate::slurm::SlurmCommand;
 use crate::token::TokenCommand;
 use crate::topology::TopologyArgs;
 use crate::torture::TortureCommand;
@@ -141,6 +142,9 @@ pub enum Command {
     Copy(Box<CopyArgs>),
     /// Run a command with a share of the processors or a disk, reserved from its start to its end
     Run(RunArgs),
+    /// Slurm's hooks: jobs with a share of the network, as their comment asks for it
+    #[command(subcommand)]
+    Slurm(SlurmCommand),
     /// Simulate the same nodes from a scenario file; needs no root
     #[command(subcommand)]
     Sim(SimCommand),

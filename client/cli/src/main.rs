@@ -29,6 +29,7 @@ mod run;
 mod screen;
 mod shell;
 mod sim;
+mod slurm;
 mod status;
 mod testbed;
 mod token;
@@ -75,6 +76,7 @@ fn only_reads(command: &Command) -> bool {
             | Command::Lab(_)
             | Command::Copy(_)
             | Command::Run(_)
+            | Command::Slurm(_)
             | Command::Profile(_)
             | Command::Torture(_)
             // It serves, and whoever asks may go away in the middle of an answer.
@@ -115,6 +117,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Complaint> {
         Command::Token(command) => token::run(command),
         Command::Copy(args) => copy::run(args),
         Command::Run(args) => run::run(args),
+        Command::Slurm(command) => slurm::run(command),
         Command::Sim(command) => sim::run(command),
         Command::Plane(command) => plane::run(command),
         Command::Profile(args) => profile::run(args),

@@ -15,6 +15,11 @@ use trust::{CertificateRole, Identity, TrustGate};
 /// The header in which a request shows a token.
 const TOKEN: HeaderName = HeaderName::from_static("sluice-token");
 
+/// The header in which a request names the user of this machine for whom it is made, and that user's groups.
+const FOR: HeaderName = HeaderName::from_static("sluice-for");
+/// The most groups of a caller, as agents take them.
+const MAX_GROUPS: usize = 64;
+
 /// The peer of a connection.
 #[derive(Clone, Debug)]
 pub enum ConnectionPeer {
@@ -31,6 +36,8 @@ pub enum ConnectionPeer {
         peer: Arc<linux::process::PeerProcess>,
         /// True if it is a member of the operators' group.
         operator: bool,
+        /// True if it may ask for other users.
+        speaks: bool,
     },
     /// A browser, which stands for the caller that took its ticket.
     Browser {
@@ -84,6 +91,38 @@ impl ConnectionPeer {
             Right::No => Err(Problem::forbidden(call.refusal(seat, Whose::Any, &self.named()))),
             Right::Yes | Right::Rule => Ok(()), // rules are the agents'
         }
+    }
+
+    /// The user for whom this request is made, if its header `Sluice-For` names one (`uid:1000 gid:1000 gid:27`): a
+    /// user of this machine, who is no operator, whatever the groups.
+    ///
+    /// # Errors
+    /// 400: the header cannot be read; 403: the peer may not, or not for this user, or not this call.
+    pub fn instead(&self, call: Call, headers: &HeaderMap) -> Answer<Option<ConnectionPeer>> {
+        let mut all = headers.get_all(FOR).iter();
+        let Some(value) = all.next() else { return Ok(None) };
+        let seat = self.seat();
+        match self {
+            ConnectionPeer::Local { speaks: true, .. } => {}
+            ConnectionPeer::Local { .. } if Call::ForUser.at_most(seat) == Right::Rule => {
+                let what = "Sluice-For is for root, and for users whom the broker's file names: speakers = [\"NAME\"]";
+                return Err(Problem::forbidden(what));
+            }
+            _ => return Err(Problem::forbidden(Call::ForUser.refusal(seat, Whose::Any, &self.named()))),
+        }
+        if !call.is_for_users() {
+            return Err(Problem::forbidden(format!("{} is not done for others", call.name())));
+        }
+        let text = value.to_str().ok().filter(|_| all.next().is_none());
+        let Some((uid, groups)) = text.and_then(user) else {
+            let what = format!("Sluice-For: uid:N gid:N, and at most {} more gid:N", MAX_GROUPS - 1);
+            return Err(Problem::malformed(what));
+        };
+        if uid == 0 || uid == own_uid() {
+            return Err(Problem::forbidden("nobody asks for root, or for the broker's own user"));
+        }
+        let peer = linux::process::PeerProcess { pid: 0, uid, gid: groups[0], groups };
+        Ok(Some(ConnectionPeer::Local { peer: Arc::new(peer), operator: false, speaks: false }))
     }
 
     /// The caller, as agents are told; asked for every request.
@@ -168,5 +207,74 @@ impl ConnectionPeer {
                 Caller { name: name.to_string(), groups: Vec::new(), role, token: None }
             }
         }
+    }
+}
+
+/// A user and the groups, the first of which is the user's own.
+fn user(text: &str) -> Option<(u32, Vec<u32>)> {
+    // A number has one way to be written.
+    let number = |word: &str, kind: &str| {
+        let digits = word.strip_prefix(kind)?;
+        digits.parse().ok().filter(|number: &u32| number.to_string() == digits && *number != u32::MAX)
+    };
+    let mut words = text.split(' ');
+    let uid = number(words.next()?, "uid:")?;
+    let groups: Vec<u32> = words.take(MAX_GROUPS + 1).map(|word| number(word, "gid:")).collect::<Option<_>>()?;
+    (1..=MAX_GROUPS).contains(&groups.len()).then_some((uid, groups))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_named_in_one_way() {
+        assert_eq!(user("uid:1000 gid:1000 gid:27"), Some((1000, vec![1000, 27])));
+        let many = format!("uid:7{}", " gid:8".repeat(MAX_GROUPS + 1));
+        for odd in [
+            "",
+            "uid:7",
+            "uid:7 ",
+            "uid:7  gid:8",
+            "uid:07 gid:8",
+            "uid:+7 gid:8",
+            "gid:8 uid:7",
+            "uid:4294967295 gid:8",
+            &many,
+        ] {
+            assert_eq!(user(odd), None, "{odd:?}");
+        }
+        assert!(user(&format!("uid:7{}", " gid:8".repeat(MAX_GROUPS))).is_some());
+    }
+
+    /// Speakers ask for other users, not for root, and only what a job needs.
+    #[test]
+    fn speakers_ask_for_users_and_for_nobody_else() {
+        let local = |uid: u32, speaks: bool| {
+            let peer = linux::process::PeerProcess { pid: 1, uid, gid: uid, groups: Vec::new() };
+            ConnectionPeer::Local { peer: Arc::new(peer), operator: false, speaks }
+        };
+        let header = |text: &str| HeaderMap::from_iter([(FOR, text.parse().unwrap())]);
+        let ask = |peer: &ConnectionPeer, call, text: &str| {
+            peer.instead(call, &header(text)).map(|peer| peer.map(|peer| peer.named().name)).map_err(|no| no.status)
+        };
+        let slurm = local(64_030, true);
+        let call = Call::PostReservation;
+        assert_eq!(slurm.instead(call, &HeaderMap::new()).unwrap().map(|_| ()), None);
+        assert_eq!(ask(&slurm, call, "uid:5 gid:60"), Ok(Some("uid:5".to_owned())));
+        assert_eq!(ask(&slurm, call, "uid:0 gid:0"), Err(403));
+        assert_eq!(ask(&slurm, call, &format!("uid:{} gid:0", own_uid())), Err(403));
+        assert_eq!(ask(&slurm, call, "alice"), Err(400));
+        assert_eq!(ask(&slurm, Call::PostTicket, "uid:5 gid:60"), Err(403), "no browser is signed in as another");
+        assert_eq!(ask(&local(65_002, false), call, "uid:5 gid:60"), Err(403));
+        let plain = ConnectionPeer::Plain { name: "demo".into(), port: 1 };
+        assert_eq!(ask(&plain, call, "uid:5 gid:60"), Err(403));
+        let twice = HeaderMap::from_iter([(FOR, "uid:5 gid:60".parse().unwrap())]);
+        let mut more = twice.clone();
+        more.append(FOR, "uid:6 gid:60".parse().unwrap());
+        assert_eq!(slurm.instead(call, &more).map(|_| ()).map_err(|no| no.status), Err(400));
+        let instead = slurm.instead(call, &twice).unwrap().unwrap();
+        assert_eq!(instead.seat(), Seat::Member);
+        assert_eq!(ask(&instead, call, "uid:6 gid:60"), Err(403), "who is spoken for speaks for nobody");
     }
 }

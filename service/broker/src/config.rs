@@ -7,6 +7,7 @@
 //! name = "main"                        # the name by which agents know this broker; over TLS: that of the certificate
 //! most_skew = "1s"                     # the largest difference between the clocks of two agents of one reservation
 //! operators = "sluice-operators"       # the group (name or number) whose members are operators beside root; the default
+//! speakers = ["slurm"]                 # users (name or number) who may ask for other users of this machine, never for root; default: root alone
 //! listen = ["0.0.0.0:8443"]            # mutual TLS, with what `tls` says
 //! plain = ["127.0.0.1:8080"]           # without TLS: loopback only, and everybody there is `plain_as`
 //! plain_as = "demo"
@@ -98,6 +99,8 @@ pub struct BrokerConfig {
     pub socket: PathBuf,
     /// The group whose members are operators, by name or number; it need not exist.
     pub operators: String,
+    /// The users who may ask for other users of this machine, beside root.
+    pub speakers: Vec<u32>,
     /// The folder of webhooks, and of the journal of transactions.
     pub state: PathBuf,
     /// The database that several brokers share, in place of the journal and the webhooks of the folder.
@@ -168,6 +171,7 @@ impl Default for BrokerConfig {
         BrokerConfig {
             socket: SOCKET.into(),
             operators: rpc::places::OPERATORS.to_owned(),
+            speakers: Vec::new(),
             state: STATE.into(),
             store: None,
             name: NAME.to_owned(),
@@ -196,6 +200,8 @@ impl Default for BrokerConfig {
 struct File {
     socket: Option<PathBuf>,
     operators: Option<String>,
+    #[serde(default)]
+    speakers: Vec<Spanned<String>>,
     state: Option<PathBuf>,
     name: Option<Spanned<String>>,
     most_skew: Option<Spanned<String>>,
@@ -304,6 +310,7 @@ impl BrokerConfig {
         Ok(BrokerConfig {
             socket: found.socket.unwrap_or(usual.socket),
             operators: found.operators.unwrap_or(usual.operators),
+            speakers: found.speakers.iter().map(|user| speaker(&document, user)).collect::<Result<_, _>>()?,
             state: found.state.unwrap_or(usual.state),
             name: found.name.map_or(usual.name, Spanned::into_inner),
             most_skew: most_skew.unwrap_or(usual.most_skew),
@@ -331,6 +338,13 @@ impl BrokerConfig {
 pub fn is_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
     !name.is_empty() && name.len() <= 64 && name.chars().all(plain)
+}
+
+/// The user of that name or number.
+fn speaker(document: &Document<'_>, found: &Spanned<String>) -> Result<u32, Mistake> {
+    let name = found.get_ref();
+    let user = name.parse().ok().or_else(|| Some(linux::privilege::User::named(name)?.uid));
+    user.ok_or_else(|| document.at(found.span(), format!("{name:?} is no user: a name of /etc/passwd, or a number")))
 }
 
 fn skew(document: &Document<'_>, said: &Spanned<String>) -> Result<Span, Mistake> {
@@ -454,6 +468,7 @@ mod tests {
             ("listen = [\"0.0.0.0:1\"]", 1, "[tls]"),
             ("\nplain = [\"0.0.0.0:1\"]", 2, "loopback"),
             ("plain = [\"127.0.0.1:1\"]", 1, "plain_as"),
+            ("speakers = [\"7\", \"no such user\"]", 1, "is no user"),
             ("plain_as = \"a b\"", 1, "a name"),
             ("[[agent]]\nname = \"net\"\nsocket = \"/x\"", 2, "no kind of resource"),
             ("[[agent]]\nname = \"a\"\nsocket = \"/x\"\n[[agent]]\nname = \"a\"\nsocket = \"/y\"", 5, "is there once"),

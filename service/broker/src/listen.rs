@@ -5,7 +5,7 @@
 //! a number for each listener, source or name are closed at once, so that those before them go on: see
 //! [`crate::seats`].
 
-use crate::caller::ConnectionPeer;
+use crate::caller::{ConnectionPeer, own_uid};
 use crate::config::Limits;
 use crate::origin;
 use crate::problem::{Answer, BoxedProblem};
@@ -93,8 +93,9 @@ impl House {
         Seats::new(self.limits.connections, self.limits.connections_of_one, self.limits.handshakes)
     }
 
-    /// Serves the Unix socket until it is stopped; members of the group `operators` are operators.
-    pub async fn unix(self, listener: UnixListener, operators: Option<u32>) {
+    /// Serves the Unix socket until it is stopped; members of the group `operators` are operators, and `speakers`
+    /// may ask for other users.
+    pub async fn unix(self, listener: UnixListener, operators: Option<u32>, speakers: Vec<u32>) {
         let seats = self.seats();
         let mut stop = self.stop.clone();
         loop {
@@ -109,7 +110,8 @@ impl House {
             let Ok(peer) = linux::process::peer(&stream) else { continue };
             let Some(seat) = seats.take(SeatSource::User(peer.uid)) else { continue };
             let operator = operators.is_some_and(|group| peer.gid == group || peer.groups.contains(&group));
-            let peer = ConnectionPeer::Local { peer: Arc::new(peer), operator };
+            let speaks = [0, own_uid()].contains(&peer.uid) || speakers.contains(&peer.uid);
+            let peer = ConnectionPeer::Local { peer: Arc::new(peer), operator, speaks };
             tokio::spawn(self.clone().serve(stream, Entrance::Known(peer), seat));
         }
     }

@@ -107,6 +107,7 @@ fn handler(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
         | Call::BookFollow
         | Call::BookAudit
         | Call::SpeakFor
+        | Call::ForUser
         | Call::ShowToken
         | Call::AddStatic
         | Call::RemoveStatic
@@ -165,10 +166,17 @@ fn over_domains(call: Call) -> Option<MethodRouter<Arc<Broker>>> {
 }
 
 /// Asks the table of rights for the call before the request is examined.
-async fn ask_table(call: Call, request: Http<Body>, next: Next) -> Response<Body> {
+async fn ask_table(call: Call, mut request: Http<Body>, next: Next) -> Response<Body> {
     let Some(peer) = request.extensions().get::<ConnectionPeer>() else { return nothing().await.into_response() };
-    match peer.may(call) {
-        Ok(()) => next.run(request).await,
+    let allowed = peer.instead(call, request.headers()).and_then(|instead| {
+        instead.as_ref().unwrap_or(peer).may(call)?;
+        Ok(instead)
+    });
+    match allowed {
+        Ok(instead) => {
+            instead.into_iter().for_each(|user| drop(request.extensions_mut().insert(user)));
+            next.run(request).await
+        }
         Err(problem) => BoxedProblem(problem).into_response(),
     }
 }

@@ -277,7 +277,7 @@ impl Opened {
             let listener = TcpListener::from_std(listener).map_err(wrong)?;
             tasks.spawn(ends(house.clone().browsers(listener, tls.map(TlsAcceptor::from), door)));
         }
-        tasks.spawn(ends(house.unix(unix, operators)));
+        tasks.spawn(ends(house.unix(unix, operators, config.speakers.clone())));
         Ok(RunningBroker { listens, finished, broker: seat, web: door, stop, tasks, socket: config.socket })
     }
 }

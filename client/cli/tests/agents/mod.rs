@@ -56,6 +56,7 @@ mod show;
 mod signalling;
 mod sites;
 mod sla;
+mod slurm;
 mod socket;
 mod start;
 mod statics;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The sources that end with 1 by themselves, and the commands that do so.
-const WITH_ONE: [(&str, &[&str]); 13] = [
+const WITH_ONE: [(&str, &[&str]); 14] = [
     ("book/may.rs", &["sluice may"]),
     ("book/mod.rs", &["sluice enquire"]),
     ("boomerang/mod.rs", &["sluice boomerang reserve"]),
@@ -17,6 +17,7 @@ const WITH_ONE: [(&str, &[&str]); 13] = [
     ("plane.rs", &["sluice plane agree"]),
     ("rsvp/receive.rs", &["sluice rsvp receive"]),
     ("rsvp/statics.rs", &["sluice rsvp static"]),
+    ("slurm/controller.rs", &["sluice slurm hook"]),
     ("topology.rs", &["sluice topology"]),
     ("torture.rs", &["sluice torture"]),
 ];

@@ -239,6 +239,7 @@ calls! {
     GetWebhooks "GET /v1/webhooks"
     PostWebhook "POST /v1/webhooks"
     DeleteWebhook "DELETE /v1/webhooks/{id}"
+    ForUser "header Sluice-For"
 }
 
 const fn any(cells: &str) -> [RightsRow; 1] {
@@ -355,6 +356,8 @@ impl Call {
             Call::PostLeg | Call::PutTransaction => const { &any("--- ----r") },
             Call::GetLeg | Call::DeleteLeg => const { &by_owner("--- ----r", "--- -----") },
             Call::GetWebhooks => const { &own("yyy yyy--") },
+            // Whom the broker's file names as `speakers`.
+            Call::ForUser => const { &any("yrr -----") },
             // An auditor reads, and has nothing sent anywhere.
             Call::PostWebhook | Call::PutReading => const { &own("yyy y-y--") },
         }
@@ -363,6 +366,13 @@ impl Call {
     /// True if the right is that of the connection itself, whomever it speaks for.
     pub fn is_of_peer(self) -> bool {
         matches!(self, Call::SpeakFor | Call::BookPrepare | Call::BookDecide | Call::BookPromises)
+    }
+
+    /// True if a request of this kind may be made for another user of a broker's machine: those by
+    /// which a scheduler reserves for a job, and gives it back.
+    pub fn is_for_users(self) -> bool {
+        use Call::{DeleteReservation, GetMe, GetReservation, GetReservations, PostCommit, PostReservation};
+        matches!(self, PostReservation | PostCommit | GetReservations | GetReservation | DeleteReservation | GetMe)
     }
 
     /// True if the rule is the policy's list of `auditors`: the call reads, and names no amount.

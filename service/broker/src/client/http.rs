@@ -32,6 +32,8 @@ pub(super) struct Request<'a> {
     pub key: &'a str,
     /// The token of a virtual organisation; empty: none.
     pub token: &'a str,
+    /// The user for whom it is made, with the groups; empty: who asks.
+    pub user: &'a str,
     pub body: Option<Vec<u8>>,
 }
 
@@ -120,13 +122,14 @@ async fn another_leads(others: &[&BrokerEndpoint]) {
 }
 
 async fn leads(door: &BrokerEndpoint) -> io::Result<bool> {
-    let request = Request { method: "GET", target: "/v1/me", host: door.host(), key: "", token: "", body: None };
+    let request =
+        Request { method: "GET", target: "/v1/me", host: door.host(), key: "", token: "", user: "", body: None };
     let answer = exchange(door.connect().await?, written(request)?).await?;
     Ok(answer.status().as_u16() < 500)
 }
 
 fn written(request: Request<'_>) -> io::Result<hyper::Request<Full<Bytes>>> {
-    let Request { method, target, host, key, token, body } = request;
+    let Request { method, target, host, key, token, user, body } = request;
     if !key.chars().chain(token.chars()).all(|c| c.is_ascii_graphic()) {
         return Err(wrong("a key or a token has visible ASCII characters only"));
     }
@@ -140,6 +143,9 @@ fn written(request: Request<'_>) -> io::Result<hyper::Request<Full<Bytes>>> {
     }
     if !token.is_empty() {
         head = head.header("sluice-token", token);
+    }
+    if !user.is_empty() {
+        head = head.header("sluice-for", user);
     }
     if body.is_some() {
         head = head.header(header::CONTENT_TYPE, "application/json");
@@ -214,7 +220,8 @@ mod tests {
             let _ = theirs.read(&mut [0; 4096]);
             let _ = theirs.write_all(&bytes);
         });
-        let request = Request { method: "GET", target: "/", host: "b".into(), key: "", token: "", body: None };
+        let request =
+            Request { method: "GET", target: "/", host: "b".into(), key: "", token: "", user: "", body: None };
         let said = ask(over(ours), request, Duration::from_secs(5), &[]).map_err(reason);
         let said = said.and_then(|mut reply| Ok((reply.status(), reply.text()?)));
         other.join().unwrap();
@@ -248,13 +255,15 @@ mod tests {
         ] {
             assert!(heard(text).is_err(), "{:?}", String::from_utf8_lossy(&text[..text.len().min(80)]));
         }
-        let request = Request { method: "GET", target: "/", host: "b".into(), key: "a\r\nX: y", token: "", body: None };
+        let request =
+            Request { method: "GET", target: "/", host: "b".into(), key: "a\r\nX: y", token: "", user: "", body: None };
         assert!(ask(over(UnixStream::pair().unwrap().0), request, PATIENCE, &[]).is_err());
     }
 
     #[test]
     fn a_silent_peer_is_waited_for_so_long_and_no_longer() {
-        let request = || Request { method: "GET", target: "/", host: "b".into(), key: "", token: "", body: None };
+        let request =
+            || Request { method: "GET", target: "/", host: "b".into(), key: "", token: "", user: "", body: None };
         let silence = Duration::from_millis(50);
         let (ours, _theirs) = UnixStream::pair().unwrap();
         assert_eq!(reason(ask(over(ours), request(), silence, &[]).unwrap_err()).kind(), io::ErrorKind::TimedOut);

@@ -6,6 +6,7 @@
 mod endpoint;
 mod http;
 mod stream;
+mod who;
 
 pub use endpoint::BrokerEndpoint;
 pub use stream::{Listener, StreamItem};
@@ -14,7 +15,7 @@ use crate::problem::Problem;
 use documents::book::{AskDoc, BookFilter, Instant, WindowDoc};
 use documents::legs::Acceptances;
 use documents::may::{MayDoc, Signal, SignalDoc};
-use documents::overview::{Agents, Doctors, MeDoc, ReadingWish, TicketDoc};
+use documents::overview::{Agents, Doctors, ReadingWish, TicketDoc};
 use documents::rest::{
     BindWish, Change, Enquiry, Events, Reservation, Reservations, Resources, Webhook, WebhookWish, Wish,
 };
@@ -41,8 +42,9 @@ pub struct BrokerClient {
     doors: Vec<BrokerEndpoint>,
     /// The number of the one that answered last.
     leads: Arc<AtomicUsize>,
-    /// The token of a virtual organisation that every request shows.
+    /// The token of a virtual organisation that every request shows, and the user for whom each is made.
     token: Option<Arc<str>>,
+    user: Option<Arc<str>>,
 }
 
 /// A question about paths over domains.
@@ -116,13 +118,7 @@ impl BrokerClient {
         if doors.is_empty() {
             doors.push(BrokerEndpoint::own());
         }
-        BrokerClient { doors, leads: Arc::default(), token: None }
-    }
-
-    /// The same client, whose requests show a token of a virtual organisation.
-    #[must_use]
-    pub fn showing(self, token: Option<String>) -> BrokerClient {
-        BrokerClient { token: token.map(Arc::from), ..self }
+        BrokerClient { doors, leads: Arc::default(), token: None, user: None }
     }
 
     /// Asks what would be granted.
@@ -332,14 +328,6 @@ impl BrokerClient {
         self.get("/v1/agents")
     }
 
-    /// Who the broker takes us for.
-    ///
-    /// # Errors
-    /// Any [`Error`].
-    pub fn me(&self) -> Answer<MeDoc> {
-        self.get("/v1/me")
-    }
-
     /// The features of the agents' machines, and the certificates with their ends.
     ///
     /// # Errors
@@ -414,7 +402,8 @@ impl BrokerClient {
         loop {
             let (number, door) = (self.leads.load(Ordering::Relaxed), self.door());
             let token = self.token.as_deref().unwrap_or("");
-            let request = Request { method, target, host: door.host(), key, token, body: body.clone() };
+            let user = self.user.as_deref().unwrap_or("");
+            let request = Request { method, target, host: door.host(), key, token, user, body: body.clone() };
             let error = match http::ask(door.connect(), request, silence, &self.others(number)) {
                 Ok(mut reply) if reply.status() == 503 && many > 1 => match self.refused(&mut reply) {
                     Error::Said(problem) if problem.is_standby() => Error::Said(problem),

@@ -176,7 +176,7 @@ mod tests {
 
     fn user(uid: u32) -> ConnectionPeer {
         let peer = linux::process::PeerProcess { pid: 1, uid, gid: uid, groups: Vec::new() };
-        ConnectionPeer::Local { peer: Arc::new(peer), operator: false }
+        ConnectionPeer::Local { peer: Arc::new(peer), operator: false, speaks: false }
     }
 
     fn at(seconds: u64) -> Time {
