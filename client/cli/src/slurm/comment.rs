@@ -1,6 +1,6 @@
 //! The comment of a job: `sluice: to=dtn2 forward=2gbit reverse=100mbit from=10.0.0.5`.
 //!
-//! Whoever submits a job writes it. What begins with the word must be right to the last letter, so that no job runs
+//! The owner of the job writes it. What begins with the word must be right to the last letter, so that no job runs
 //! without what it has asked for; every other comment is the user's own affair.
 
 use documents::units;
