@@ -1,6 +1,6 @@
 //! The comment of a job: `sluice: to=dtn2 forward=2gbit reverse=100mbit from=10.0.0.5`.
 //!
-//! Whoever submits a job writes it. What begins with the word must be right to the last letter, so that no job runs
+//! The owner of the job writes it. What begins with the word must be right to the last letter, so that no job runs
 //! without what it has asked for; every other comment is the user's own affair.
 
 use documents::units;
@@ -146,7 +146,8 @@ mod tests {
             ("sluice: to=a", "how much?"),
             ("sluice: to=a forward", "no KEY=VALUE"),
             ("sluice: to=a forward=", "forward="),
-            ("sluice: to=a forward=0", "nothing is no rate"),
+            ("sluice: to=a forward=0", "has no unit"),
+            ("sluice: to=a forward=0bit", "nothing is no rate"),
             ("sluice: to=a forward=fast", "forward=fast"),
             ("sluice: to=a forward=1mbit:2mbit", "more than the most"),
             ("sluice: to=a forward=1mbit forward=2mbit", "twice"),

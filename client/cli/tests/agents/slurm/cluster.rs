@@ -234,12 +234,13 @@ impl Cluster {
         self.ctld.take().unwrap().kill();
     }
 
-    /// Waits until slurmctld has written its jobs down once more: it does so every few seconds, and forgets the others when it
-    /// is killed.
-    pub fn wait_written(&self) {
-        let now = std::time::SystemTime::now();
+    /// Has slurmctld write a job down, and waits until it has: it does so within seconds of a change, and forgets what it has
+    /// not written when it is killed.
+    pub fn written(&self, job: &str) {
         let written = || std::fs::metadata(self.at("ctld/job_state")).ok()?.modified().ok();
-        wait_for("slurmctld writes its jobs", || (written()? > now).then_some(()));
+        let before = written();
+        self.says("scontrol", &["update", &format!("JobId={job}"), "AdminComment=written"]);
+        wait_for("slurmctld writes its jobs", || (written() != before).then_some(()));
     }
 
     /// Reserves from the second node by hand, with this label.

@@ -56,7 +56,7 @@ fn jobs_have_what_their_comment_asks_for() {
     // The controller is killed while a job runs; the job goes on, and is given back by the next.
     let third = cluster.submit(PLAYER, "third", &["n1"], ASKS);
     cluster.wait_sent("third");
-    cluster.wait_written();
+    cluster.written(&third);
     cluster.kill_ctld();
     is_bound(&cluster, "n1", &third);
     cluster.start_ctld();
