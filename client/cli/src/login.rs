@@ -97,6 +97,8 @@ impl LoginFile {
         let found = match std::fs::metadata(path) {
             Ok(found) => found,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(LoginFile::default()),
+            // A service may have the home folder of who started it.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Ok(LoginFile::default()),
             Err(error) => return Err(of(error)),
         };
         if let Some(other) = another_owner(&found).map_err(of)? {

@@ -33,7 +33,8 @@ def read() -> Dict[str, str]:
         return {}
     try:
         file = open(path, "rb")
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
+        # A service may have the home folder of who started it.
         return {}
     with file:
         found = os.fstat(file.fileno())
