@@ -12,7 +12,7 @@ const TOTALS: f64 = 0.15;
 /// The tolerance for one seed, which scatters more than the mean of three.
 const QUICK: f64 = 0.20;
 /// The tolerance for red traffic, as a share of the total.
-const RED: f64 = 0.05;
+const RED: f64 = 0.06;
 /// At a large CBS the green shaper costs, or gains, at most this.
 const ABOUT_EQUAL: f64 = 0.12;
 

@@ -1,5 +1,6 @@
 //! One run: the network of the appendix with one CBS, one shaper, one seed.
 
+use super::published::red;
 use crate::experiment::sweep::RunFailed;
 use serde::{Deserialize, Serialize};
 use sim::World;
@@ -31,9 +32,9 @@ pub struct CustomerResult {
 }
 
 impl CustomerResult {
-    /// Bytes marked red: the rest of the total.
+    /// Bytes marked red.
     pub fn red(&self) -> f64 {
-        (self.total - self.green - self.yellow).max(0.0)
+        red([self.green, self.yellow, self.total])
     }
 }
 
