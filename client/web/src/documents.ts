@@ -84,7 +84,7 @@ export type AmountDoc = {
   rate?: number | null;
 };
 
-/** What a request for a reservation, or for a change of one, asked for. */
+/** The amounts and times of a request for a reservation, or for a change of one. */
 export type AskedDoc = {
   end?: null | Instant;
   parts: AskedPartDoc[];
