@@ -7,7 +7,7 @@ use broker_service::client::Error;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::fs::{Metadata, Permissions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -94,13 +94,18 @@ impl LoginFile {
     fn read(path: &Path) -> Result<LoginFile, String> {
         let at = path.display();
         let of = |error: std::io::Error| format!("{at}: {error}");
-        let found = match std::fs::metadata(path) {
-            Ok(found) => found,
+        // What is looked at is what is read.
+        let file = match std::fs::File::open(path) {
+            Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(LoginFile::default()),
             // A service may have the home folder of who started it.
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Ok(LoginFile::default()),
             Err(error) => return Err(of(error)),
         };
+        let found = file.metadata().map_err(of)?;
+        if !found.is_file() {
+            return Err(format!("{at}: it is no file"));
+        }
         if let Some(other) = another_owner(&found).map_err(of)? {
             eprintln!("sluice: {at} belongs to user {other} and is not read: `sluice login` makes one of your own");
             return Ok(LoginFile::default());
@@ -108,10 +113,11 @@ impl LoginFile {
         if found.mode() & 0o022 != 0 {
             return Err(format!("{at}: others may write it: chmod 600 {at}"));
         }
-        if found.len() > MOST {
-            return Err(format!("{at}: {} bytes are no login: {MOST} are the most", found.len()));
+        let mut text = String::new();
+        file.take(MOST + 1).read_to_string(&mut text).map_err(of)?;
+        if text.len() as u64 > MOST {
+            return Err(format!("{at}: {MOST} bytes are the most of a login"));
         }
-        let text = std::fs::read_to_string(path).map_err(of)?;
         toml::from_str(&text).map_err(|error| format!("{at}: {}: `sluice login` writes it anew", error.message()))
     }
 
@@ -180,8 +186,8 @@ pub fn run(args: &LoginArgs) -> Result<ExitCode, Complaint> {
     }
     let absolute = |path: &Option<PathBuf>| path.as_deref().map(std::path::absolute).transpose();
     let login = LoginFile {
-        broker: args.broker.clone(),
-        socket: args.socket.clone(),
+        broker: args.broker.as_deref().map(from_anywhere).transpose()?,
+        socket: args.socket.as_deref().map(from_anywhere).transpose()?,
         ca: absolute(&args.papers.ca)?,
         certificate: absolute(&args.papers.certificate)?,
         certificate_key: absolute(&args.papers.certificate_key)?,
@@ -219,6 +225,17 @@ fn show(args: &LoginArgs, path: &Path) -> Result<ExitCode, Complaint> {
         _ => None,
     };
     say(args, path, login, who.as_ref())
+}
+
+/// A place, or several with commas, that means the same in every folder.
+fn from_anywhere(text: &str) -> std::io::Result<String> {
+    let one = |text: &str| match text.strip_prefix("unix:") {
+        Some(path) => Ok(format!("unix:{}", std::path::absolute(path)?.display())),
+        None if text.contains("://") => Ok(text.to_owned()),
+        None => Ok(std::path::absolute(text)?.display().to_string()),
+    };
+    let all = text.split(',').map(|text| one(text.trim())).collect::<std::io::Result<Vec<_>>>()?;
+    Ok(all.join(","))
 }
 
 /// Every file must be there, and no other user may read the key.
@@ -284,6 +301,10 @@ mod tests {
             assert!(LoginFile::read(&path).unwrap_err().contains(why), "{text}");
         }
         assert_eq!(LoginFile::read(&folder.join("none")).unwrap(), LoginFile::default());
+        assert!(LoginFile::read(&folder).unwrap_err().contains("no file"));
+        let here = std::env::current_dir().unwrap();
+        let meant = format!("unix:{0}/b.sock,https://c:8443,unix:/d", here.display());
+        assert_eq!(from_anywhere("unix:b.sock, https://c:8443,unix:/d").unwrap(), meant);
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

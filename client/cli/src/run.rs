@@ -10,11 +10,12 @@ mod group;
 mod time;
 mod way;
 
+use crate::book::in_force::{LOOK, PATIENCE, in_force, reservation};
 use crate::complain::{Complaint, INTERRUPTED};
 use crate::places::AgentArgs;
 use clap::Args;
-use documents::agent::{Answer, Request};
-use documents::book::{AskDoc, BindingDoc, BookAnswer, ChangeDoc, Instant as Stamp, PartDoc, PartRow, ReservationDoc};
+use documents::agent::Request;
+use documents::book::{AskDoc, BindingDoc, ChangeDoc, Instant as Stamp, PartDoc, PartRow, ReservationDoc};
 use documents::units;
 use each::{Each, EachArgs};
 use group::RunGroup;
@@ -109,9 +110,6 @@ fn disk(text: &str) -> Result<(String, u64), String> {
 const LEASE: Span = Span::from_secs(300);
 /// The interval between renewals.
 const RENEW: Duration = Duration::from_secs(100);
-/// The limit for the agent to carry out a binding.
-const PATIENCE: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(20);
 const SIGINT: i32 = 2;
 /// SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM.
 const PASSED_ON: [i32; 5] = [1, 3, 10, 12, 15];
@@ -292,13 +290,6 @@ fn parts(args: &RunArgs, way: Option<&Way>) -> Vec<PartDoc> {
     cpu.into_iter().chain(args.disk.iter().map(disk)).chain(net).collect()
 }
 
-fn reservation(answer: Answer) -> Result<ReservationDoc, Complaint> {
-    match answer {
-        Answer::Book(BookAnswer::Reservation(found)) => Ok(found),
-        other => Err(Complaint::world(format!("the agent answered {other:?} when asked for a reservation"))),
-    }
-}
-
 /// A stopped command. Dropping it kills the command, which has not begun.
 struct Stopped {
     child: Child,
@@ -348,18 +339,7 @@ fn bind(client: &mut Client, mut found: ReservationDoc, pid: u32, group: Option<
         let handle = found.handle.clone();
         found = reservation(client.call(Request::BookBind { handle, part, binding })?)?;
     }
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let lacks = found.parts.iter().find(|part| part.enforced != "in_force");
-        let Some(part) = lacks else { return Ok(()) };
-        if Instant::now() > until || part.enforced == "failed" {
-            let why = part.fault.clone().unwrap_or_else(|| part.enforced.clone());
-            return Err(Complaint::refused(format!("{} is reserved, but not to be had: {why}", part.resource)));
-        }
-        std::thread::sleep(LOOK);
-        let handle = Some(found.handle.clone());
-        found = reservation(client.call(Request::BookShow { handle, filter: Default::default() })?)?;
-    }
+    in_force(client, found)
 }
 
 /// The connection, the handle of the booking, and the way, while the command runs.

@@ -4,6 +4,9 @@
 use rpc::table::TextTable;
 use std::io::{IsTerminal, Stdout};
 
+/// Clears a terminal, and begins at its upper left corner.
+pub const CLEAR: &str = "\x1b[2J\x1b[H";
+
 /// A table as standard output shows it: on a terminal within its width, without these columns if need be, and in colour.
 pub fn shown(table: TextTable, dispensable: &[&str]) -> TextTable {
     let out = std::io::stdout();

@@ -6,7 +6,7 @@ use crate::book::show::in_force;
 use crate::complain::Complaint;
 use crate::flows::{flow, wanted};
 use crate::rates::rate;
-use crate::screen::shown;
+use crate::screen::{CLEAR, shown};
 use documents::agent::{Answer, InterfaceRow, Request, ReservationRow, Status};
 use documents::book::{BookFilter, ReservationDoc};
 use rpc::table::{Align, TextTable};
@@ -17,8 +17,6 @@ use std::time::Duration;
 
 /// The interval of `--watch`.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Clears a terminal, and begins at its upper left corner.
-const CLEAR: &str = "\x1b[2J\x1b[H";
 
 /// Asks and prints, with `--watch` again and again.
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Complaint> {

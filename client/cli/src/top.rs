@@ -21,8 +21,6 @@ use terms::Span;
 const USUAL_LINES: usize = 40;
 /// The width of the bar of a resource, in characters.
 const BAR: usize = 30;
-/// Clears a terminal, and begins at its upper left corner.
-const CLEAR: &str = "\x1b[2J\x1b[H";
 
 /// `sluice top`.
 #[derive(Args, Debug)]
@@ -108,7 +106,7 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Complaint> {
             crate::book::print_json(&reading)?;
         } else {
             if !args.once && screen::height().is_some() {
-                print!("{CLEAR}");
+                print!("{}", screen::CLEAR);
             }
             print(&reading);
         }

@@ -6,6 +6,7 @@ pub mod audit;
 pub mod booking_client;
 pub mod calendar;
 pub mod cancel;
+pub mod in_force;
 pub mod kept;
 pub mod may;
 mod recurrence;

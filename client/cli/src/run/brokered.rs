@@ -2,8 +2,9 @@
 //! lease, so that it ends also if this program is killed.
 
 use super::way::way_out;
-use super::{AGAIN, LEASE, LOOK, PATIENCE, RunArgs};
+use super::{AGAIN, LEASE, RunArgs};
 use crate::book::booking_client::BookingError;
+use crate::book::in_force::{LOOK, PATIENCE};
 use crate::book::times::Calendar;
 use crate::complain::Complaint;
 use broker_service::client::{BrokerClient, Error};

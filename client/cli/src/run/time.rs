@@ -1,6 +1,7 @@
 //! How long a command's reservation lasts: as long as the command, for a time, or until a volume has been moved.
 
-use super::{AGAIN, reservation};
+use super::AGAIN;
+use crate::book::in_force::reservation;
 use crate::book::times::Calendar;
 use crate::complain::Complaint;
 use clap::Args;

@@ -4,19 +4,16 @@
 use super::SlurmHookArgs;
 use super::comment;
 use super::job::SlurmJob;
+use crate::book::in_force::{in_force, reservation};
 use crate::book::matching;
 use crate::complain::Complaint;
-use documents::agent::{Answer, BookAnswer, Request};
+use documents::agent::Request;
 use documents::book::{BindingDoc, BookFilter, ReservationDoc};
 use linux::cgroup;
 use rpc::client::Client;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
-/// The limit for the agent to carry out a binding.
-const PATIENCE: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(20);
 /// The group in which systemd keeps services, and Slurm its jobs.
 const SLICE: &str = "system.slice";
 
@@ -76,28 +73,6 @@ fn bind_all(client: &mut Client, rows: Vec<ReservationDoc>, group: &str) -> Resu
     match any {
         true => Ok(()),
         false => Err(Complaint::refused("no interface of this node is reserved for it")),
-    }
-}
-
-/// Waits until the agent has carried it out.
-fn in_force(client: &mut Client, mut row: ReservationDoc) -> Result<(), Complaint> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let Some(part) = row.parts.iter().find(|part| part.enforced != "in_force") else { return Ok(()) };
-        if Instant::now() > until || part.enforced == "failed" {
-            let why = part.fault.clone().unwrap_or_else(|| part.enforced.clone());
-            return Err(Complaint::refused(format!("{} is reserved, but not to be had: {why}", part.resource)));
-        }
-        std::thread::sleep(LOOK);
-        let handle = Some(row.handle.clone());
-        row = reservation(client.call(Request::BookShow { handle, filter: BookFilter::default() })?)?;
-    }
-}
-
-fn reservation(answer: Answer) -> Result<ReservationDoc, Complaint> {
-    match answer {
-        Answer::Book(BookAnswer::Reservation(found)) => Ok(found),
-        other => Err(Complaint::world(format!("the agent answered {other:?}"))),
     }
 }
 

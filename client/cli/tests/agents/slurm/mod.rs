@@ -34,7 +34,10 @@ fn jobs_have_what_their_comment_asks_for() {
     let first = cluster.submit(PLAYER, "first", &["n1"], ASKS);
     cluster.wait_sent("first");
     is_bound(&cluster, "n1", &first);
-    assert_eq!((cluster.premium("n1", "to-r"), cluster.premium("r", "to-dtn")), (25, 25), "all packets of the job");
+    // The last of them may still be on their way.
+    wait_for("all packets of the job are in its class", || {
+        ((cluster.premium("n1", "to-r"), cluster.premium("r", "to-dtn")) == (25, 25)).then_some(())
+    });
     let second = cluster.submit(PLAYER, "second", &["n2"], ASKS);
     cluster.wait_state(&second, "PENDING BeginTime");
     let note = cluster.note(&second);
@@ -47,7 +50,7 @@ fn jobs_have_what_their_comment_asks_for() {
     cluster.end("first");
     cluster.wait_sent("second");
     is_bound(&cluster, "n2", &second);
-    assert_eq!(cluster.premium("n2", "to-r"), 25);
+    wait_for("all packets of the second", || (cluster.premium("n2", "to-r") == 25).then_some(()));
     assert!(cluster.note(&second).starts_with("sluice: reserved as "), "{}", cluster.note(&second));
     assert!(cluster.booked("n1").is_empty(), "the first was given back");
     // Cancelled by its owner.
