@@ -49,6 +49,10 @@
 //! role = "edge"                        # or "core", "peer": whose premium marks are believed there; see `role`
 //! plane = "auto"                       # who queues its packets: "kernel"; "user", which is `sluice plane serve`; the default is
 //!                                      # "user" where such a process serves it when the agent starts, else "kernel"
+//! scheduler = "auto"                   # of the kernel: "htb" or "hfsc"; the default is that which is there already, else "hfsc" where
+//!                                      # the kernel has it (sch_hfsc), else "htb", which is also right beside [mace] and [boomerang]
+//! delay_bound = "5ms"                  # how much later than its curve the kernel's "hfsc" sends a packet at most: exported for
+//!                                      # guaranteed service (RFC 2212), declared and not measured; default: no such service there
 //! core = { premium = "45mbit", background = "30%" }   # what the classes of code points get whatever is booked: see `core_file`
 //!
 //! [cpu]                                # processors and disks that can be reserved: see `host_file`
@@ -82,6 +86,8 @@ use crate::host_file::{self, CpuConfig, CpuFile, DiskConfig, DiskFile, GroupsCon
 pub use crate::log::Level;
 use crate::mace::config::{self as mace, MaceConfig, MaceFile};
 use crate::mroutes::{MulticastRouteConfig, RouteFile};
+use crate::queueing;
+pub use crate::queueing::{PlaneChoice, SchedulerChoice};
 use crate::receiver_proxy::{self, ReceiverProxyFile, ReceiverProxyRule};
 use crate::remote::config::{self as remote, ListenConfig, ListenFile};
 use crate::role::{self, InterfaceRole};
@@ -97,6 +103,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use terms::{Rate, Span};
 use toml::Spanned;
+use traffic::scheduler::SchedulerKind;
 
 /// The configuration of an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -154,18 +161,6 @@ pub struct AgentConfig {
     pub receiver_proxies: Vec<ReceiverProxyRule>,
 }
 
-/// Who queues the packets of an interface.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum PlaneChoice {
-    /// A plane in user space that serves it when the agent starts, else the kernel.
-    #[default]
-    Auto,
-    /// The kernel.
-    Kernel,
-    /// A plane in user space.
-    User,
-}
-
 /// An interface in the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InterfaceConfig {
@@ -189,10 +184,22 @@ pub struct InterfaceConfig {
     pub background: u32,
     /// Who queues its packets.
     pub plane: PlaneChoice,
+    /// How the kernel queues them.
+    pub scheduler: SchedulerChoice,
+    /// The longest time that a packet of guaranteed service waits in the kernel's HFSC beyond its curve, as the operator
+    /// declares it; `None`: no such service there.
+    pub delay_bound: Option<Span>,
     /// The rates of the classes of code points, independent of bookings.
     pub core: CoreConfig,
     /// The kind of neighbour behind it; `None`: not declared, so it counts as an edge.
     pub role: Option<InterfaceRole>,
+}
+
+impl InterfaceConfig {
+    /// True unless its packets are certainly not queued by the kernel's HFSC.
+    fn may_bound_delay(&self) -> bool {
+        self.plane != PlaneChoice::User && self.scheduler != SchedulerChoice::Given(SchedulerKind::Htb)
+    }
 }
 
 /// The default share of best effort and signalling: 2 %.
@@ -260,6 +267,8 @@ struct InterfaceFile {
     premium: Option<Spanned<String>>,
     background: Option<Spanned<String>>,
     plane: Option<Spanned<String>>,
+    scheduler: Option<Spanned<String>>,
+    delay_bound: Option<Spanned<String>>,
     #[serde(default)]
     core: CoreFile,
     role: Option<Spanned<String>>,
@@ -321,17 +330,6 @@ impl AgentConfig {
             brokers: broker_file::read(&document, &found.broker, found.listen.is_some())?,
             listen: found.listen.as_ref().map(|found| remote::read(&document, file, found)).transpose()?,
         })
-    }
-}
-
-/// Who queues packets.
-fn plane_choice(document: &Document<'_>, found: Option<&Spanned<String>>) -> Result<PlaneChoice, Mistake> {
-    let Some(text) = found else { return Ok(PlaneChoice::Auto) };
-    match text.get_ref().as_str() {
-        "auto" => Ok(PlaneChoice::Auto),
-        "kernel" => Ok(PlaneChoice::Kernel),
-        "user" => Ok(PlaneChoice::User),
-        other => Err(document.at(text.span(), format!("{other:?} is no plane: auto, kernel or user"))),
     }
 }
 
@@ -419,9 +417,16 @@ fn interface(
         premium: entry.premium.as_ref().map(|text| share(document, text)).transpose()?,
         background: core_file::background(document, entry.background.as_ref())?,
         core: core_file::read(document, &entry.core)?,
-        plane: plane_choice(document, entry.plane.as_ref())?,
+        plane: queueing::plane(document, entry.plane.as_ref())?,
+        scheduler: queueing::scheduler(document, entry.scheduler.as_ref())?,
+        delay_bound: queueing::delay_bound(document, entry.delay_bound.as_ref())?,
         role: role::read(document, entry.role.as_ref())?,
     };
+    if let Some(text) = entry.delay_bound.as_ref().filter(|_| !config.may_bound_delay()) {
+        let words =
+            "only the kernel's hfsc has a delay_bound here; a plane in user space declares its own, in its file";
+        return Err(document.at(text.span(), words));
+    }
     if let (Some(rate), Some(text)) = (rate, &entry.kept_back)
         && config.kept_back.of(rate) >= rate
     {

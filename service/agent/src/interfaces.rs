@@ -54,14 +54,17 @@ fn measured(config: &AgentConfig, name: &str, rate: Rate) -> Rate {
 }
 
 fn reservable(link: &LinkState, wanted: &InterfaceConfig, rate: Rate, planes: &Planes) -> Reservable {
-    let scheduler = if planes.is_user(link.index) { SchedulerKind::Hfsc } else { SchedulerKind::Htb };
+    let scheduler = planes.scheduler(link.index, wanted.scheduler);
     Reservable {
         spec: LinkSpec { rate, overhead: wanted.overhead, mtu: link.mtu, scheduler },
         assumed_holding: wanted.assumed_holding,
         signalled_share: wanted.signalled_share.of(rate),
         kept_back: wanted.kept_back.of(rate),
-        // The kernel's HTB keeps no delay bound that was ever measured, so none is exported.
-        guaranteed: planes.error_terms(link.index),
+        // HTB bounds no delay, so none is exported.
+        guaranteed: match wanted.delay_bound.filter(|_| scheduler == SchedulerKind::Hfsc) {
+            Some(declared) if !planes.is_user(link.index) => Some((0, declared.as_nanos().div_ceil(1_000) as u32)),
+            _ => planes.error_terms(link.index),
+        },
         measured: Rate::ZERO,
     }
 }

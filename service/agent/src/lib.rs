@@ -30,6 +30,7 @@ mod noticed;
 pub mod own;
 mod pins;
 mod planes;
+pub mod queueing;
 mod read_back;
 pub mod receiver_proxy;
 pub mod remote;

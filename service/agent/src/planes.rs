@@ -4,13 +4,15 @@
 //! programs of the kernel at every interface, because they tell senders' control groups apart. A batch that is for both is
 //! carried out as a whole or not at all: what one has done is undone if the other refuses.
 
-use crate::config::{AgentConfig, PlaneChoice};
+use crate::config::{AgentConfig, InterfaceConfig, PlaneChoice, SchedulerChoice};
 use crate::start::StartError;
-use linux::plane::{KernelPlane, PlaneDrift};
+use linux::netlink::Socket;
+use linux::plane::{KernelPlane, PlaneDrift, has_hfsc};
 use std::collections::{BTreeMap, BTreeSet};
 use terms::{Fault, IfIndex, Time};
 use traffic::plan::{LinkPlan, Plan, PlanOp};
 use traffic::plane::{DataPlane, PlaneCounters};
+use traffic::scheduler::SchedulerKind;
 use user_plane::client::UserPlane;
 use user_plane::protocol::ServedInterface;
 
@@ -33,6 +35,8 @@ pub(crate) enum PlaneNews {
 pub(crate) struct Planes {
     kernel: KernelPlane,
     user: Option<UserSide>,
+    /// The kernel's scheduler where nothing else is said and nothing of ours is there.
+    usual: SchedulerKind,
 }
 
 /// The plane in user space, and what it was told.
@@ -55,6 +59,7 @@ impl Planes {
     /// The kernel's cannot be opened; or an interface wants the one in user space, which does not serve it.
     pub(crate) fn open(config: &AgentConfig) -> Result<Planes, StartError> {
         let mut kernel = KernelPlane::open(&config.state).map_err(StartError::Plane)?;
+        let usual = usual_scheduler(config)?;
         let user = UserSide::find(config)?;
         if let Some(side) = &user {
             // What the kernel's plane of an earlier life had of them: packets are queued once.
@@ -64,7 +69,7 @@ impl Planes {
                 kernel.apply(&[PlanOp::DropLink { oif }]).map_err(StartError::Plane)?;
             }
         }
-        Ok(Planes { kernel, user })
+        Ok(Planes { kernel, user, usual })
     }
 
     /// The kernel's, for edges.
@@ -89,6 +94,15 @@ impl Planes {
         self.user.as_ref().is_some_and(|side| side.has(oif))
     }
 
+    /// The scheduler of an interface, given what its configuration says.
+    pub(crate) fn scheduler(&self, oif: IfIndex, choice: SchedulerChoice) -> SchedulerKind {
+        match choice {
+            _ if self.is_user(oif) => SchedulerKind::Hfsc,
+            SchedulerChoice::Given(kind) => kind,
+            SchedulerChoice::Auto => self.kernel.scheduler(oif).unwrap_or(self.usual),
+        }
+    }
+
     /// The terms that an interface exports for guaranteed service: `C` (bytes) and `D` (microseconds). `None`: no bound was
     /// declared, or a packet went later than it.
     pub(crate) fn error_terms(&self, oif: IfIndex) -> Option<(u32, u32)> {
@@ -106,7 +120,7 @@ impl Planes {
     /// # Errors
     /// The first fault; both planes are as they were before.
     pub(crate) fn apply(&mut self, now: Time, ops: &[PlanOp]) -> Result<(), Fault> {
-        let Planes { kernel, user } = self;
+        let Planes { kernel, user, .. } = self;
         let Some(side) = user else { return kernel.apply(ops) };
         let mut undo: Vec<PlanOp> = Vec::new();
         let runs: Vec<&[PlanOp]> = ops.chunk_by(|a, b| side.is_for(a) == side.is_for(b)).collect();
@@ -212,6 +226,30 @@ impl Planes {
         }
         Ok(drifts)
     }
+}
+
+/// The kernel's scheduler where nothing else is said.
+///
+/// # Errors
+/// An interface wants HFSC, which this kernel does not have.
+fn usual_scheduler(config: &AgentConfig) -> Result<SchedulerKind, StartError> {
+    let wants = |kind| move |interface: &&InterfaceConfig| interface.scheduler == SchedulerChoice::Given(kind);
+    let told = config.interfaces.iter().filter(wants(SchedulerKind::Htb)).count();
+    if told == config.interfaces.len() {
+        return Ok(SchedulerKind::Htb);
+    }
+    let there = Socket::open().map_err(Fault::from).and_then(|mut socket| has_hfsc(&mut socket));
+    if let Some(interface) = config.interfaces.iter().find(wants(SchedulerKind::Hfsc)).filter(|_| there != Ok(true)) {
+        let words = format!(
+            "{}: scheduler = \"hfsc\", but this kernel has none (sch_hfsc): load it, or write \"auto\" or \"htb\"",
+            interface.name
+        );
+        return Err(StartError::Interfaces(vec![words]));
+    }
+    // HTB has priorities among classes that borrow, which flows admitted by measurement need; and a kernel that cannot
+    // be asked is not guessed at.
+    let plain = config.mace.is_none() && config.boomerang.is_none();
+    Ok(if plain && there == Ok(true) { SchedulerKind::Hfsc } else { SchedulerKind::Htb })
 }
 
 impl UserSide {

@@ -276,6 +276,8 @@ pub fn link_record(spec: &LinkSpec) -> ClassRecord {
     out.u64(spec.rate.as_bps());
     out.put(&spec.overhead.to_le_bytes());
     out.put(&spec.mtu.to_le_bytes());
+    // Older records end here: zero.
+    out.put(&[u8::from(spec.scheduler == SchedulerKind::Hfsc)]);
     out.bytes
 }
 
@@ -289,7 +291,7 @@ pub fn read_link(record: &ClassRecord) -> Option<LinkSpec> {
         rate: from.rate()?,
         overhead: u32::from_le_bytes(from.take()?),
         mtu: u32::from_le_bytes(from.take()?),
-        scheduler: SchedulerKind::Htb,
+        scheduler: if from.take::<1>()?[0] == 0 { SchedulerKind::Htb } else { SchedulerKind::Hfsc },
     })
 }
 

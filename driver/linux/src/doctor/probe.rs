@@ -55,7 +55,7 @@ const DISCIPLINES: [(&str, &str, &str); 15] = [
     ("htb", "classes of the kernel plane", NO_RESERVATIONS),
     ("pfifo", "queues of classes", NO_RESERVATIONS),
     ("bfifo", "queues of classes", FIFO),
-    ("hfsc", "delay bounds", "htb: no C and D exported, guaranteed service refused"),
+    ("hfsc", "classes of the kernel plane, delay bounds", "htb: no delay bound exported, guaranteed service refused"),
     ("prio", "strict priority", "htb's priorities"),
     ("tbf", "shaping without classes", "htb"),
     ("red", "early drop", SIMULATED),

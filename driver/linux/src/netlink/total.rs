@@ -41,6 +41,10 @@ fn answers() -> Vec<(Reply, Reader)> {
     let htb = |m: NetlinkMessage| {
         stats(m.attr_str(1, "htb").nest(2, |m| m.attr(1, &[6; 44]).attr_u64(6, 1 << 40).attr_u64(7, 1 << 41)))
     };
+    let hfsc = |m: NetlinkMessage| {
+        stats(m.attr_str(1, "hfsc").nest(2, |m| m.attr(1, &[1; 12]).attr(2, &[2; 12]).attr(3, &[3; 12])))
+    };
+    let curves = |m: NetlinkMessage| stats(m.attr_str(1, "hfsc").attr(2, &[2, 0]).nest(8, |m| m.attr(1, &[0; 24])));
     let bpf = |m: NetlinkMessage| m.attr_str(1, "bpf").nest(2, |m| m.attr_u32(11, 5));
     let unicast = |mut reply: Reply, kind: u8| {
         reply.body[7] = kind;
@@ -55,7 +59,9 @@ fn answers() -> Vec<(Reply, Reader)> {
         (unicast(reply(libc::RTM_NEWROUTE, 12, tree), libc::RTN_MULTICAST), |r| route::answer(r).is_some()),
         (reply(libc::RTM_NEWQDISC, 20, root), |r| qdisc::qdisc(r).is_some()),
         (reply(libc::RTM_NEWQDISC, 20, fifo), |r| qdisc::qdisc(r).is_some()),
-        (reply(libc::RTM_NEWTCLASS, 20, htb), |r| class::class(r).is_some_and(|c| c.htb.is_some())),
+        (reply(libc::RTM_NEWTCLASS, 20, htb), |r| class::class(r).is_some_and(|c| c.kind.is_some())),
+        (reply(libc::RTM_NEWTCLASS, 20, hfsc), |r| class::class(r).is_some_and(|c| c.kind.is_some())),
+        (reply(libc::RTM_NEWQDISC, 20, curves), |r| qdisc::qdisc(r).is_some()),
         (reply(libc::RTM_NEWTFILTER, 20, bpf), |r| filter::filter(r).is_some_and(|f| f.program == Some(5))),
         (reply(libc::RTM_NEWQDISC, 20, fifo), |r| notice::notice(r.ty, &r.body).is_some()),
         (refusal, |r| socket::verdict("try", &r.body, 0x300).is_err()),

@@ -17,7 +17,7 @@ impl Kernel {
         self.ports.clear();
         for link in &links {
             let port = self.look(link)?;
-            if port.root || port.attached {
+            if port.root.is_some() || port.attached {
                 self.ports.insert(link.index, port);
             }
         }
@@ -56,15 +56,16 @@ impl Kernel {
         let masks = self.table.masks().is_attached(&mut self.socket, link.index);
         let mut port =
             KernelPort { header: link.header_len(), mtu: link.mtu, attached, masks, ..KernelPort::default() };
-        port.root = self.socket.root_qdisc(link.index)?.is_some_and(|root| root.handle == ROOT);
-        if !port.root {
+        let root = self.socket.root_qdisc(link.index)?.filter(|root| root.handle == ROOT);
+        port.root = root.map(|root| root.discipline);
+        if port.root.is_none() {
             return Ok(port);
         }
         for class in self.socket.classes(link.index)? {
             let id = ClassId(class.handle.minor());
             let parent = if id == ClassId::LINK { TcHandle::ROOT } else { handle(ClassId::LINK) };
-            let htb = class.htb.filter(|_| class.parent == parent);
-            port.classes.insert(id, ClassReadback { htb, queue: None });
+            let kind = class.kind.filter(|_| class.parent == parent);
+            port.classes.insert(id, ClassReadback { kind, queue: None });
         }
         for qdisc in self.socket.qdiscs(link.index)? {
             let id = ClassId(qdisc.parent.minor());
@@ -84,7 +85,7 @@ impl Kernel {
             let (oif, key) = raw_key.read();
             let known = flow.read().is_some() && raw_key == RawKey::new(oif, &key);
             match self.ports.get_mut(&oif) {
-                Some(port) if port.root && known && has_slot(port, &flow, &mut used) => {
+                Some(port) if port.root.is_some() && known && has_slot(port, &flow, &mut used) => {
                     port.put_flow(key, flow);
                     kinds.count(&key, true);
                 }
@@ -96,7 +97,7 @@ impl Kernel {
         self.adopt_shapes()?;
         for (oif, class, record) in self.table.class_records()? {
             match self.ports.get_mut(&oif) {
-                Some(port) if port.root && port.classes.contains_key(&class) => {
+                Some(port) if port.root.is_some() && port.classes.contains_key(&class) => {
                     port.records.insert(class, record);
                 }
                 _ => self.table.remove_class(oif, class)?,
@@ -134,8 +135,8 @@ impl Kernel {
             Err(error) if error.is_absent() => false,
             Err(error) => return Err(error.into()),
         };
-        if let Some(port) = self.ports.get_mut(&oif).filter(|port| port.root && !root) {
-            port.root = false;
+        if let Some(port) = self.ports.get_mut(&oif).filter(|port| port.root.is_some() && !root) {
+            port.root = None;
             port.classes.clear();
         }
         if root {

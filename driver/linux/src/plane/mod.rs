@@ -1,4 +1,4 @@
-//! The kernel data plane: a [`Plan`] as HTB classes, FIFO queues and entries of the flow map.
+//! The kernel data plane: a [`Plan`] as HTB or HFSC classes, FIFO queues and entries of the flow map.
 //!
 //! *Desired state, by difference.* An operation makes only the writes that are missing, changes objects in
 //! place, and reads every write back; a batch is carried out as a whole or undone. No unchanged object is
@@ -11,8 +11,12 @@
 //! directory: classification and policing go on while no agent runs, and [`KernelPlane::open`] on the same
 //! directory adopts the state.
 //!
-//! *Limits of HTB*: no delay bound is exported; a rate of zero becomes 1 byte/s; a queue
-//! has a limit of packets or of bytes, the one that full packets reach first. *Limits of the flow map*: a
+//! *HTB or HFSC*, as the link's specification says. Both have one level of classes below a class of the link. HTB bounds
+//! no delay; it has priorities among classes that borrow. HFSC keeps each class's service curve, so that a delay can be
+//! bounded, and has no priorities. In both a rate of zero becomes 1 byte/s. A link that gets the other one is built
+//! anew: its classes' counters begin at zero, and what waits in its queues is lost.
+//!
+//! A queue has a limit of packets or of bytes, the one that full packets reach first. *Limits of the flow map*: a
 //! fragment that overtakes the first of its datagram is best effort. *Cost of many classes*: for each new
 //! class the kernel walks all others of the interface (`tc_bind_tclass`), which takes tens of microseconds
 //! among a thousand and milliseconds among many thousands; flows that share a class cost the same for any
@@ -30,6 +34,7 @@ mod edge;
 mod fault_injection;
 mod port;
 mod reconcile;
+mod scheduler;
 mod slots;
 mod steps;
 mod watch;
@@ -37,11 +42,14 @@ mod write;
 
 pub use fault_injection::FaultInjection;
 pub use reconcile::PlaneDrift;
+pub use scheduler::has_hfsc;
 pub use write::ROOT;
 
 use crate::bpf::entry::RawKinds;
 use crate::bpf::{FlowTable, Hook, MAX_FLOWS};
 use crate::netlink::Socket;
+use crate::netlink::tc::Stats;
+use crate::netlink::tc::qdisc::Discipline;
 use slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -50,6 +58,7 @@ use terms::{Fault, FlowKey, IfIndex, Span, Time};
 use traffic::edge::{EdgeAt, MultiField};
 use traffic::plan::{ClassId, Counters, Plan, PlanOp};
 use traffic::plane::{DataPlane, PlaneCounters};
+use traffic::scheduler::SchedulerKind;
 use write::{Kernel, Undo};
 
 /// The kernel data plane of one network namespace.
@@ -163,9 +172,9 @@ impl KernelPlane {
     /// The kernel does not answer.
     pub fn counters(&mut self) -> Result<PlaneCounters, Fault> {
         let mut all = PlaneCounters::default();
-        for (&oif, port) in self.kernel.ports.iter().filter(|(_, port)| port.root) {
+        for (&oif, port) in self.kernel.ports.iter().filter(|(_, port)| port.root.is_some()) {
             for class in self.kernel.socket.classes(oif)? {
-                let counted = counters_of(&class.stats);
+                let counted = counters_of(&class.stats, port.root.as_ref());
                 all.classes.insert((oif, ClassId(class.handle.minor())), counted);
             }
             for (&key, flow) in &port.flows {
@@ -182,7 +191,8 @@ impl KernelPlane {
     /// The kernel does not answer.
     pub fn class_counters(&mut self, oif: IfIndex, class: ClassId) -> Result<Option<Counters>, Fault> {
         let found = self.kernel.socket.class(oif, write::handle(class))?;
-        Ok(found.map(|class| counters_of(&class.stats)))
+        let root = self.kernel.ports.get(&oif).and_then(|port| port.root.as_ref());
+        Ok(found.map(|class| counters_of(&class.stats, root)))
     }
 
     /// The counters of a flow; `None` if it does not exist.
@@ -244,6 +254,11 @@ impl KernelPlane {
         self.kernel.believe(interfaces)
     }
 
+    /// The scheduler of an interface that is ours.
+    pub fn scheduler(&self, oif: IfIndex) -> Option<SchedulerKind> {
+        self.told.links.get(&oif).map(|plan| plan.link.scheduler)
+    }
+
     /// The most flows of the plane.
     pub fn flow_limit(&self) -> u32 {
         self.kernel.table.limit()
@@ -275,6 +290,12 @@ fn plan(kernel: &Kernel) -> Plan {
     Plan { links: links.collect(), edges: edge::plan(kernel) }
 }
 
-fn counters_of(stats: &crate::netlink::tc::Stats) -> Counters {
-    Counters { packets: stats.packets, bytes: stats.bytes, over_packets: u64::from(stats.drops), over_bytes: 0 }
+/// HFSC's classes count the link's overhead as well, HTB's do not.
+fn counters_of(stats: &Stats, root: Option<&Discipline>) -> Counters {
+    let overhead = match root {
+        Some(Discipline::Hfsc { overhead, .. }) => u64::from(*overhead),
+        _ => 0,
+    };
+    let bytes = stats.bytes.saturating_sub(stats.packets.saturating_mul(overhead));
+    Counters { packets: stats.packets, bytes, over_packets: u64::from(stats.drops), over_bytes: 0 }
 }

@@ -3,7 +3,7 @@
 use super::compile::{self, Compiled};
 use crate::bpf::edge::RawRule;
 use crate::bpf::entry::{self, ClassRecord, RawFlow};
-use crate::netlink::tc::class::HtbClass;
+use crate::netlink::tc::class::ClassKind;
 use crate::netlink::tc::qdisc::Discipline;
 use std::collections::BTreeMap;
 use terms::{Fault, FlowKey};
@@ -15,7 +15,7 @@ use traffic::shapes::Shapes;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClassReadback {
     /// Its parameters; `None`: it has the wrong parent and must be removed and added again.
-    pub htb: Option<HtbClass>,
+    pub kind: Option<ClassKind>,
     /// Its queue; `None`: the kernel's default, or it has children.
     pub queue: Option<Discipline>,
 }
@@ -27,8 +27,8 @@ pub struct KernelPort {
     pub header: u32,
     /// MTU of the interface.
     pub mtu: u32,
-    /// True if the root is ours.
-    pub root: bool,
+    /// The root, if it is ours.
+    pub root: Option<Discipline>,
     /// True if the flow program is attached to the egress.
     pub attached: bool,
     /// Every class, including that of the link.
@@ -105,17 +105,21 @@ impl KernelPort {
     /// The link's specification: as recorded if the kernel's state is exactly its result, otherwise derived
     /// from that state.
     pub fn link(&self) -> Option<LinkSpec> {
-        let seen = self.classes.get(&ClassId::LINK)?.htb?;
+        let seen = self.classes.get(&ClassId::LINK)?.kind?;
         let told = self.records.get(&ClassId::LINK).and_then(entry::read_link);
-        let same = |spec: &LinkSpec| compile::link(spec, self.header).is_ok_and(|c| c.htb == seen);
-        Some(told.filter(same).unwrap_or_else(|| compile::link_from(&seen, self.header, self.mtu)))
+        let root = self.root.as_ref();
+        let same = |spec: &LinkSpec| {
+            compile::link(spec, self.header).is_ok_and(|c| c.kind == seen)
+                && compile::root(spec, self.header).is_ok_and(|wanted| root == Some(&wanted))
+        };
+        Some(told.filter(same).unwrap_or_else(|| compile::link_from(&seen, root, self.header, self.mtu)))
     }
 
     /// A class's specification: as recorded if the kernel's state is exactly its result, otherwise derived
     /// from that state.
     pub fn class(&self, id: ClassId, on: &LinkSpec) -> Option<ClassSpec> {
         let seen = self.classes.get(&id)?;
-        let seen = Compiled { htb: seen.htb?, queue: seen.queue.clone() };
+        let seen = Compiled { kind: seen.kind?, queue: seen.queue.clone() };
         let told = self.records.get(&id).and_then(entry::read_class);
         let same = |spec: &ClassSpec| compile::class(spec, on, self.header).is_ok_and(|c| c == seen);
         Some(told.filter(same).unwrap_or_else(|| compile::class_from(&seen, on)))
@@ -123,7 +127,7 @@ impl KernelPort {
 
     /// The plan in force on this interface; `None` without a root of ours.
     pub fn plan(&self) -> Option<LinkPlan> {
-        let link = self.link().filter(|_| self.root)?;
+        let link = self.link().filter(|_| self.root.is_some())?;
         let own = self.classes.keys().filter(|id| **id != ClassId::LINK);
         Some(LinkPlan {
             classes: own.filter_map(|id| Some((*id, self.class(*id, &link)?))).collect(),
@@ -135,18 +139,19 @@ impl KernelPort {
     /// Checks that the classes fit a link of `link` bytes/s if class `id` has the guarantee `rate` bytes/s
     /// (`None`: its present one). The kernel would accept any sum. A class may always shrink.
     pub fn check_sum(&self, link: u64, id: ClassId, rate: Option<u64>) -> Result<(), Fault> {
-        let now = self.classes.get(&id).and_then(|seen| seen.htb).map(|htb| htb.rate);
+        let of = |seen: &ClassReadback| seen.kind.as_ref().map(compile::guaranteed);
+        let now = self.classes.get(&id).and_then(of);
         if now.zip(rate).is_some_and(|(now, rate)| rate <= now) {
             return Ok(());
         }
-        let of = |(key, seen): (&ClassId, &ClassReadback)| match (*key == id, rate, seen.htb) {
-            (true, Some(rate), _) => rate,
-            (_, _, Some(htb)) if *key != ClassId::LINK => htb.rate,
+        let counts = |(key, seen): (&ClassId, &ClassReadback)| match (*key == id, rate) {
+            (true, Some(rate)) => rate,
+            _ if *key != ClassId::LINK => of(seen).unwrap_or(0),
             _ => 0,
         };
         let there = self.classes.contains_key(&id);
         let new = rate.filter(|_| !there).unwrap_or(0);
-        let all = self.classes.iter().map(of).chain([new]).filter(|rate| *rate > compile::NOTHING);
+        let all = self.classes.iter().map(counts).chain([new]).filter(|rate| *rate > compile::NOTHING);
         if all.map(u128::from).sum::<u128>() > u128::from(link) {
             return Err(Fault { what: "the classes of the interface would sum over its link", code: 0 });
         }

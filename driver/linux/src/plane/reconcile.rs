@@ -2,6 +2,7 @@
 //! fight.
 
 use super::KernelPlane;
+use super::compile;
 use super::port::KernelPort;
 use crate::netlink::tc::TcHandle;
 use terms::{Fault, IfIndex};
@@ -92,8 +93,10 @@ fn same(seen: &LinkPlan, told: &LinkPlan) -> bool {
 /// The operations that restore all of `told`, starting with those that lower a class's rate.
 fn shrinking_first(oif: IfIndex, told: &LinkPlan, seen: &KernelPort) -> Vec<PlanOp> {
     let lowers = |id: &ClassId, spec: &ClassSpec| {
-        let there = seen.classes.get(id).and_then(|seen| seen.htb);
-        there.is_some_and(|htb| spec.real_time.map_or(0, |curve| curve.m2.as_bps() / 8) < htb.rate)
+        let there = seen.classes.get(id).and_then(|seen| seen.kind.as_ref()).map(compile::guaranteed);
+        let wanted =
+            compile::class(spec, &told.link, seen.header).map_or(0, |wanted| compile::guaranteed(&wanted.kind));
+        there.is_some_and(|there| wanted < there)
     };
     let class = |(id, spec): (&ClassId, &ClassSpec)| PlanOp::Class { oif, class: *id, spec: *spec };
     let link = seen.link().is_some();

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::mem::discriminant;
 use terms::{Bytes, Fault, FlowKey, IfIndex, Rate};
 use traffic::plan::{ClassId, ClassSpec, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
-use traffic::scheduler::SchedulerKind;
 use traffic::shapes::Shape;
 
 /// The best-effort class until the plan sets one: HTB sends packets without a class past the shaper, so there
@@ -30,9 +29,6 @@ impl Kernel {
     /// The operation is impossible; no write was made.
     pub fn steps(&mut self, op: &PlanOp) -> Result<(IfIndex, Vec<Write>), Fault> {
         match *op {
-            PlanOp::Link { spec, .. } if spec.scheduler != SchedulerKind::Htb => {
-                Err(Fault { what: "the kernel plane runs no scheduler but htb", code: libc::EOPNOTSUPP })
-            }
             PlanOp::Link { oif, spec } => Ok((oif, self.link(oif, &spec)?)),
             PlanOp::DropLink { oif } => Ok((oif, self.drop_link(oif))),
             PlanOp::Class { oif, class, spec } => Ok((oif, set_class(self.port(oif), class, &spec)?)),
@@ -60,20 +56,33 @@ impl Kernel {
     fn link(&mut self, oif: IfIndex, spec: &LinkSpec) -> Result<Vec<Write>, Fault> {
         let mut writes = Vec::new();
         let about = self.socket.link_by_index(oif)?;
-        if !self.port(oif).root {
+        let header = about.header_len();
+        let wanted = compile::root(spec, header)?;
+        let mut anew = false;
+        if let Some(there) = self.port(oif).root.clone() {
+            anew = discriminant(&there) != discriminant(&wanted);
+            match anew {
+                true => writes.extend([Write::RemoveRoot, Write::AddRoot(wanted)]),
+                false if there != wanted => writes.push(Write::ChangeRoot(wanted)),
+                false => {}
+            }
+        } else {
             let there = self.socket.root_qdisc(oif)?;
             if there.is_some_and(|root| root.handle != TcHandle::NONE) {
                 let what =
                     "another program's root qdisc is on the interface; remove it first (tc qdisc del dev IF root)";
                 return Err(Fault { what, code: libc::EBUSY });
             }
-            writes.push(Write::AddRoot);
+            writes.push(Write::AddRoot(wanted));
         }
         let port = self.port(oif);
-        (port.header, port.mtu) = (about.header_len(), about.mtu);
+        (port.header, port.mtu) = (header, about.mtu);
         let root = compile::link(spec, port.header)?;
-        port.check_sum(root.htb.rate, ClassId::LINK, None)?;
-        writes.extend(class_writes(port, ClassId::LINK, &root, entry::link_record(spec)));
+        port.check_sum(compile::most(&root.kind), ClassId::LINK, None)?;
+        // Below another root there are no classes yet.
+        let bare = KernelPort { records: port.records.clone(), ..KernelPort::default() };
+        let below = if anew { &bare } else { &*port };
+        writes.extend(class_writes(below, ClassId::LINK, &root, entry::link_record(spec)));
         // What a class is depends on its link: limits, quanta, bursts.
         let there = |id: &ClassId| port.classes.contains_key(id) && *id != ClassId::LINK;
         // A stop between a change and its record leaves a record that is not true: as the kernel has it, then.
@@ -89,7 +98,7 @@ impl Kernel {
         }
         for (id, class) in classes {
             let compiled = compile::class(&class, spec, port.header)?;
-            writes.extend(class_writes(port, id, &compiled, entry::class_record(&class)));
+            writes.extend(class_writes(below, id, &compiled, entry::class_record(&class)));
         }
         if !port.attached {
             writes.push(Write::Attach);
@@ -109,7 +118,7 @@ impl Kernel {
             writes.push(Write::Detach);
         }
         writes.extend(port.records.keys().map(|class| Write::Record(*class, None)));
-        if port.root {
+        if port.root.is_some() {
             writes.push(Write::RemoveRoot);
         }
         writes
@@ -122,7 +131,8 @@ fn set_class(port: &KernelPort, class: ClassId, spec: &ClassSpec) -> Result<Vec<
         return Err(Fault { what: "no class can have this number", code: 0 });
     }
     let compiled = compile::class(spec, &link, port.header)?;
-    port.check_sum(compile::link(&link, port.header)?.htb.rate, class, Some(compiled.htb.rate))?;
+    let rate = compile::most(&compile::link(&link, port.header)?.kind);
+    port.check_sum(rate, class, Some(compile::guaranteed(&compiled.kind)))?;
     Ok(class_writes(port, class, &compiled, entry::class_record(spec)))
 }
 
@@ -162,7 +172,7 @@ fn set_flow(port: &KernelPort, key: FlowKey, entry: FlowSpecEntry) -> Result<Vec
 
 fn link_of(port: &KernelPort) -> Result<LinkSpec, Fault> {
     let what = "the interface has no root of ours";
-    port.link().filter(|_| port.root).ok_or(Fault { what, code: libc::ENODEV })
+    port.link().filter(|_| port.root.is_some()).ok_or(Fault { what, code: libc::ENODEV })
 }
 
 /// The writes that turn the present class into the wanted one; none if they are equal.
@@ -171,13 +181,13 @@ fn class_writes(port: &KernelPort, class: ClassId, wanted: &Compiled, record: [u
     let seen = port.classes.get(&class);
     let mut queue = seen.and_then(|seen| seen.queue.as_ref());
     match seen {
-        None => writes.push(Write::AddClass(class, wanted.htb)),
-        Some(ClassReadback { htb: None, .. }) => {
+        None => writes.push(Write::AddClass(class, wanted.kind)),
+        Some(ClassReadback { kind: None, .. }) => {
             queue = None;
-            writes.extend([Write::RemoveClass(class), Write::AddClass(class, wanted.htb)]);
+            writes.extend([Write::RemoveClass(class), Write::AddClass(class, wanted.kind)]);
         }
-        Some(ClassReadback { htb: Some(htb), .. }) if *htb != wanted.htb => {
-            writes.push(Write::ChangeClass(class, wanted.htb))
+        Some(ClassReadback { kind: Some(kind), .. }) if *kind != wanted.kind => {
+            writes.push(Write::ChangeClass(class, wanted.kind))
         }
         Some(_) => {}
     }

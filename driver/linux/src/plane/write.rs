@@ -13,7 +13,7 @@ use crate::bpf::edge::RawRule;
 use crate::bpf::entry::{ClassRecord, MAJOR, RawFlow, RawKey, RawKinds, RawState};
 use crate::netlink::Socket;
 use crate::netlink::tc::TcHandle;
-use crate::netlink::tc::class::HtbClass;
+use crate::netlink::tc::class::ClassKind;
 use crate::netlink::tc::qdisc::Discipline;
 use std::collections::BTreeMap;
 use terms::{Fault, FlowKey, IfIndex};
@@ -22,20 +22,20 @@ use traffic::plan::{ClassId, FlowSpecEntry};
 
 /// Our root qdisc, on every interface.
 pub const ROOT: TcHandle = TcHandle::new(MAJOR, 0);
-/// Our root qdisc: packets without a flow entry go to its default class.
-pub const ROOT_QDISC: Discipline = Discipline::Htb { default: ClassId::BEST_EFFORT.0 };
 
 /// One write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Write {
     /// Replace the kernel's default by our root qdisc.
-    AddRoot,
+    AddRoot(Discipline),
+    /// Change the parameters of our root qdisc in place.
+    ChangeRoot(Discipline),
     /// Remove our root qdisc with all classes; the kernel restores its default.
     RemoveRoot,
     /// Add a class below that of the link (that of the link: below the root).
-    AddClass(ClassId, HtbClass),
+    AddClass(ClassId, ClassKind),
     /// Change a class in place.
-    ChangeClass(ClassId, HtbClass),
+    ChangeClass(ClassId, ClassKind),
     /// Remove a class.
     RemoveClass(ClassId),
     /// Give a class its queue.
@@ -111,10 +111,11 @@ impl Kernel {
     /// The kernel refused it (no undo is recorded), or has another state (recorded: it must be undone).
     pub fn carry_out(&mut self, oif: IfIndex, write: Write, undo: &mut Undo) -> Result<(), Fault> {
         match write {
-            Write::AddRoot => self.add_root(oif, undo),
+            Write::AddRoot(root) => self.add_root(oif, root, undo),
+            Write::ChangeRoot(root) => self.change_root(oif, root, undo),
             Write::RemoveRoot => self.remove_root(oif, undo),
-            Write::AddClass(class, htb) => self.add_class(oif, class, htb, undo),
-            Write::ChangeClass(class, htb) => self.change_class(oif, class, htb, undo),
+            Write::AddClass(class, kind) => self.add_class(oif, class, kind, undo),
+            Write::ChangeClass(class, kind) => self.change_class(oif, class, kind, undo),
             Write::RemoveClass(class) => self.remove_class(oif, class, undo),
             Write::AddQueue(class, queue) => self.add_queue(oif, class, queue, undo),
             Write::ChangeQueue(class, queue) => self.change_queue(oif, class, queue, undo),
@@ -162,24 +163,36 @@ impl Kernel {
         self.port(oif).classes.get_mut(&class).ok_or(absent)
     }
 
-    fn add_root(&mut self, oif: IfIndex, undo: &mut Undo) -> Result<(), Fault> {
+    fn add_root(&mut self, oif: IfIndex, root: Discipline, undo: &mut Undo) -> Result<(), Fault> {
         self.fault_injection.spend()?;
-        self.socket.add_qdisc(oif, ROOT, TcHandle::ROOT, &ROOT_QDISC)?;
+        self.socket.add_qdisc(oif, ROOT, TcHandle::ROOT, &root)?;
         undo.push((oif, Write::RemoveRoot));
-        self.port(oif).root = true;
-        let found = self.socket.root_qdisc(oif)?;
-        confirmed(found.is_some_and(|q| (q.handle, q.parent, q.discipline) == (ROOT, TcHandle::ROOT, ROOT_QDISC)))
+        self.port(oif).root = Some(root);
+        self.confirm_root(oif)
+    }
+
+    fn change_root(&mut self, oif: IfIndex, root: Discipline, undo: &mut Undo) -> Result<(), Fault> {
+        self.fault_injection.spend()?;
+        self.socket.replace_qdisc(oif, ROOT, TcHandle::ROOT, &root)?;
+        let old = self.port(oif).root.replace(root);
+        undo.extend(old.map(|old| (oif, Write::ChangeRoot(old))));
+        self.confirm_root(oif)
+    }
+
+    fn confirm_root(&mut self, oif: IfIndex) -> Result<(), Fault> {
+        let found = self.socket.root_qdisc(oif)?.filter(|q| (q.handle, q.parent) == (ROOT, TcHandle::ROOT));
+        confirmed(found.map(|q| q.discipline) == self.port(oif).root)
     }
 
     fn remove_root(&mut self, oif: IfIndex, undo: &mut Undo) -> Result<(), Fault> {
         self.fault_injection.spend()?;
         self.socket.delete_qdisc(oif, ROOT, TcHandle::ROOT)?;
         let port = self.port(oif);
-        port.root = false;
+        let root = port.root.take();
         // To be undone in this order: the root, the link, then class and queue by turns.
-        let mut back = vec![(oif, Write::AddRoot)];
+        let mut back: Undo = root.map(|root| (oif, Write::AddRoot(root))).into_iter().collect();
         for (class, seen) in std::mem::take(&mut port.classes) {
-            back.extend(seen.htb.map(|htb| (oif, Write::AddClass(class, htb))));
+            back.extend(seen.kind.map(|kind| (oif, Write::AddClass(class, kind))));
             back.extend(seen.queue.map(|queue| (oif, Write::AddQueue(class, queue))));
         }
         undo.extend(back.into_iter().rev());
@@ -187,26 +200,26 @@ impl Kernel {
         confirmed(found.is_none_or(|q| q.handle != ROOT))
     }
 
-    fn add_class(&mut self, oif: IfIndex, class: ClassId, htb: HtbClass, undo: &mut Undo) -> Result<(), Fault> {
+    fn add_class(&mut self, oif: IfIndex, class: ClassId, kind: ClassKind, undo: &mut Undo) -> Result<(), Fault> {
         self.fault_injection.spend()?;
-        self.socket.add_class(oif, handle(class), parent(class).0, &htb)?;
+        self.socket.add_class(oif, handle(class), parent(class).0, &kind)?;
         undo.push((oif, Write::RemoveClass(class)));
-        self.port(oif).classes.insert(class, ClassReadback { htb: Some(htb), queue: None });
-        self.confirm_class(oif, class, &htb)
+        self.port(oif).classes.insert(class, ClassReadback { kind: Some(kind), queue: None });
+        self.confirm_class(oif, class, &kind)
     }
 
-    fn change_class(&mut self, oif: IfIndex, class: ClassId, htb: HtbClass, undo: &mut Undo) -> Result<(), Fault> {
-        let old = self.seen(oif, class)?.htb;
+    fn change_class(&mut self, oif: IfIndex, class: ClassId, kind: ClassKind, undo: &mut Undo) -> Result<(), Fault> {
+        let old = self.seen(oif, class)?.kind;
         self.fault_injection.spend()?;
-        self.socket.change_class(oif, handle(class), parent(class).0, &htb)?;
+        self.socket.change_class(oif, handle(class), parent(class).0, &kind)?;
         undo.extend(old.map(|old| (oif, Write::ChangeClass(class, old))));
-        self.seen(oif, class)?.htb = Some(htb);
-        self.confirm_class(oif, class, &htb)
+        self.seen(oif, class)?.kind = Some(kind);
+        self.confirm_class(oif, class, &kind)
     }
 
-    fn confirm_class(&mut self, oif: IfIndex, class: ClassId, htb: &HtbClass) -> Result<(), Fault> {
+    fn confirm_class(&mut self, oif: IfIndex, class: ClassId, kind: &ClassKind) -> Result<(), Fault> {
         let found = self.socket.class(oif, handle(class))?;
-        confirmed(found.is_some_and(|found| found.parent == parent(class).1 && found.htb.as_ref() == Some(htb)))
+        confirmed(found.is_some_and(|found| found.parent == parent(class).1 && found.kind.as_ref() == Some(kind)))
     }
 
     fn remove_class(&mut self, oif: IfIndex, class: ClassId, undo: &mut Undo) -> Result<(), Fault> {
@@ -215,7 +228,7 @@ impl Kernel {
         self.socket.delete_class(oif, handle(class))?;
         // Its queue went with it, so it comes back after it.
         undo.extend(old.queue.map(|queue| (oif, Write::AddQueue(class, queue))));
-        undo.extend(old.htb.map(|htb| (oif, Write::AddClass(class, htb))));
+        undo.extend(old.kind.map(|kind| (oif, Write::AddClass(class, kind))));
         self.port(oif).classes.remove(&class);
         confirmed(self.socket.class(oif, handle(class))?.is_none())
     }

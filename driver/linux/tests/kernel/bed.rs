@@ -15,13 +15,18 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 use terms::{Bytes, FlowKey, FlowSpec, IfIndex, Rate, ServiceCurve, Session, Span, Tspec};
 use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowSpecEntry, LinkSpec, PlanOp, QueueSpec};
+use traffic::scheduler::SchedulerKind;
 
 /// Our end and theirs.
 pub const NEAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub const FAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
-/// Ten megabits of Ethernet as the kernel counts it.
-pub const LINK: LinkSpec =
-    LinkSpec { rate: Rate::from_mbps(10), overhead: 14, mtu: 1500, scheduler: traffic::scheduler::SchedulerKind::Htb };
+/// Ten megabits of Ethernet as the kernel counts it. `SLUICE_SCHEDULER=hfsc` in the environment has the other scheduler
+/// under every test that uses this, on a kernel that has it.
+pub fn link_spec() -> LinkSpec {
+    let hfsc = std::env::var("SLUICE_SCHEDULER").is_ok_and(|name| name == "hfsc");
+    let scheduler = if hfsc { SchedulerKind::Hfsc } else { SchedulerKind::Htb };
+    LinkSpec { rate: Rate::from_mbps(10), overhead: 14, mtu: 1500, scheduler }
+}
 
 pub struct Bed {
     pub socket: Socket,
@@ -127,7 +132,7 @@ impl Bed {
     }
 
     pub fn link(&self) -> PlanOp {
-        PlanOp::Link { oif: self.oif, spec: LINK }
+        PlanOp::Link { oif: self.oif, spec: link_spec() }
     }
 
     pub fn class(&self, class: ClassId, kbps: u64, priority: u8) -> PlanOp {
@@ -151,7 +156,7 @@ impl Bed {
 pub fn base(oif: IfIndex, controlled_kbps: u64) -> Vec<PlanOp> {
     let class = |class, kbps, priority| PlanOp::Class { oif, class, spec: spec(kbps, priority) };
     vec![
-        PlanOp::Link { oif, spec: LINK },
+        PlanOp::Link { oif, spec: link_spec() },
         class(ClassId::CONTROL, 200, 0),
         class(ClassId::CONTROLLED_LOAD, controlled_kbps, 2),
         class(ClassId::BEST_EFFORT, 9_800 - controlled_kbps, 7),

@@ -46,7 +46,7 @@ fn port(flows: &[FlowKey]) -> Port {
     let spec = ClassSpec { real_time: None, link_share: Rate::from_mbps(1), upper_limit: None, priority: 1, queue };
     let mut port = Port::new(LO, Limits::default(), SIGNALLING, [1, 2]);
     let mut tell = |op| port.apply(Time::ZERO, &op).expect("fits");
-    tell(PlanOp::Link { oif: LO, spec: crate::bed::LINK });
+    tell(PlanOp::Link { oif: LO, spec: crate::bed::link_spec() });
     tell(PlanOp::Class { oif: LO, class: ClassId::BEST_EFFORT, spec });
     tell(PlanOp::Class { oif: LO, class: ClassId(0x10), spec });
     flows.iter().for_each(|flow| tell(PlanOp::Flow { oif: LO, flow: *flow, entry: crate::policer::entry(PLENTY) }));

@@ -1,14 +1,18 @@
 //! The kernel plane: what is told is there, what is refused leaves no trace, what others own is left alone.
 
-use crate::bed::{Bed, LINK, base, bed, entry, flow_op, key, plan_of, spec};
+use crate::bed::{Bed, base, bed, entry, flow_op, key, link_spec, plan_of, spec};
 use crate::scratch;
 use linux::bpf::Hook;
 use linux::netlink::tc::TcHandle;
+use linux::netlink::tc::class::{ClassKind, HtbClass};
+use linux::netlink::tc::hfsc::{HfscClass, TcCurve};
 use linux::netlink::tc::qdisc::Discipline;
-use linux::plane::{FaultInjection, KernelPlane, PlaneDrift};
+use linux::plane::compile;
+use linux::plane::{FaultInjection, KernelPlane, PlaneDrift, has_hfsc};
 use std::process::Command;
 use terms::{Bytes, IfIndex, Rate, ServiceCurve, Span};
 use traffic::plan::{ClassId, ClassSpec, LinkSpec, Plan, PlanOp, QueueSpec};
+use traffic::scheduler::SchedulerKind;
 
 const OWN: ClassId = ClassId::FIRST_OWN;
 
@@ -23,8 +27,15 @@ fn the_kernel_has_what_was_told() {
         plane.apply(&ops).expect("fits");
         assert_eq!(plane.read(), Ok(plan_of(&ops)));
         let (classes, qdiscs) = bed.shown();
-        let rates: Vec<(u16, u64, u64)> =
-            classes.iter().filter_map(|c| Some((c.handle.minor(), c.htb?.rate * 8, c.htb?.ceil * 8))).collect();
+        let rates: Vec<(u16, u64, u64)> = classes
+            .iter()
+            .filter_map(|c| {
+                let (kind, minor) = (c.kind?, c.handle.minor());
+                let most = compile::most(&kind);
+                let guaranteed = if minor == ClassId::LINK.0 { most } else { compile::guaranteed(&kind) };
+                Some((minor, guaranteed * 8, most * 8))
+            })
+            .collect();
         let all = 10_000_000;
         let wanted = [(1, all, all), (2, 6_500_000, all), (3, 200_000, all), (4, 3_300_000, all), (16, 8, all)];
         assert_eq!(rates, wanted);
@@ -59,11 +70,11 @@ fn changes_are_made_in_place_and_by_difference() {
             ops.append(&mut change);
             assert_eq!(plane.read(), Ok(plan_of(&ops)));
         }
-        let faster = LinkSpec { rate: Rate::from_mbps(100), ..LINK };
+        let faster = LinkSpec { rate: Rate::from_mbps(100), ..link_spec() };
         ops.push(PlanOp::Link { oif: bed.oif, spec: faster });
         plane.apply(&ops).expect("fits");
         assert_eq!(plane.read(), Ok(plan_of(&ops)));
-        let slower = PlanOp::Link { oif: bed.oif, spec: LinkSpec { rate: Rate::from_mbps(9), ..LINK } };
+        let slower = PlanOp::Link { oif: bed.oif, spec: LinkSpec { rate: Rate::from_mbps(9), ..link_spec() } };
         assert!(plane.apply(&[slower]).is_err(), "its classes would sum over it");
         assert_eq!(plane.read(), Ok(plan_of(&ops)));
         let gone = [bed.drop_flow(1), PlanOp::DropClass { oif: bed.oif, class: ClassId::CONTROLLED_LOAD }];
@@ -158,8 +169,8 @@ fn what_makes_no_sense_is_refused() {
             ("the number is the root's own", bed.class(ClassId(0x5c1c), 0, 0)),
             ("the number is clsact's", bed.class(ClassId(0xffff), 0, 0)),
             ("less than it is guaranteed", PlanOp::Class { oif, class: OWN, spec: low }),
-            ("no such interface", PlanOp::Link { oif: IfIndex(9999), spec: LINK }),
-            ("no rate", PlanOp::Link { oif, spec: LinkSpec { rate: Rate::ZERO, ..LINK } }),
+            ("no such interface", PlanOp::Link { oif: IfIndex(9999), spec: link_spec() }),
+            ("no rate", PlanOp::Link { oif, spec: LinkSpec { rate: Rate::ZERO, ..link_spec() } }),
         ] {
             let batch = [bed.class(ClassId(99), 0, 3), bed.flow(9, ClassId(99), 10), op];
             assert!(plane.apply(&batch).is_err(), "{why}");
@@ -210,12 +221,57 @@ fn an_interface_that_goes_takes_its_reservations_with_it() {
         // The same name again is another interface; and one that went while nobody looked is forgotten at the start.
         bed.socket.add_veth("near", "far2", None).expect("veth");
         let again = bed.socket.link_by_name("near").expect("near").index;
-        plane.apply(&[PlanOp::Link { oif: again, spec: LINK }]).expect("fresh");
+        plane.apply(&[PlanOp::Link { oif: again, spec: link_spec() }]).expect("fresh");
         let flow = PlanOp::Flow { oif: again, flow: key(1), entry: entry(ClassId::BEST_EFFORT, 1) };
         plane.apply(&[flow]).expect("flow");
         drop(plane);
         bed.socket.delete_link(again).expect("delete");
         assert_eq!(bed.open().read(), Ok(Plan::default()));
+    });
+}
+
+/// A link that gets the other scheduler is built anew with all its classes and flows, is read back as told, and comes
+/// back whole if that fails at any write.
+#[test]
+fn a_link_takes_the_other_scheduler() {
+    scratch::in_netns(|| {
+        let mut bed = bed();
+        if !has_hfsc(&mut bed.socket).expect("a pair of links") {
+            return bench::skipped("this kernel has no sch_hfsc");
+        }
+        let mut plane = bed.open();
+        let mut ops = bed.base(3_300);
+        ops.push(bed.flow(1, ClassId::CONTROLLED_LOAD, 3_000));
+        plane.apply(&ops).expect("fits");
+        for scheduler in [SchedulerKind::Hfsc, SchedulerKind::Htb, SchedulerKind::Hfsc] {
+            let other = PlanOp::Link { oif: bed.oif, spec: LinkSpec { scheduler, overhead: 38, ..link_spec() } };
+            let (before, shown) = (plane.read(), bed.shown());
+            for writes in 0.. {
+                plane.rig(FaultInjection::FailAfter(writes));
+                let done = plane.apply(&[other]);
+                plane.rig(FaultInjection::None);
+                if done.is_ok() {
+                    break;
+                }
+                assert_eq!(
+                    (plane.read(), bed.shown()),
+                    (before.clone(), shown.clone()),
+                    "{scheduler:?}, write {writes}"
+                );
+            }
+            ops.push(other);
+            assert_eq!(plane.read(), Ok(plan_of(&ops)));
+            assert_eq!(plane.scheduler(bed.oif), Some(scheduler));
+            drop(plane);
+            plane = bed.open();
+            assert_eq!(plane.read(), Ok(plan_of(&ops)), "the next one adopts it");
+            assert_eq!(plane.reconcile(), Ok(vec![]));
+            // Another overhead alone is a change in place.
+            let thinner = PlanOp::Link { oif: bed.oif, spec: LinkSpec { scheduler, overhead: 20, ..link_spec() } };
+            plane.apply(&[thinner]).expect("fits");
+            ops.push(thinner);
+            assert_eq!(plane.read(), Ok(plan_of(&ops)));
+        }
     });
 }
 
@@ -253,8 +309,10 @@ fn what_others_change_is_mended_or_told() {
         let oif = bed.oif;
         let of = |class: ClassId| TcHandle::new(0x5c1c, class.0);
         let seen = bed.socket.class(oif, of(ClassId::CONTROLLED_LOAD)).expect("look").expect("there");
-        let mut stolen = seen.htb.expect("htb");
-        stolen.rate = 1_200_000;
+        let stolen = match seen.kind.expect("ours") {
+            ClassKind::Htb(htb) => ClassKind::Htb(HtbClass { rate: 1_200_000, ..htb }),
+            ClassKind::Hfsc(hfsc) => ClassKind::Hfsc(HfscClass { real_time: Some(TcCurve::linear(1_200_000)), ..hfsc }),
+        };
         let pinned = bed.state.path().join(format!("bpf/{}/egress_{}", linux::bpf::LAYOUT, oif.0));
         type Deed<'a> = (&'a str, Box<dyn Fn(&mut linux::netlink::Socket) -> linux::netlink::socket::Result<()>>);
         let deeds: Vec<Deed<'_>> = vec![

@@ -3,7 +3,8 @@
 use crate::scratch;
 use linux::netlink::Socket;
 use linux::netlink::tc::TcHandle;
-use linux::netlink::tc::class::HtbClass;
+use linux::netlink::tc::class::{ClassKind, HtbClass};
+use linux::netlink::tc::hfsc::{HfscClass, TcCurve};
 use linux::netlink::tc::qdisc::Discipline;
 use terms::IfIndex;
 
@@ -18,7 +19,11 @@ fn veth(socket: &mut Socket) -> IfIndex {
     index
 }
 
-fn class(rate: u64, ceil: u64) -> HtbClass {
+fn class(rate: u64, ceil: u64) -> ClassKind {
+    ClassKind::Htb(htb(rate, ceil))
+}
+
+fn htb(rate: u64, ceil: u64) -> HtbClass {
     HtbClass { rate, ceil, burst: 18_750, ceil_burst: 9_375, quantum: 3028, prio: 2, overhead: 24 }
 }
 
@@ -36,12 +41,45 @@ fn what_is_written_comes_back_to_the_last_tick() {
             let wanted = class(rate, rate.saturating_mul(2));
             socket.add_class(oif, handle, ROOT, &wanted).expect("class");
             let found = socket.class(oif, handle).expect("look").expect("there");
-            assert_eq!((found.parent, found.htb), (TcHandle::ROOT, Some(wanted)), "{rate} bytes/s");
-            let changed = HtbClass { rate: rate + 1, prio: 3, ..wanted };
+            assert_eq!((found.parent, found.kind), (TcHandle::ROOT, Some(wanted)), "{rate} bytes/s");
+            let changed = ClassKind::Htb(HtbClass { rate: rate + 1, prio: 3, ..htb(rate, rate.saturating_mul(2)) });
             socket.change_class(oif, handle, ROOT, &changed).expect("change");
-            assert_eq!(socket.class(oif, handle).expect("look").expect("there").htb, Some(changed));
+            assert_eq!(socket.class(oif, handle).expect("look").expect("there").kind, Some(changed));
         }
         assert_eq!(socket.classes(oif).expect("list").len(), 5);
+    });
+}
+
+/// HFSC's root with its size table, and curves of two slopes: written, read, changed in place.
+#[test]
+fn curves_come_back_as_they_were_written() {
+    scratch::in_netns(|| {
+        let mut socket = Socket::open().expect("netlink");
+        let oif = veth(&mut socket);
+        let root = |overhead| Discipline::Hfsc { default: 2, overhead };
+        match socket.add_qdisc(oif, ROOT, TcHandle::ROOT, &root(24)) {
+            Err(error) if error.errno == libc::ENOENT => return bench::skipped("this kernel has no sch_hfsc"),
+            done => done.expect("hfsc"),
+        }
+        assert_eq!(socket.root_qdisc(oif).expect("look").expect("there").discipline, root(24));
+        socket.replace_qdisc(oif, ROOT, TcHandle::ROOT, &root(4)).expect("another overhead");
+        assert_eq!(socket.root_qdisc(oif).expect("look").expect("there").discipline, root(4));
+        for (minor, rate) in [(1, 1), (2, 1_250_000), (3, 12_345_679), (4, u32::MAX)] {
+            let handle = TcHandle::new(0x5c1c, minor);
+            let linear = Some(TcCurve::linear(rate));
+            let wanted = HfscClass { real_time: linear, link_share: linear, upper_limit: linear };
+            socket.add_class(oif, handle, ROOT, &ClassKind::Hfsc(wanted)).expect("class");
+            let found = socket.class(oif, handle).expect("look").expect("there");
+            assert_eq!((found.parent, found.kind), (TcHandle::ROOT, Some(ClassKind::Hfsc(wanted))), "{rate} bytes/s");
+            let steep = Some(TcCurve { m1: rate, d: 20_001, m2: rate / 7 });
+            let changed = ClassKind::Hfsc(HfscClass { real_time: steep, ..wanted });
+            socket.change_class(oif, handle, ROOT, &changed).expect("change");
+            assert_eq!(socket.class(oif, handle).expect("look").expect("there").kind, Some(changed));
+            // Why a class has all curves always: one that a change leaves out stays.
+            let without = ClassKind::Hfsc(HfscClass { real_time: None, ..wanted });
+            socket.change_class(oif, handle, ROOT, &without).expect("change");
+            assert_eq!(socket.class(oif, handle).expect("look").expect("there").kind, Some(changed));
+        }
     });
 }
 

@@ -1,9 +1,10 @@
-//! HTB classes: RTM_NEWTCLASS, RTM_DELTCLASS, RTM_GETTCLASS.
+//! Classes of HTB and HFSC: RTM_NEWTCLASS, RTM_DELTCLASS, RTM_GETTCLASS.
 //!
-//! Rates are bytes/s, as in the kernel. Bursts are *times* in the kernel: the duration of the burst at the
+//! Rates are bytes/s, as in the kernel. HTB's bursts are *times* in the kernel: the duration of the burst at the
 //! rate, in ticks of 64 ns; so a burst is read back exactly as it was written. `tc` goes through a table of
 //! sizes and reads back other numbers than it wrote.
 
+use super::hfsc::{self, HfscClass};
 use super::{ECHO, HEADER, Stats, TCA_KIND, TCA_OPTIONS, TcHandle, header, stats};
 use crate::netlink::message::{Attributes, NetlinkMessage, u32_at};
 use crate::netlink::socket::{Error, Reply, Result, Socket};
@@ -31,6 +32,34 @@ pub struct HtbClass {
     pub overhead: u16,
 }
 
+/// The parameters of a class, by the discipline it belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClassKind {
+    /// A class of HTB.
+    Htb(HtbClass),
+    /// A class of HFSC.
+    Hfsc(HfscClass),
+}
+
+impl ClassKind {
+    /// The parameters of an HTB class.
+    pub fn htb(&self) -> Option<HtbClass> {
+        if let ClassKind::Htb(htb) = self { Some(*htb) } else { None }
+    }
+
+    /// The parameters of an HFSC class.
+    pub fn hfsc(&self) -> Option<HfscClass> {
+        if let ClassKind::Hfsc(hfsc) = self { Some(*hfsc) } else { None }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            ClassKind::Htb(_) => "htb",
+            ClassKind::Hfsc(_) => "hfsc",
+        }
+    }
+}
+
 /// A class as the kernel reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcClass {
@@ -43,7 +72,7 @@ pub struct TcClass {
     /// The handle of its queue; [`TcHandle::NONE`]: the kernel's default, or it has children.
     pub leaf: TcHandle,
     /// Its parameters; `None` if it is a class of another discipline.
-    pub htb: Option<HtbClass>,
+    pub kind: Option<ClassKind>,
     /// Its counters.
     pub stats: Stats,
 }
@@ -79,17 +108,17 @@ impl Socket {
     ///
     /// # Errors
     /// EEXIST: the class exists.
-    pub fn add_class(&mut self, oif: IfIndex, handle: TcHandle, parent: TcHandle, htb: &HtbClass) -> Result<()> {
+    pub fn add_class(&mut self, oif: IfIndex, handle: TcHandle, parent: TcHandle, kind: &ClassKind) -> Result<()> {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-        self.request("add a class", describe(flags, oif, handle, parent, htb))
+        self.request("add a class", describe(flags, oif, handle, parent, kind))
     }
 
     /// Changes the parameters of a class; its counters and its queue stay.
     ///
     /// # Errors
     /// ENOENT: the class does not exist.
-    pub fn change_class(&mut self, oif: IfIndex, handle: TcHandle, parent: TcHandle, htb: &HtbClass) -> Result<()> {
-        self.request("change a class", describe(0, oif, handle, parent, htb))
+    pub fn change_class(&mut self, oif: IfIndex, handle: TcHandle, parent: TcHandle, kind: &ClassKind) -> Result<()> {
+        self.request("change a class", describe(0, oif, handle, parent, kind))
     }
 
     /// Removes a class.
@@ -104,7 +133,16 @@ impl Socket {
     }
 }
 
-fn describe(flags: i32, oif: IfIndex, handle: TcHandle, parent: TcHandle, htb: &HtbClass) -> NetlinkMessage {
+fn describe(flags: i32, oif: IfIndex, handle: TcHandle, parent: TcHandle, kind: &ClassKind) -> NetlinkMessage {
+    NetlinkMessage::new(libc::RTM_NEWTCLASS, flags as u16, &header(oif, handle, parent))
+        .attr_str(TCA_KIND, kind.name())
+        .nest(TCA_OPTIONS, |m| match kind {
+            ClassKind::Htb(htb) => write_htb(htb, m),
+            ClassKind::Hfsc(hfsc) => hfsc::write(hfsc, m),
+        })
+}
+
+fn write_htb(htb: &HtbClass, into: NetlinkMessage) -> NetlinkMessage {
     let mut parms = Vec::with_capacity(44);
     for rate in [htb.rate, htb.ceil] {
         parms.extend_from_slice(&[0, LINKLAYER_ETHERNET]);
@@ -115,11 +153,7 @@ fn describe(flags: i32, oif: IfIndex, handle: TcHandle, parent: TcHandle, htb: &
     for word in [htb.burst, htb.ceil_burst, htb.quantum, 0, htb.prio] {
         parms.extend_from_slice(&word.to_ne_bytes());
     }
-    NetlinkMessage::new(libc::RTM_NEWTCLASS, flags as u16, &header(oif, handle, parent))
-        .attr_str(TCA_KIND, "htb")
-        .nest(TCA_OPTIONS, |m| {
-            m.attr(TCA_HTB_PARMS, &parms).attr_u64(TCA_HTB_RATE64, htb.rate).attr_u64(TCA_HTB_CEIL64, htb.ceil)
-        })
+    into.attr(TCA_HTB_PARMS, &parms).attr_u64(TCA_HTB_RATE64, htb.rate).attr_u64(TCA_HTB_CEIL64, htb.ceil)
 }
 
 pub(in crate::netlink) fn class(reply: &Reply) -> Option<TcClass> {
@@ -127,18 +161,23 @@ pub(in crate::netlink) fn class(reply: &Reply) -> Option<TcClass> {
         return None;
     }
     let attributes = Attributes::after(&reply.body, HEADER);
-    let ours = attributes.string(TCA_KIND).as_deref() == Some("htb");
+    let options = attributes.nest(TCA_OPTIONS);
+    let kind = match attributes.string(TCA_KIND).as_deref() {
+        Some("htb") => read_htb(options).map(ClassKind::Htb),
+        Some("hfsc") => Some(ClassKind::Hfsc(hfsc::read(options))),
+        _ => None,
+    };
     Some(TcClass {
         oif: IfIndex(u32_at(&reply.body, 4)?),
         handle: TcHandle(u32_at(&reply.body, 8)?),
         parent: TcHandle(u32_at(&reply.body, 12)?),
         leaf: TcHandle(u32_at(&reply.body, 16)?),
-        htb: if ours { htb(attributes.nest(TCA_OPTIONS)) } else { None },
+        kind,
         stats: stats(attributes),
     })
 }
 
-fn htb(options: Attributes<'_>) -> Option<HtbClass> {
+fn read_htb(options: Attributes<'_>) -> Option<HtbClass> {
     let parms = options.get(TCA_HTB_PARMS)?;
     let word = |at: usize| u32_at(parms, at);
     let narrow = |at: usize| word(at).map(u64::from);

@@ -2,6 +2,7 @@
 
 pub mod class;
 pub mod filter;
+pub mod hfsc;
 pub mod qdisc;
 
 use super::message::{Attributes, u32_at, u64_at};
@@ -70,6 +71,7 @@ pub struct Stats {
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const TCA_STATS2: u16 = 7;
+const TCA_STAB: u16 = 8;
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_PKT64: u16 = 8;

@@ -1,7 +1,7 @@
 //! Queueing disciplines: RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC.
 
-use super::{ECHO, HEADER, Stats, TCA_KIND, TCA_OPTIONS, TcHandle, header, stats};
-use crate::netlink::message::{Attributes, NetlinkMessage, u32_at};
+use super::{ECHO, HEADER, Stats, TCA_KIND, TCA_OPTIONS, TCA_STAB, TcHandle, header, stats};
+use crate::netlink::message::{Attributes, NetlinkMessage, u16_at, u32_at};
 use crate::netlink::socket::{Error, Reply, Result, Socket};
 use terms::IfIndex;
 
@@ -12,6 +12,14 @@ pub enum Discipline {
     Htb {
         /// The minor number of the default class.
         default: u16,
+    },
+    /// Hierarchical fair service curves; unclassified packets go to the default class, and are dropped without one.
+    Hfsc {
+        /// The minor number of the default class.
+        default: u16,
+        /// Bytes added to each packet for the link's overhead that the kernel does not count (a size table without
+        /// rows, tc-stab(8)): HFSC has none of its own. The counters of its classes include them.
+        overhead: u16,
     },
     /// A queue of limited length in packets.
     Pfifo {
@@ -34,6 +42,7 @@ impl Discipline {
     pub fn name(&self) -> &str {
         match self {
             Discipline::Htb { .. } => "htb",
+            Discipline::Hfsc { .. } => "hfsc",
             Discipline::Pfifo { .. } => "pfifo",
             Discipline::Bfifo { .. } => "bfifo",
             Discipline::Clsact => "clsact",
@@ -61,6 +70,10 @@ const TCA_HTB_INIT: u16 = 2;
 /// The version of HTB that the kernel accepts, and a divisor that has no effect if every quantum is given.
 const HTB_VERSION: u32 = 3;
 const HTB_RATE_TO_QUANTUM: u32 = 10;
+const TCA_STAB_BASE: u16 = 1;
+/// The length of `struct tc_sizespec`, and the place of its overhead.
+const SIZESPEC: usize = 24;
+const SIZESPEC_OVERHEAD: usize = 4;
 
 impl Socket {
     /// All qdiscs of an interface.
@@ -101,7 +114,7 @@ impl Socket {
         self.request("add a qdisc", describe(flags, oif, handle, parent, what))
     }
 
-    /// Changes the limit of a queue; packets in it stay.
+    /// Changes the parameters of a qdisc; packets in it stay.
     ///
     /// # Errors
     /// EINVAL: another kind of queue has this handle; remove that one first.
@@ -127,6 +140,11 @@ fn describe(flags: i32, oif: IfIndex, handle: TcHandle, parent: TcHandle, what: 
             }
             message.nest(TCA_OPTIONS, |m| m.attr(TCA_HTB_INIT, &init))
         }
+        Discipline::Hfsc { default, overhead } => {
+            let mut sizes = [0; SIZESPEC];
+            sizes[SIZESPEC_OVERHEAD..][..4].copy_from_slice(&i32::from(*overhead).to_ne_bytes());
+            message.attr(TCA_OPTIONS, &default.to_ne_bytes()).nest(TCA_STAB, |m| m.attr(TCA_STAB_BASE, &sizes))
+        }
         Discipline::Pfifo { limit } | Discipline::Bfifo { limit } => message.attr_u32(TCA_OPTIONS, *limit),
         Discipline::Clsact | Discipline::Other(_) => message,
     }
@@ -142,6 +160,11 @@ pub(in crate::netlink) fn qdisc(reply: &Reply) -> Option<Qdisc> {
         "htb" => {
             let init = attributes.nest(TCA_OPTIONS).get(TCA_HTB_INIT).unwrap_or(&[]);
             Discipline::Htb { default: u32_at(init, 8).unwrap_or(0) as u16 }
+        }
+        "hfsc" => {
+            let sizes = attributes.nest(TCA_STAB).get(TCA_STAB_BASE).unwrap_or(&[]);
+            let default = attributes.get(TCA_OPTIONS).and_then(|options| u16_at(options, 0)).unwrap_or(0);
+            Discipline::Hfsc { default, overhead: u32_at(sizes, SIZESPEC_OVERHEAD).unwrap_or(0) as u16 }
         }
         "pfifo" => Discipline::Pfifo { limit },
         "bfifo" => Discipline::Bfifo { limit },

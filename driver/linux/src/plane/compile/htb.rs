@@ -1,26 +1,13 @@
-//! Conversion of a plan's class to HTB, and back.
+//! HTB's form of a class, and back.
 //!
-//! HTB counts whole bytes/s. Both a link and its classes are *supply*, so both round down, and classes that
-//! fit their link in bit/s never exceed it in the kernel. A class borrows the byte per second that it may
-//! lose by rounding. HTB has no zero rate: a class without a guarantee has 1 byte/s.
+//! HTB has no zero rate: a class without a guarantee has 1 byte/s. It borrows the byte per second that it may lose by
+//! rounding.
 
+use super::{NOTHING, bits, full_packet, narrow};
 use crate::netlink::tc::class::{HtbClass, TICK_NS};
-use crate::netlink::tc::qdisc::Discipline;
-use terms::{Bytes, Fault, Rate, ServiceCurve};
-use traffic::plan::{ClassSpec, LinkSpec, QueueSpec};
-use traffic::scheduler::SchedulerKind;
+use terms::{Fault, Rate, ServiceCurve};
+use traffic::plan::{ClassSpec, LinkSpec};
 
-/// The kernel's form of a class.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Compiled {
-    /// The class.
-    pub htb: HtbClass,
-    /// Its queue; `None`: it has children.
-    pub queue: Option<Discipline>,
-}
-
-/// The least rate of HTB; it stands for "nothing guaranteed".
-pub const NOTHING: u64 = 1;
 /// The burst of a class up to this many bytes: the bytes of this many microseconds at its rate, to catch up
 /// after a late timer.
 const SMALL_BURST: (u64, u64) = (65_536, 4_000);
@@ -31,85 +18,45 @@ const QUANTA: u64 = 8;
 /// The lowest priority of HTB.
 const LAST_PRIORITY: u8 = 7;
 
-/// The root class of a link, if the kernel counts packets with `header` bytes of link header.
-pub fn link(spec: &LinkSpec, header: u32) -> Result<Compiled, Fault> {
-    let rate = spec.rate.as_bps() / 8;
-    if rate == 0 {
-        return Err(Fault { what: "a link's rate must be at least 8 bit/s", code: 0 });
-    }
+/// The class of a link of so many bytes/s.
+pub(super) fn link(spec: &LinkSpec, rate: u64, header: u32) -> HtbClass {
     let packet = full_packet(spec);
     let burst = ticks(burst(rate, packet), rate);
-    let overhead = overhead(spec, header);
-    let htb =
-        HtbClass { rate, ceil: rate, burst, ceil_burst: burst, quantum: narrow(packet * QUANTA), prio: 0, overhead };
-    Ok(Compiled { htb, queue: None })
+    let overhead = super::overhead(spec, header);
+    HtbClass { rate, ceil: rate, burst, ceil_burst: burst, quantum: narrow(packet * QUANTA), prio: 0, overhead }
 }
 
 /// A class of that link.
-pub fn class(spec: &ClassSpec, on: &LinkSpec, header: u32) -> Result<Compiled, Fault> {
+pub(super) fn class(spec: &ClassSpec, on: &LinkSpec, header: u32) -> Result<HtbClass, Fault> {
     let curve = spec.real_time.unwrap_or(ServiceCurve::linear(Rate::ZERO));
     let rate = (curve.m2.as_bps() / 8).max(NOTHING);
-    let ceil = spec.upper_limit.map_or(on.rate, |limit| limit.min(on.rate)).as_bps() / 8;
+    let ceil = super::ceiling(spec, on);
     if ceil < rate {
-        return Err(Fault { what: "a class's upper limit is below what it is guaranteed", code: 0 });
+        return Err(super::LIMIT_TOO_LOW);
     }
     let packet = full_packet(on);
     let most = burst(rate, packet).max(if curve.m1 > curve.m2 { curve.m1.supplies(curve.d).get() } else { 0 });
     let eighths = (spec.link_share.as_bps() / (on.rate.as_bps() / QUANTA).max(1)).clamp(1, QUANTA);
-    let htb = HtbClass {
+    Ok(HtbClass {
         rate,
         ceil,
         burst: ticks(most, rate),
         ceil_burst: ticks(burst(ceil, packet), ceil),
         quantum: narrow(packet * eighths),
         prio: u32::from(spec.priority.min(LAST_PRIORITY)),
-        overhead: overhead(on, header),
-    };
-    Ok(Compiled { htb, queue: Some(queue(&spec.queue, packet)) })
+        overhead: super::overhead(on, header),
+    })
 }
 
-/// The link with this root class, as far as the kernel reports it.
-pub fn link_from(htb: &HtbClass, header: u32, mtu: u32) -> LinkSpec {
-    LinkSpec { rate: bits(htb.rate), overhead: u32::from(htb.overhead) + header, mtu, scheduler: SchedulerKind::Htb }
-}
-
-/// The class with this form on that link, as far as the kernel reports it.
-pub fn class_from(seen: &Compiled, on: &LinkSpec) -> ClassSpec {
-    let htb = &seen.htb;
-    let packet = full_packet(on);
+/// The class with this form on that link, as far as the kernel reports it; its queue is not from here.
+pub(super) fn class_from(htb: &HtbClass, on: &LinkSpec) -> ClassSpec {
     ClassSpec {
         real_time: (htb.rate > NOTHING).then(|| ServiceCurve::linear(bits(htb.rate))),
         link_share: bits(htb.rate),
         upper_limit: (htb.ceil < on.rate.as_bps() / 8).then(|| bits(htb.ceil)),
         priority: htb.prio as u8,
-        queue: match seen.queue {
-            Some(Discipline::Pfifo { limit }) => {
-                QueueSpec { packets: limit, bytes: Bytes::new(u64::from(limit) * packet) }
-            }
-            Some(Discipline::Bfifo { limit }) => {
-                QueueSpec { packets: limit / narrow(packet).max(1) + 1, bytes: Bytes::new(u64::from(limit)) }
-            }
-            _ => QueueSpec { packets: 1000, bytes: Bytes::new(1000 * packet) },
-        },
+        queue: super::unlimited(on),
     }
-}
-
-/// The queue of a class. The kernel has FIFOs with a limit of packets or of bytes, not both: take the one
-/// that full packets reach first.
-fn queue(spec: &QueueSpec, packet: u64) -> Discipline {
-    if u64::from(spec.packets).saturating_mul(packet) <= spec.bytes.get() {
-        Discipline::Pfifo { limit: spec.packets.max(1) }
-    } else {
-        Discipline::Bfifo { limit: narrow(spec.bytes.get().max(packet)) }
-    }
-}
-
-fn full_packet(link: &LinkSpec) -> u64 {
-    u64::from(link.mtu) + u64::from(link.overhead)
-}
-
-fn overhead(link: &LinkSpec, header: u32) -> u16 {
-    link.overhead.saturating_sub(header).min(u32::from(u16::MAX)) as u16
 }
 
 /// The burst, bytes: at least two full packets, or the bytes of a late timer at this rate.
@@ -126,21 +73,21 @@ fn ticks(bytes: u64, rate: u64) -> u32 {
     ticks.clamp(1, u128::from(u32::MAX)) as u32
 }
 
-fn bits(bytes_per_second: u64) -> Rate {
-    Rate::from_bps(bytes_per_second.saturating_mul(8))
-}
-
-fn narrow(value: u64) -> u32 {
-    u32::try_from(value).unwrap_or(u32::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::{Compiled, class, class_from, link, link_from};
     use super::*;
-    use terms::Span;
+    use crate::netlink::tc::qdisc::Discipline;
+    use terms::{Bytes, Span};
+    use traffic::plan::QueueSpec;
+    use traffic::scheduler::SchedulerKind;
 
     const LINK: LinkSpec =
         LinkSpec { rate: Rate::from_mbps(10), overhead: 38, mtu: 1500, scheduler: SchedulerKind::Htb };
+
+    fn htb(compiled: Result<Compiled, Fault>) -> HtbClass {
+        compiled.expect("fits").kind.htb().expect("HTB's")
+    }
 
     fn spec(rate: Rate) -> ClassSpec {
         let queue = QueueSpec { packets: 50, bytes: Bytes::new(1 << 20) };
@@ -151,7 +98,7 @@ mod tests {
     #[test]
     fn a_video_on_ten_megabits() {
         let compiled = class(&spec(Rate::from_mbps(4)), &LINK, 14).expect("fits");
-        let htb = compiled.htb;
+        let htb = compiled.kind.htb().expect("HTB's");
         assert_eq!((htb.rate, htb.ceil, htb.prio, htb.overhead), (500_000, 1_250_000, 2, 24));
         // Two packets of 1,538 bytes at 500,000 bytes/s: 6.152 ms; 5,000 bytes at 1,250,000 bytes/s: 4 ms.
         assert_eq!(u64::from(htb.burst) * TICK_NS, 6_152_000);
@@ -164,7 +111,7 @@ mod tests {
     fn no_class_is_without_burst() {
         for gigabits in [1, 34, 100, 800] {
             let fast = LinkSpec { rate: Rate::from_mbps(gigabits * 1000), ..LINK };
-            for htb in [link(&fast, 14).expect("fits").htb, class(&spec(fast.rate), &fast, 14).expect("fits").htb] {
+            for htb in [htb(link(&fast, 14)), htb(class(&spec(fast.rate), &fast, 14))] {
                 let bytes = u128::from(htb.burst) * 64 * u128::from(htb.rate) / 1_000_000_000;
                 assert!(bytes >= 65_536.min(u128::from(htb.rate) / 4000), "{gigabits} Gbit/s: {bytes}");
             }
@@ -174,7 +121,7 @@ mod tests {
     #[test]
     fn a_steep_start_becomes_burst() {
         let curve = ServiceCurve { m1: Rate::from_mbps(8), d: Span::from_millis(20), m2: Rate::from_mbps(1) };
-        let steep = class(&ClassSpec { real_time: Some(curve), ..spec(Rate::ZERO) }, &LINK, 14).expect("fits").htb;
+        let steep = htb(class(&ClassSpec { real_time: Some(curve), ..spec(Rate::ZERO) }, &LINK, 14));
         // 20 ms of 8 Mb/s are 20,000 bytes: 160 ms at 1 Mb/s.
         assert_eq!(u64::from(steep.burst) * TICK_NS, 160_000_000);
     }
@@ -182,7 +129,7 @@ mod tests {
     #[test]
     fn extremes_are_numbers_or_refusals() {
         let nothing = ClassSpec { real_time: None, ..spec(Rate::ZERO) };
-        assert_eq!(class(&nothing, &LINK, 14).expect("fits").htb.rate, NOTHING);
+        assert_eq!(htb(class(&nothing, &LINK, 14)).rate, NOTHING);
         assert!(class(&spec(Rate::from_mbps(11)), &LINK, 14).is_err(), "over the link");
         let low = ClassSpec { upper_limit: Some(Rate::from_mbps(1)), ..spec(Rate::from_mbps(2)) };
         assert!(class(&low, &LINK, 14).is_err(), "ceil < rate, which the kernel would take");
@@ -200,6 +147,6 @@ mod tests {
             assert_eq!(again, compiled);
         }
         let root = link(&LINK, 14).expect("fits");
-        assert_eq!(link_from(&root.htb, 14, 1500), LINK);
+        assert_eq!(link_from(&root.kind, None, 14, 1500), LINK);
     }
 }
