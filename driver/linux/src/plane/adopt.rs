@@ -1,7 +1,7 @@
 //! Reading the kernel's state: at start, after a failure, and from time to time.
 
 use super::port::{ClassReadback, KernelPort};
-use super::write::{Kernel, ROOT, Undo, Write, handle};
+use super::write::{Kernel, ROOT, Undo, Write, as_told, handle, told_parent};
 use crate::bpf::entry::{RawFlow, RawKey, RawKinds};
 use crate::netlink::link::LinkState;
 use crate::netlink::tc::TcHandle;
@@ -63,8 +63,7 @@ impl Kernel {
         }
         for class in self.socket.classes(link.index)? {
             let id = ClassId(class.handle.minor());
-            let parent = if id == ClassId::LINK { TcHandle::ROOT } else { handle(ClassId::LINK) };
-            let kind = class.kind.filter(|_| class.parent == parent);
+            let kind = class.kind.filter(|kind| class.parent == told_parent(id, kind)).map(|kind| as_told(id, kind));
             port.classes.insert(id, ClassReadback { kind, queue: None });
         }
         for qdisc in self.socket.qdiscs(link.index)? {

@@ -3,6 +3,7 @@
 //! The kernel acknowledges requests that it does not carry out (an absent parent becomes the root, a change
 //! of parent is ignored), so every write is read back before it counts.
 
+use super::compile;
 use super::edge::Edges;
 use super::fault_injection::FaultInjection;
 use super::port::{ClassReadback, KernelPort};
@@ -94,9 +95,22 @@ pub fn handle(class: ClassId) -> TcHandle {
     TcHandle::new(MAJOR, class.0)
 }
 
-fn parent(class: ClassId) -> (TcHandle, TcHandle) {
-    // As it is told, and as the kernel tells it.
-    if class == ClassId::LINK { (ROOT, TcHandle::ROOT) } else { (handle(ClassId::LINK), handle(ClassId::LINK)) }
+/// A class's parent, as the kernel is told.
+fn parent(class: ClassId) -> TcHandle {
+    if class == ClassId::LINK { ROOT } else { handle(ClassId::LINK) }
+}
+
+/// A class's parent, as the kernel tells it.
+pub fn told_parent(class: ClassId, kind: &ClassKind) -> TcHandle {
+    match kind {
+        ClassKind::Htb(_) if class == ClassId::LINK => TcHandle::ROOT,
+        _ => parent(class),
+    }
+}
+
+/// A class as the kernel tells it, without what it keeps of an earlier life for nothing.
+pub fn as_told(class: ClassId, kind: ClassKind) -> ClassKind {
+    if class == ClassId::LINK { compile::link_told(kind) } else { kind }
 }
 
 /// The handle of a class's queue: the class's number as major. Our root has no other qdiscs.
@@ -202,7 +216,7 @@ impl Kernel {
 
     fn add_class(&mut self, oif: IfIndex, class: ClassId, kind: ClassKind, undo: &mut Undo) -> Result<(), Fault> {
         self.fault_injection.spend()?;
-        self.socket.add_class(oif, handle(class), parent(class).0, &kind)?;
+        self.socket.add_class(oif, handle(class), parent(class), &kind)?;
         undo.push((oif, Write::RemoveClass(class)));
         self.port(oif).classes.insert(class, ClassReadback { kind: Some(kind), queue: None });
         self.confirm_class(oif, class, &kind)
@@ -211,7 +225,7 @@ impl Kernel {
     fn change_class(&mut self, oif: IfIndex, class: ClassId, kind: ClassKind, undo: &mut Undo) -> Result<(), Fault> {
         let old = self.seen(oif, class)?.kind;
         self.fault_injection.spend()?;
-        self.socket.change_class(oif, handle(class), parent(class).0, &kind)?;
+        self.socket.change_class(oif, handle(class), parent(class), &kind)?;
         undo.extend(old.map(|old| (oif, Write::ChangeClass(class, old))));
         self.seen(oif, class)?.kind = Some(kind);
         self.confirm_class(oif, class, &kind)
@@ -219,7 +233,8 @@ impl Kernel {
 
     fn confirm_class(&mut self, oif: IfIndex, class: ClassId, kind: &ClassKind) -> Result<(), Fault> {
         let found = self.socket.class(oif, handle(class))?;
-        confirmed(found.is_some_and(|found| found.parent == parent(class).1 && found.kind.as_ref() == Some(kind)))
+        let there = found.filter(|found| found.parent == told_parent(class, kind)).and_then(|found| found.kind);
+        confirmed(there.map(|there| as_told(class, there)) == Some(*kind))
     }
 
     fn remove_class(&mut self, oif: IfIndex, class: ClassId, undo: &mut Undo) -> Result<(), Fault> {

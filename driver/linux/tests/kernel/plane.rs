@@ -74,6 +74,11 @@ fn changes_are_made_in_place_and_by_difference() {
         ops.push(PlanOp::Link { oif: bed.oif, spec: faster });
         plane.apply(&ops).expect("fits");
         assert_eq!(plane.read(), Ok(plan_of(&ops)));
+        // Frames of another length: HTB keeps the first quantum of a class with children.
+        let longer = LinkSpec { mtu: 1_400, overhead: 38, ..faster };
+        ops.push(PlanOp::Link { oif: bed.oif, spec: longer });
+        plane.apply(&ops[ops.len() - 1..]).expect("fits");
+        assert_eq!(plane.read(), Ok(plan_of(&ops)));
         let slower = PlanOp::Link { oif: bed.oif, spec: LinkSpec { rate: Rate::from_mbps(9), ..link_spec() } };
         assert!(plane.apply(&[slower]).is_err(), "its classes would sum over it");
         assert_eq!(plane.read(), Ok(plan_of(&ops)));
@@ -268,7 +273,8 @@ fn a_link_takes_the_other_scheduler() {
             assert_eq!(plane.reconcile(), Ok(vec![]));
             // Another overhead alone is a change in place.
             let thinner = PlanOp::Link { oif: bed.oif, spec: LinkSpec { scheduler, overhead: 20, ..link_spec() } };
-            plane.apply(&[thinner]).expect("fits");
+            let done = plane.apply(&[thinner]);
+            assert_eq!(done, Ok(()), "{scheduler:?}: {:?}", bed.shown());
             ops.push(thinner);
             assert_eq!(plane.read(), Ok(plan_of(&ops)));
         }

@@ -70,7 +70,7 @@ fn curves_come_back_as_they_were_written() {
             let wanted = HfscClass { real_time: linear, link_share: linear, upper_limit: linear };
             socket.add_class(oif, handle, ROOT, &ClassKind::Hfsc(wanted)).expect("class");
             let found = socket.class(oif, handle).expect("look").expect("there");
-            assert_eq!((found.parent, found.kind), (TcHandle::ROOT, Some(ClassKind::Hfsc(wanted))), "{rate} bytes/s");
+            assert_eq!((found.parent, found.kind), (ROOT, Some(ClassKind::Hfsc(wanted))), "{rate} bytes/s");
             let steep = Some(TcCurve { m1: rate, d: 20_001, m2: rate / 7 });
             let changed = ClassKind::Hfsc(HfscClass { real_time: steep, ..wanted });
             socket.change_class(oif, handle, ROOT, &changed).expect("change");

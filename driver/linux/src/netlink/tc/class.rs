@@ -67,7 +67,7 @@ pub struct TcClass {
     pub oif: IfIndex,
     /// Its handle.
     pub handle: TcHandle,
-    /// Its parent class; [`TcHandle::ROOT`] if its parent is the qdisc itself.
+    /// Its parent class; if its parent is the qdisc itself, [`TcHandle::ROOT`] of HTB, the qdisc's handle of HFSC.
     pub parent: TcHandle,
     /// The handle of its queue; [`TcHandle::NONE`]: the kernel's default, or it has children.
     pub leaf: TcHandle,
@@ -86,11 +86,11 @@ const RATESPEC: usize = 12;
 const LINKLAYER_ETHERNET: u8 = 1;
 
 impl Socket {
-    /// All classes of an interface.
+    /// All classes of an interface. HFSC lists its root as a class too, which is none of them.
     pub fn classes(&mut self, oif: IfIndex) -> Result<Vec<TcClass>> {
         let message = NetlinkMessage::new(libc::RTM_GETTCLASS, 0, &header(oif, TcHandle::NONE, TcHandle::NONE));
         let replies = self.dump("list the classes", message)?;
-        Ok(replies.iter().filter_map(class).filter(|c| c.oif == oif).collect())
+        Ok(replies.iter().filter_map(class).filter(|c| c.oif == oif && c.handle.minor() != 0).collect())
     }
 
     /// One class; `None` if it does not exist.

@@ -15,6 +15,8 @@ const SMALL_BURST: (u64, u64) = (65_536, 4_000);
 const LARGE_BURST_US: u64 = 250;
 /// A class's quantum is one full packet for each whole eighth of the link that it shares, at least one.
 const QUANTA: u64 = 8;
+/// The quantum of a link's class, bytes. A class with children uses none, and the kernel changes none in place.
+pub(super) const LINK_QUANTUM: u32 = 60_000;
 /// The lowest priority of HTB.
 const LAST_PRIORITY: u8 = 7;
 
@@ -23,7 +25,7 @@ pub(super) fn link(spec: &LinkSpec, rate: u64, header: u32) -> HtbClass {
     let packet = full_packet(spec);
     let burst = ticks(burst(rate, packet), rate);
     let overhead = super::overhead(spec, header);
-    HtbClass { rate, ceil: rate, burst, ceil_burst: burst, quantum: narrow(packet * QUANTA), prio: 0, overhead }
+    HtbClass { rate, ceil: rate, burst, ceil_burst: burst, quantum: LINK_QUANTUM, prio: 0, overhead }
 }
 
 /// A class of that link.

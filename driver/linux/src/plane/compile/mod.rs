@@ -6,7 +6,7 @@
 mod hfsc;
 mod htb;
 
-use crate::netlink::tc::class::ClassKind;
+use crate::netlink::tc::class::{ClassKind, HtbClass};
 use crate::netlink::tc::qdisc::Discipline;
 use terms::{Bytes, Fault, Rate};
 use traffic::plan::{ClassId, ClassSpec, LinkSpec, QueueSpec};
@@ -65,6 +65,15 @@ pub fn class(spec: &ClassSpec, on: &LinkSpec, header: u32) -> Result<Compiled, F
         _ => ClassKind::Htb(htb::class(spec, on, header)?),
     };
     Ok(Compiled { kind, queue: Some(queue(&spec.queue, full_packet(on))) })
+}
+
+/// The class of a link as the kernel tells it, but for what the kernel never changes of a class with children and does not
+/// use: HTB's quantum and priority.
+pub fn link_told(kind: ClassKind) -> ClassKind {
+    match kind {
+        ClassKind::Htb(class) => ClassKind::Htb(HtbClass { quantum: htb::LINK_QUANTUM, prio: 0, ..class }),
+        ClassKind::Hfsc(_) => kind,
+    }
 }
 
 /// The link with this class, as far as the kernel reports it; HFSC has the overhead at its root.
