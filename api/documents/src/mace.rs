@@ -28,6 +28,9 @@ pub struct MaceDoc {
     pub flows: Vec<MaceFlowRow>,
     /// The number of promoted flows.
     pub promoted: usize,
+    /// The signalled reservations that were admitted by measurement; null: those are exact.
+    #[serde(default)]
+    pub signalled: Option<usize>,
     /// The application list, in its order.
     pub applications: Vec<MaceApplicationRow>,
     /// The rules in shadow.

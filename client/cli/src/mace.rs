@@ -143,6 +143,9 @@ fn estimate(doc: &MaceDoc) -> String {
         counts.samples,
         counts.doubted,
     );
+    if let Some(signalled) = doc.signalled {
+        text.push_str(&format!("signalled  {signalled} reservations by measurement, among what is declared\n"));
+    }
     if !doc.shadows.is_empty() {
         let mut table = TextTable::new(&[("in shadow", L), ("estimated", R), ("would admit", R), ("would refuse", R)]);
         for row in &doc.shadows {

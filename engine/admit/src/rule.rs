@@ -44,6 +44,24 @@ pub trait FlowRule: Debug {
     /// count until samples do.
     fn adopted(&mut self);
 
+    /// The largest declared rate that it admits now.
+    fn room(&self) -> Rate {
+        let (mut fits, mut over) = match self.would(Rate::INFINITE) {
+            Err(Denied::Capacity { .. } | Denied::Pool { .. }) => (0, Rate::INFINITE.as_bps()),
+            Ok(()) => return Rate::INFINITE,
+            Err(Denied::Limit { .. } | Denied::Misuse(_)) => return Rate::ZERO,
+        };
+        // What is free depends on who asks: on the highest declared rate, or the sum of squares.
+        while over - fits > 1 {
+            let middle = fits + (over - fits) / 2;
+            match self.would(Rate::from_bps(middle)) {
+                Ok(()) => fits = middle,
+                Err(_) => over = middle,
+            }
+        }
+        Rate::from_bps(fits)
+    }
+
     /// Admits a flow of this declared rate, if it fits.
     ///
     /// # Errors

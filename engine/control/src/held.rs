@@ -58,8 +58,10 @@ pub(crate) struct Held {
     pub(crate) sender_tspec: Tspec,
     pub(crate) lifetime: Span,
     pub(crate) admitted: Rate,
-    /// Its slot; `None`: a flow that was admitted by measurement, which shares the grant of its class.
+    /// Its slot; `None`: it was admitted by measurement, and shares the grant of its class.
     pub(crate) slot: Option<admit::SlotId>,
+    /// True: nobody signalled for it in this run; its packets were recognised.
+    pub(crate) recognised: bool,
     pub(crate) class: ClassId,
     pub(crate) bucket: BucketSpec,
     pub(crate) priority: Preemption,

@@ -29,6 +29,8 @@ pub(crate) struct Link {
     pub(crate) granted: Option<Granted>,
     /// The grant that flows admitted by measurement share.
     measured: Option<Grant>,
+    /// The largest wire rate that the rule of that grant admits now; `None`: no signalled reservation is admitted by it.
+    measured_room: Option<Rate>,
     /// The slot for the background's rate, if that is promised.
     lent: Option<SlotId>,
     /// The configured guarantees of the code point classes.
@@ -98,6 +100,7 @@ impl Link {
             premium: Premium::default(),
             granted: None,
             measured: None,
+            measured_room: None,
             lent: None,
             apart: SetApart::default(),
             own: BTreeMap::new(),
@@ -235,6 +238,21 @@ impl Link {
     /// The rate that flows admitted by measurement have together, wire rate.
     pub(crate) fn measured_rate(&self) -> Rate {
         self.measured.as_ref().map_or(Rate::ZERO, Grant::rate)
+    }
+
+    /// What one more reservation may have: exact, or by measurement where that admits more.
+    pub(crate) fn free_now(&self) -> Rate {
+        self.ledger.free_then().max(self.measured_room.unwrap_or(Rate::ZERO))
+    }
+
+    /// Says what the rule of that grant admits now.
+    pub(crate) fn set_measured_room(&mut self, room: Option<Rate>) {
+        self.measured_room = room;
+    }
+
+    /// What the rule of that grant admits now, if signalled reservations are admitted by it.
+    pub(crate) fn measured_room(&self) -> Option<Rate> {
+        self.measured_room
     }
 
     /// The slot of that grant.

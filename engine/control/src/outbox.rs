@@ -4,7 +4,7 @@ use crate::io::{Event, PartId, PlanId};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use terms::ports::{Preemption, RHandle};
-use terms::{Fault, FlowKey, IfIndex};
+use terms::{Fault, FlowKey, IfIndex, Rate};
 use traffic::plan::PlanOp;
 
 /// An output of traffic control.
@@ -27,6 +27,8 @@ pub enum ControlOutput {
         /// The plane's result.
         result: Result<(), Fault>,
     },
+    /// A signalled reservation that shares the grant of flows admitted by measurement has come, changed or gone.
+    ByMeasurement(SignalledFlow),
     /// Tells RSVP that a reservation was displaced: by a request of that priority, or (`None`) by a booking.
     /// Its handle is no longer valid.
     Displaced(RHandle, Option<Preemption>),
@@ -35,6 +37,34 @@ pub enum ControlOutput {
     /// Trust the marks of packets from exactly these interfaces; answer with
     /// [`EdgeTurn::trusted`](crate::edges::EdgeTurn::trusted).
     Trust(BTreeSet<IfIndex>),
+}
+
+/// News of signalled reservations that are admitted by measurement, for the owner of the rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SignalledFlow {
+    /// It has come, or counts as another rate from now on.
+    Counts {
+        /// Its handle.
+        handle: RHandle,
+        /// The outgoing interface.
+        oif: IfIndex,
+        /// What it declares, wire rate.
+        declared: Rate,
+    },
+    /// It has gone, or is an exact reservation now.
+    Gone {
+        /// Its handle.
+        handle: RHandle,
+        /// The outgoing interface.
+        oif: IfIndex,
+    },
+    /// Somebody reserves a flow that was recognised: it is promoted no longer.
+    Claimed {
+        /// The outgoing interface.
+        oif: IfIndex,
+        /// The flow.
+        flow: FlowKey,
+    },
 }
 
 /// The outputs in order. Each batch has a number of its own.

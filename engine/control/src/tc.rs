@@ -18,8 +18,8 @@ use crate::held::{Flows, Held, MOST, Reservations, place};
 use crate::io::Event;
 use crate::link::Link;
 use crate::order::Want;
-pub use crate::outbox::ControlOutput;
 use crate::outbox::Outbox;
+pub use crate::outbox::{ControlOutput, SignalledFlow};
 use crate::plane::{MOST_FLOWS, Plane};
 use crate::resources::ResourceRegistry;
 use crate::search::Search;
@@ -98,7 +98,7 @@ impl TrafficControl for Tc {
         let Some(link) = self.links.get(&oif) else { return Rate::ZERO };
         // No packet is shorter than an IP header.
         let (m, overhead) = (u64::from(min_packet.max(20)), u64::from(link.terms.spec.overhead));
-        link.ledger.free_then().share(m, m + overhead)
+        link.free_now().share(m, m + overhead)
     }
 
     fn set_up_rate(&self, oif: IfIndex) -> Option<Rate> {
@@ -111,7 +111,7 @@ impl TrafficControl for Tc {
             return Adspec { break_bit: true, ..*arriving };
         };
         arriving.through(&HopExport {
-            bandwidth: link.ledger.free_then(),
+            bandwidth: link.free_now(),
             mtu: link.terms.spec.mtu,
             latency: None,
             guaranteed: link.terms.guaranteed,
@@ -201,7 +201,7 @@ impl Tc {
         let Some(shadow) = self.plane.link(oif) else { return Ok(adopted) };
         for place in flows.as_slice().iter().filter_map(|flow| shadow.whose(flow)) {
             let Some((handle, held)) = self.held.at(place).filter(|(handle, _)| Some(*handle) != but) else { continue };
-            if held.adopted_until.is_none() && held.class != ClassId::MEASURED {
+            if held.adopted_until.is_none() && !held.recognised {
                 return Err(Refused::Limit { what: "reservations of one flow on an interface", limit: 1 });
             }
             if !adopted.contains(&handle) {
@@ -221,7 +221,12 @@ impl Tc {
         let class = link.class_for(&request.flowspec, None, self.plane.link(interface))?;
         let admitted = classes::demand(&link.terms.spec, &classes::charged(&request.session, &request.flowspec));
         let bucket = policer(&link.terms.spec, request);
-        let slot = self.slot_for(now, request, admitted, None)?;
+        let (class, slot) = if self.admits_by_measurement(interface, &request.flowspec) {
+            self.take_measured(interface, admitted)?;
+            (ClassId::MEASURED, None)
+        } else {
+            (class, Some(self.slot_for(now, request, admitted, None)?))
+        };
         let shared = (request.style == Style::Se).then(|| self.next_bucket());
         let flow = flows.first();
         let handle = self.hold(Held {
@@ -233,7 +238,8 @@ impl Tc {
             sender_tspec: request.path_te,
             lifetime: request.lifetime,
             admitted,
-            slot: Some(slot),
+            slot,
+            recognised: false,
             class,
             bucket,
             priority: request.priority.unwrap_or_default(),
@@ -241,6 +247,7 @@ impl Tc {
             adopted_until: None,
             pending: 0,
         });
+        self.say_measured(handle);
         self.out.event(Event::Admitted { oif: interface, flow, rate: admitted });
         Ok(handle)
     }
@@ -314,9 +321,19 @@ impl Tc {
         let class = link.class_for(&request.flowspec, Some(old.class), self.plane.link(interface))?;
         let admitted = classes::demand(&link.terms.spec, &classes::charged(&request.session, &request.flowspec));
         let bucket = policer(&link.terms.spec, request);
-        let (before, slot, old_shared) = (old.entry(), old.slot.ok_or(gone)?, old.shared);
-        if admitted != old.admitted {
-            self.slot_for(now, request, admitted, Some((handle, slot)))?;
+        let (before, old_slot, old_shared, was) = (old.entry(), old.slot, old.shared, old.admitted);
+        // It stays what it was admitted as; guaranteed service is exact always.
+        let measured = old_slot.is_none() && matches!(request.flowspec, FlowSpec::ControlledLoad(_));
+        let class = if measured { ClassId::MEASURED } else { class };
+        let slot = match old_slot {
+            None if measured => {
+                self.take_measured(interface, admitted.saturating_sub(was))?;
+                None
+            }
+            Some(slot) if admitted == was => Some(slot),
+            _ => Some(self.slot_for(now, request, admitted, old_slot.map(|slot| (handle, slot)))?),
+        };
+        if admitted != was {
             let flow = asked.first();
             self.out.event(Event::Admitted { oif: interface, flow, rate: admitted });
         }
@@ -333,11 +350,17 @@ impl Tc {
         held.sender_tspec = request.path_te;
         held.lifetime = request.lifetime;
         held.admitted = admitted;
+        held.slot = slot;
         held.class = class;
         held.bucket = bucket;
         held.priority = request.priority.unwrap_or_default();
         self.count(handle);
         self.note_flows(handle, &had, &before);
+        match (measured, old_slot) {
+            (true, _) if admitted != was => self.say_measured(handle),
+            (false, None) => self.out.say(ControlOutput::ByMeasurement(SignalledFlow::Gone { handle, oif: interface })),
+            _ => {}
+        }
         self.sync(interface, &[before.class, class], Some(handle));
         Ok(())
     }
@@ -408,6 +431,9 @@ impl Tc {
         }
         if let Some(link) = self.links.get_mut(&held.oif) {
             link.own.remove(&held.class);
+        }
+        if held.slot.is_none() && !held.recognised {
+            self.out.say(ControlOutput::ByMeasurement(SignalledFlow::Gone { handle, oif: held.oif }));
         }
         let flow = held.flows.first();
         self.out.event(Event::Released { oif: held.oif, flow, rate: held.admitted });

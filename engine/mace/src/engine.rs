@@ -9,6 +9,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
+use terms::ports::RHandle;
 use terms::{Bytes, Fault, FlowKey, Misuse, Rate, Span, Time};
 
 /// A flow that was admitted.
@@ -68,6 +69,8 @@ pub struct Mace {
     counts_of: BTreeMap<String, ApplicationCounts>,
     candidates: CandidateTable,
     promoted: BTreeMap<FlowKey, PromotedFlow>,
+    /// What each signalled reservation declares.
+    signalled: BTreeMap<RHandle, Rate>,
     rule: Box<dyn FlowRule>,
     shadows: Vec<ShadowRule>,
     sampler: CounterSampler,
@@ -95,6 +98,7 @@ impl Mace {
             counts_of: BTreeMap::new(),
             candidates: CandidateTable::new(config.candidates, config.key),
             promoted: BTreeMap::new(),
+            signalled: BTreeMap::new(),
             sampler: CounterSampler::new(config.shared.period),
             measured: None,
             counts: MaceCounts::default(),
@@ -113,6 +117,8 @@ impl Mace {
             Input::Installed { flow, result } => self.installed(now, &flow, result),
             Input::Lost(flow) => self.demote(&flow, Demotion::Lost),
             Input::Ended(flow) => self.demote(&flow, Demotion::Ended),
+            Input::Counts { handle, declared } => self.count(handle, declared),
+            Input::Gone(handle) => self.uncount(handle),
             Input::Adopted { flow, declared, timeout } => self.adopt(now, flow, declared, timeout),
             Input::Looked(seen) => self.looked(now, seen),
             Input::Counter { at, bytes } => self.measure(at, bytes),
@@ -145,6 +151,16 @@ impl Mace {
     /// The flows that were admitted, in the order of their keys.
     pub fn promoted(&self) -> &BTreeMap<FlowKey, PromotedFlow> {
         &self.promoted
+    }
+
+    /// The signalled reservations that are admitted by measurement: their number.
+    pub fn signalled(&self) -> usize {
+        self.signalled.len()
+    }
+
+    /// The largest declared rate that the rule in force admits now, wire rate.
+    pub fn room(&self) -> Rate {
+        self.rule.room()
     }
 
     /// The candidates.
@@ -291,6 +307,22 @@ impl Mace {
         let until = now.saturating_add(self.config.refused_for);
         self.candidates.at(now, flow).refused_until = until;
         until
+    }
+
+    fn count(&mut self, handle: RHandle, declared: Rate) {
+        if declared == Rate::ZERO {
+            return self.uncount(handle);
+        }
+        self.uncount(handle);
+        self.signalled.insert(handle, declared);
+        self.rule.enter(declared);
+        self.shadows.iter_mut().for_each(|shadow| shadow.enter(declared));
+    }
+
+    fn uncount(&mut self, handle: RHandle) {
+        let Some(declared) = self.signalled.remove(&handle) else { return };
+        self.rule.leave(declared);
+        self.shadows.iter_mut().for_each(|shadow| shadow.leave(declared));
     }
 
     fn adopt(&mut self, now: Time, flow: FlowKey, declared: Rate, timeout: Span) {

@@ -4,6 +4,7 @@ use crate::list::ApplicationList;
 use crate::rules::{RuleTerms, SharedTerms};
 use alloc::string::String;
 use alloc::vec::Vec;
+use terms::ports::RHandle;
 use terms::{Bytes, Fault, FlowKey, Rate, Span, Time};
 
 /// The most rules in shadow.
@@ -50,6 +51,16 @@ pub enum Input<'a> {
     Lost(FlowKey),
     /// The flow has ended: the caller knows, so that its timeout need not pass.
     Ended(FlowKey),
+    /// A reservation that was signalled and admitted up to [`Mace::room`](crate::Mace::room) counts, or counts as another
+    /// rate from now on.
+    Counts {
+        /// Its handle.
+        handle: RHandle,
+        /// What it declares, wire rate.
+        declared: Rate,
+    },
+    /// Such a reservation counts no longer.
+    Gone(RHandle),
     /// The plane holds a flow that an earlier run had promoted. Told before the first reading.
     Adopted {
         /// The flow.

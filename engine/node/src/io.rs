@@ -210,6 +210,8 @@ pub enum Output {
         /// The plane's result.
         result: Result<(), Fault>,
     },
+    /// A signalled reservation that is admitted by measurement has come, changed or gone.
+    ByMeasurement(control::tc::SignalledFlow),
     /// Write durably that sequence numbers of INTEGRITY below `upto` may be used up, and answer with
     /// [`Input::SequencesReserved`] or [`Input::SequencesFailed`].
     ReserveSequences {

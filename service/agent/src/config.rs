@@ -26,7 +26,7 @@
 //! max_reservations = 1048576
 //! max_unreserved = 61440               # path states beyond as many as there are reservations; the default is 2,048 for each second of
 //!                                      # refresh: a flood of senders does not fill links with refreshes
-//! refresh_reduction = true             # RFC 2961, with neighbours that do it too; off unless said
+//! refresh_reduction = true             # RFC 2961, with neighbours that do it too; the default
 //! hello = "10s"                        # with it: how often neighbours are asked whether they started anew; the default; "0s": never
 //!
 //! [store]

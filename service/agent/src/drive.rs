@@ -158,6 +158,9 @@ impl Drive {
             Output::Promoted { flow, result, .. } => {
                 self.mace.iter_mut().for_each(|mace| mace.promoted(flow, result));
             }
+            Output::ByMeasurement(news) => {
+                self.mace.iter_mut().for_each(|mace| mace.signalled(news));
+            }
             Output::Trust(interfaces) => {
                 let result = self.plane.kernel().believe(&interfaces);
                 self.answer_node(Input::Trusted(result));

@@ -56,7 +56,7 @@ mod turns;
 
 pub use agent::{run, run_supervised};
 pub use boomerang::config::BoomerangConfig;
-pub use config::{AgentConfig, InterfaceConfig, Level, RateShare};
+pub use config::{AgentConfig, InterfaceConfig, Level, RateShare, SchedulerChoice};
 pub use document::Mistake;
 pub use mace::MaceConfig;
 pub use mroutes::MulticastRouteConfig;

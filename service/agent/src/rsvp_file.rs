@@ -50,10 +50,10 @@ pub fn set_refresh(config: &mut rsvp::io::Config, refresh: Span) {
 /// # Errors
 /// A value is out of its limits, or has no such unit.
 pub fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> Result<rsvp::io::Config, Mistake> {
-    // Hello goes with refresh reduction, which a file asks for.
-    let mut config = rsvp::io::Config { hello: Some(HELLO), ..rsvp::io::Config::default() };
+    // Both are for neighbours that do them too; Hello goes with refresh reduction.
+    let mut config = rsvp::io::Config { refresh_reduction: true, hello: Some(HELLO), ..rsvp::io::Config::default() };
     config.max_unreserved = unreserved(config.refresh);
-    let Some(found) = found else { return Ok(rsvp::io::Config { hello: None, ..config }) };
+    let Some(found) = found else { return Ok(config) };
     if let Some(refresh) = &found.refresh {
         config.refresh = unit(document, refresh, units::parse_span)?;
         let (least, most) = (Span::from_millis(100), Span::from_secs(3600));
@@ -96,7 +96,7 @@ pub fn rsvp_config(document: &Document<'_>, found: Option<&RsvpFile>) -> Result<
         let every = unit(document, hello, units::parse_span)?;
         config.hello = Some(every).filter(|every| *every != Span::ZERO);
         if config.hello.is_some_and(|every| every < Span::from_millis(100) || !config.refresh_reduction) {
-            let what = "hello is 100ms or more, or 0s (never), and goes with refresh_reduction = true";
+            let what = "hello is 100ms or more, or 0s (never), and goes with refresh reduction, which refresh_reduction = false turns off";
             return Err(document.at(hello.span(), what));
         }
     }

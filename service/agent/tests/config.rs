@@ -1,11 +1,12 @@
 //! Mistakes in configuration files: each is told with its line and what is wrong, and nothing is started.
 
 use agent_service::signatures::Handshake;
-use agent_service::{AgentConfig, AuthConfig, BoomerangConfig, Level, RateShare};
+use agent_service::{AgentConfig, AuthConfig, BoomerangConfig, Level, RateShare, SchedulerChoice};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use terms::{Rate, Span};
+use traffic::scheduler::SchedulerKind;
 
 fn parse(text: &str) -> Result<AgentConfig, String> {
     AgentConfig::parse(Path::new("agent.toml"), text).map_err(|mistake| mistake.to_string())
@@ -40,6 +41,8 @@ overhead = "38b"
 signalled_share = "62.5%"
 kept_back = "500kbit"
 assumed_holding = "1h"
+scheduler = "hfsc"
+delay_bound = "5ms"
 premium = "4.5mbit"
 background = "80%"
 [[resource]]
@@ -66,6 +69,9 @@ to = ["eth0", "eth2"]
     assert_eq!((rsvp.refresh_reduction, rsvp.hello), (true, Some(Span::from_secs(2))));
     assert_eq!((rsvp.repair_wait, rsvp.blockade), (Span::from_millis(500), 5));
     let eth0 = &config.interfaces[0];
+    let hfsc = SchedulerChoice::Given(SchedulerKind::Hfsc);
+    assert_eq!((eth0.scheduler, eth0.delay_bound), (hfsc, Some(Span::from_millis(5))));
+    assert_eq!((config.interfaces[1].scheduler, config.interfaces[1].delay_bound), (SchedulerChoice::Auto, None));
     assert_eq!((eth0.premium, eth0.background), (Some(RateShare::Rate(Rate::from_kbps(4500))), 800));
     assert_eq!((config.store.any_filesystem, config.policy.as_deref()), (true, Some(Path::new("policy.toml"))));
     let resources: Vec<_> = config.resources.iter().map(|r| (r.name.as_str(), r.capacity)).collect();
@@ -218,6 +224,18 @@ fn mistakes_name_file_line_and_reason() {
         ("no rate", interface("rate = \"0bit\""), "agent.toml:4: a link of 0bit is not supported"),
         ("bad share", interface("kept_back = \"110%\""), "agent.toml:4: \"110%\" is no share"),
         ("all kept", interface("rate = \"1mbit\"\nkept_back = \"100%\""), "agent.toml:5: kept_back leaves nothing"),
+        ("scheduler", interface("scheduler = \"cake\""), "agent.toml:4: \"cake\" is no scheduler: auto, htb or hfsc"),
+        ("no bound", interface("delay_bound = \"2s\""), "agent.toml:4: delay_bound is more than 0 and at most 1s"),
+        (
+            "bound of HTB",
+            interface("scheduler = \"htb\"\ndelay_bound = \"5ms\""),
+            "agent.toml:5: only the kernel's hfsc",
+        ),
+        (
+            "another's bound",
+            interface("plane = \"user\"\ndelay_bound = \"5ms\""),
+            "agent.toml:5: only the kernel's hfsc",
+        ),
         ("overhead", interface("overhead = \"1kb\""), "agent.toml:4: an overhead is at most 256b"),
         (
             "bad name",
@@ -248,7 +266,12 @@ fn hello_goes_with_refresh_reduction_and_not_too_often() {
     assert_eq!(told("refresh_reduction = true"), Ok(Some(Span::from_secs(10))));
     assert_eq!(told("refresh_reduction = true\nhello = \"0s\""), Ok(None), "never");
     assert_eq!(told("refresh_reduction = false"), Ok(None));
-    for (rsvp, line) in [("hello = \"1s\"", 3), ("refresh_reduction = true\nhello = \"99ms\"", 4)] {
+    assert_eq!(told("keep = 3"), Ok(Some(Span::from_secs(10))), "both are on unless said");
+    let plain = parse("auth = \"none\"\n").unwrap().rsvp;
+    assert_eq!((plain.refresh_reduction, plain.hello), (true, Some(Span::from_secs(10))));
+    for (rsvp, line) in
+        [("refresh_reduction = false\nhello = \"1s\"", 4), ("refresh_reduction = true\nhello = \"99ms\"", 4)]
+    {
         let mistake = told(rsvp).unwrap_err();
         assert!(mistake.starts_with(&format!("agent.toml:{line}: hello is 100ms or more, or 0s")), "{mistake}");
     }

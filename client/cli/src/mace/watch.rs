@@ -118,6 +118,7 @@ mod tests {
             window: 5,
             flows: Vec::new(),
             promoted: 31,
+            signalled: None,
             applications: Vec::new(),
             shadows: Vec::new(),
             decisions: Vec::new(),

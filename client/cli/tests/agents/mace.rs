@@ -2,7 +2,7 @@
 //! broken list and silence do.
 
 use crate::bed::{Place, SLUICE, detached, place, skipped, wait_for};
-use documents::agent::{Answer, Request, RowFilter, Rows, View};
+use documents::agent::{Answer, Request, RowFilter, Rows, SenderId, SessionId, TspecDoc, View};
 use documents::mace::MaceDoc;
 use linux::netlink::Socket;
 use linux::netlink::addr::Address;
@@ -37,6 +37,11 @@ struct Site {
 
 impl Site {
     fn new() -> Option<Site> {
+        Site::with("")
+    }
+
+    /// With more lines in the section of recognised flows.
+    fn with(more: &str) -> Option<Site> {
         if skipped() {
             return None;
         }
@@ -52,7 +57,7 @@ impl Site {
             "name = \"near\"\nauth = \"none\"\nsocket = {:?}\nstate = {:?}\n[store]\nany_filesystem = true\n\
              [[interface]]\nname = \"near\"\nrate = \"10mbit\"\n[mace]\ninterface = \"near\"\n\
              applications = \"applications\"\nallocated = \"30%\"\nperiod = \"500ms\"\nwindow = 4\n\
-             refused_for = \"1s\"\nshadow = [\"simple-sum\", \"hoeffding\"]\n",
+             refused_for = \"1s\"\nshadow = [\"simple-sum\", \"hoeffding\"]\n{more}\n[rsvp]\nrefresh = \"1s\"\n",
             site.socket(),
             site.place.join("state")
         );
@@ -224,6 +229,84 @@ fn flows_that_never_signalled_are_protected_from_a_flood_and_stay_so_without_an_
     // They fall silent: their timeout is 8 s.
     wait_for("silent flows are demoted", || (site.mace().promoted == 0).then_some(()));
     assert_eq!(site.mace().counts.silent, u64::from(FLOWS));
+}
+
+/// An agent at the far end, which reserves in the place of receivers there.
+fn far_agent(site: &Site) -> ProcessId {
+    let text = format!(
+        "name = \"far\"\nauth = \"none\"\nsocket = {:?}\nstate = {:?}\n[store]\nany_filesystem = true\n\
+         [rsvp]\nrefresh = \"1s\"\n[[interface]]\nname = \"far\"\nrate = \"10mbit\"\n\
+         [[receiver_proxy]]\nfrom = \"10.88.0.0/24\"\nprotocol = \"udp\"\nrate = \"1mbit\"\n",
+        site.place.join("far.sock"),
+        site.place.join("far")
+    );
+    std::fs::write(site.place.join("far.toml"), text).unwrap();
+    let mut command = Command::new(SLUICE);
+    command.args(["agent", "--config"]).arg(site.place.join("far.toml"));
+    site.far.enter_at_exec(&mut command);
+    let agent = detached(&mut command, &site.place.join("far.log"));
+    wait_for("the far agent answers", || Client::connect(&site.place.join("far.sock")).ok()?.call(Request::Hello).ok());
+    agent
+}
+
+/// Ten reservations by RSVP of half a megabit each, in three megabits that are set aside: by what they declare five fit, by
+/// what they send all do. They are protected as exact ones are, and given back.
+#[test]
+fn reservations_by_rsvp_are_admitted_by_what_is_measured() {
+    let Some(mut site) = Site::with("signalled = true") else { return };
+    site.list("game udp 6000 1mbit 4kb 10 3s\n");
+    site.start();
+    let far = far_agent(&site);
+    let mut client = Client::connect(&site.socket()).unwrap();
+    for port in OTHERS..OTHERS + FLOWS {
+        let session = SessionId { dst: FAR.into(), protocol: 17, dst_port: port.into() };
+        let sender = SenderId { src: NEAR.into(), src_port: port.into() };
+        let tspec = TspecDoc { r_bps: 500_000, b_bytes: 8_192, p_bps: None, m_bytes: 200, max_bytes: 1_500 };
+        client.call(Request::Sender { session, sender, tspec, ttl: 64 }).unwrap();
+    }
+    let doc = std::thread::scope(|scope| {
+        let load = scope.spawn(|| send(&site, 1_000, 0));
+        let all = usize::from(FLOWS);
+        let found = wait_for("all are admitted", || {
+            let doc = site.mace();
+            (doc.signalled == Some(all) || load.is_finished()).then_some(doc)
+        });
+        load.join().unwrap();
+        found
+    });
+    assert_eq!((doc.signalled, doc.promoted), (Some(usize::from(FLOWS)), 0), "{doc:?}");
+    assert!(doc.declared_wire_bps > doc.allocated_wire_bps * 3 / 2, "more than fits as declared: {doc:?}");
+    let [others, reserved] = send(&site, 250, 32);
+    println!("best effort {:.2} %, reserved {:.2} %", others.loss_percent(), reserved.loss_percent());
+    assert!(others.loss_percent() >= 20.0 && reserved.loss_percent() <= 1.0, "{others:?} {reserved:?}");
+    // Without their agent they keep their class; whoever asked for them is gone, and the next agent has them as it would
+    // have recognised ones.
+    site.kill();
+    let [_, reserved] = send(&site, 50, 32);
+    assert!(reserved.loss_percent() <= 1.0, "without an agent: {reserved:?}");
+    site.start();
+    assert_eq!((site.mace().signalled, site.mace().promoted), (Some(0), usize::from(FLOWS)));
+    drop(client);
+    far.signal(9).unwrap();
+    far.reap();
+}
+
+#[test]
+fn a_reservation_by_measurement_is_given_back() {
+    let Some(mut site) = Site::with("signalled = true") else { return };
+    site.start();
+    let far = far_agent(&site);
+    let mut client = Client::connect(&site.socket()).unwrap();
+    let session = SessionId { dst: FAR.into(), protocol: 17, dst_port: OTHERS.into() };
+    let sender = SenderId { src: NEAR.into(), src_port: OTHERS.into() };
+    let tspec = TspecDoc { r_bps: 500_000, b_bytes: 8_192, p_bps: None, m_bytes: 200, max_bytes: 1_500 };
+    client.call(Request::Sender { session, sender, tspec, ttl: 64 }).unwrap();
+    wait_for("it is admitted", || (site.mace().signalled == Some(1)).then_some(()));
+    drop(client);
+    wait_for("it is given back", || (site.mace().signalled == Some(0)).then_some(()));
+    assert_eq!(site.mace().declared_wire_bps, 0);
+    far.signal(9).unwrap();
+    far.reap();
 }
 
 #[test]

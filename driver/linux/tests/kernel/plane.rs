@@ -427,6 +427,8 @@ fn another_tool_sees_the_same() {
         let bed = bed();
         let mut plane = bed.open();
         let mut ops = bed.base(3_300);
+        // What `tc` shows here is HTB's.
+        ops[0] = PlanOp::Link { oif: bed.oif, spec: LinkSpec { scheduler: SchedulerKind::Htb, ..link_spec() } };
         let curve = ServiceCurve { m1: Rate::from_mbps(8), d: Span::from_millis(20), m2: Rate::from_mbps(1) };
         let spec = ClassSpec { real_time: Some(curve), upper_limit: Some(Rate::from_mbps(5)), ..spec(0, 1) };
         ops.push(PlanOp::Class { oif: bed.oif, class: ClassId::BEST_EFFORT, spec: self::spec(5_000, 7) });

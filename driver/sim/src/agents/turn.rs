@@ -109,7 +109,7 @@ impl<'a> Turn<'a> {
                 // No scenario has a coordinator.
                 Output::AskDecision(_) | Output::Contradicted(_) => {}
                 // No scenario promotes recognised flows.
-                Output::Promoted { .. } => {}
+                Output::Promoted { .. } | Output::ByMeasurement(_) => {}
                 // No role of an interface is told, so none is trusted.
                 Output::Trust(_) => {}
                 Output::Event(event) => {

@@ -226,6 +226,7 @@ impl Tc {
             lifetime: record.lifetime,
             admitted,
             slot: Some(slot),
+            recognised: false,
             class,
             bucket: entry.bucket,
             priority: record.priority,

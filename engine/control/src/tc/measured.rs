@@ -1,12 +1,13 @@
-//! Flows that never signalled and were admitted by what is measured: they share one grant of the ledger, which says that
-//! its inside is statistical, and one class. Who they are is decided elsewhere (`mace`); here they become entries of the
-//! plan.
+//! Flows that are admitted by what is measured: they share one grant of the ledger, which says that its inside is
+//! statistical, and one class. Who of those that never signalled they are is decided elsewhere (`mace`); here they become
+//! entries of the plan. Controlled load that is signalled is admitted by the same rule, if its owner says how much it admits
+//! ([`Tc::set_measured_room`]).
 
 use super::Tc;
 use crate::classes;
 use crate::held::{Flows, Held, MOST};
 use crate::io::Event;
-use crate::outbox::ControlOutput;
+use crate::outbox::{ControlOutput, SignalledFlow};
 use crate::plane::MOST_FLOWS;
 use crate::record::FlowRecord;
 use alloc::vec::Vec;
@@ -69,9 +70,41 @@ impl Tc {
 
     /// Takes a promoted flow's place away: its packets are best effort. A handle that is over is no error.
     pub fn demote(&mut self, now: Time, handle: RHandle) {
-        if self.held.get(handle).is_some_and(|held| held.class == ClassId::MEASURED) {
+        if self.held.get(handle).is_some_and(|held| held.recognised) {
             self.drop_reservation(now, handle);
         }
+    }
+
+    /// From now on controlled load that is signalled on an interface is admitted by measurement too, up to this wire rate:
+    /// the largest that the owner's rule admits. It shrinks with each reservation until it is said anew. `None`: such
+    /// reservations are exact. Those that are there stay as they were admitted.
+    pub fn set_measured_room(&mut self, oif: IfIndex, room: Option<Rate>) {
+        self.links.get_mut(&oif).into_iter().for_each(|link| link.set_measured_room(room));
+    }
+
+    /// True if a new reservation is admitted by measurement.
+    pub(crate) fn admits_by_measurement(&self, oif: IfIndex, flowspec: &FlowSpec) -> bool {
+        let open = self.links.get(&oif).is_some_and(|link| link.measured_room().is_some());
+        open && matches!(flowspec, FlowSpec::ControlledLoad(_))
+    }
+
+    /// Admits so much more by measurement.
+    pub(crate) fn take_measured(&mut self, interface: IfIndex, asked: Rate) -> Result<(), Refused> {
+        let gone = Refused::NotReservable { interface };
+        let link = self.links.get_mut(&interface).ok_or(gone)?;
+        let free = link.measured_room().unwrap_or(Rate::ZERO);
+        if asked > free {
+            return Err(Refused::Capacity { interface, asked, free });
+        }
+        link.set_measured_room(link.measured_room().map(|room| room.saturating_sub(asked)));
+        Ok(())
+    }
+
+    /// Tells the owner of the rule that a signalled reservation counts.
+    pub(crate) fn say_measured(&mut self, handle: RHandle) {
+        let Some(held) = self.held.get(handle).filter(|held| held.slot.is_none()) else { return };
+        let (oif, declared) = (held.oif, held.admitted);
+        self.out.say(ControlOutput::ByMeasurement(SignalledFlow::Counts { handle, oif, declared }));
     }
 
     /// The wire rate that the promoted flows of an interface have together: what was set aside, or what exact reservations
@@ -84,18 +117,28 @@ impl Tc {
 /// Confirms a flow of an earlier run; `None`: the place is another reservation's.
 fn promote_again(tc: &mut Tc, there: u32) -> Option<RHandle> {
     let (handle, held) = tc.held.at(there)?;
-    let until = held.adopted_until.filter(|_| held.class == ClassId::MEASURED)?;
+    let until = held.adopted_until.filter(|_| held.recognised)?;
     tc.deadlines.remove(&(until, handle));
     tc.held.get_mut(handle)?.adopted_until = None;
     tc.sync_reservation(handle);
     Some(handle)
 }
 
-/// Drops the recognised flows among these reservations, and returns the others.
+/// Drops the recognised flows among these reservations, and returns the others. What they counted as is room for whoever
+/// has claimed them.
 pub(crate) fn drop_measured(tc: &mut Tc, now: Time, handles: Vec<RHandle>) -> Vec<RHandle> {
-    let is_measured = |handle: &RHandle| tc.held.get(*handle).is_some_and(|held| held.class == ClassId::MEASURED);
-    let (measured, others): (Vec<_>, Vec<_>) = handles.into_iter().partition(is_measured);
-    measured.into_iter().for_each(|handle| tc.drop_reservation(now, handle));
+    let is_recognised = |handle: &RHandle| tc.held.get(*handle).is_some_and(|held| held.recognised);
+    let (recognised, others): (Vec<_>, Vec<_>) = handles.into_iter().partition(is_recognised);
+    for handle in recognised {
+        let Some(held) = tc.held.get(handle) else { continue };
+        let (oif, flow, admitted) = (held.oif, held.flows.first(), held.admitted);
+        tc.drop_reservation(now, handle);
+        tc.out.say(ControlOutput::ByMeasurement(SignalledFlow::Claimed { oif, flow }));
+        if let Some(link) = tc.links.get_mut(&oif) {
+            let most = link.measured_rate();
+            link.set_measured_room(link.measured_room().map(|room| room.saturating_add(admitted).min(most)));
+        }
+    }
     others
 }
 
@@ -111,6 +154,7 @@ pub(crate) fn of_record(oif: IfIndex, flows: Flows, record: &FlowRecord, bucket:
         lifetime: record.lifetime,
         admitted: record.admitted,
         slot: None,
+        recognised: true,
         class: ClassId::MEASURED,
         bucket,
         priority: record.priority,
@@ -122,7 +166,7 @@ pub(crate) fn of_record(oif: IfIndex, flows: Flows, record: &FlowRecord, bucket:
 
 /// Who hears how an installation went: the protocol that asked, or the owner of recognised flows.
 pub(crate) fn installed(handle: RHandle, held: &Held, result: Result<(), Fault>) -> ControlOutput {
-    if held.class == ClassId::MEASURED {
+    if held.recognised {
         ControlOutput::Promoted { handle, oif: held.oif, flow: held.flows.first(), result }
     } else {
         ControlOutput::Installed(handle, result)

@@ -1,10 +1,12 @@
 //! Flows that are admitted by measurement: one grant and one class for all, beside exact reservations, which go before.
 
-use crate::world::{LIFETIME, OIF, World, controlled_load, interface, request, reservable, sender, session, tspec};
+use crate::world::{
+    LIFETIME, OIF, World, controlled_load, guaranteed_service, interface, request, reservable, sender, session, tspec,
+};
 use control::classes::guaranteed;
 use control::io::Reservable;
-use control::tc::Tc;
 use control::tc::measured::MeasuredFlow;
+use control::tc::{SignalledFlow, Tc};
 use terms::ports::TrafficControl;
 use terms::{FlowKey, Rate, Refused, Span, Time};
 use traffic::plan::{ClassId, Plan, PlanOp};
@@ -128,4 +130,87 @@ fn exact_reservations_keep_their_room_where_more_is_set_aside_than_is_left() {
     world.settle(&mut tc, NOW);
     assert!(tc.measured(OIF) > Rate::from_mbps(1) && tc.measured(OIF) < Rate::from_mbps(3), "{}", tc.measured(OIF));
     assert_eq!((class_of(&world, 5000), tc.audit()), (Some(ClassId::CONTROLLED_LOAD), Ok(())));
+}
+
+/// The wire rates that count for signalled reservations, by what traffic control said of them.
+fn counted(world: &World) -> Vec<Rate> {
+    let mut all = std::collections::BTreeMap::new();
+    for news in &world.by_measurement {
+        match *news {
+            SignalledFlow::Counts { handle, declared, .. } => drop(all.insert(handle, declared)),
+            SignalledFlow::Gone { handle, .. } => drop(all.remove(&handle)),
+            SignalledFlow::Claimed { .. } => {}
+        }
+    }
+    all.into_values().collect()
+}
+
+#[test]
+fn signalled_controlled_load_is_admitted_up_to_what_the_rule_admits_and_beside_exact_reservations() {
+    let (mut tc, mut world) = started(3);
+    let ask = |port, kbit| request(port, controlled_load(kbit), &[]).flowspec;
+    let exact = tc.add(NOW, &request(5000, ask(5000, 5_000), &[sender()])).expect("room in the ledger");
+    // Nine reservations of 1 Mb/s in 3: their rule says so, because they send little.
+    for port in 5001..5010 {
+        tc.set_measured_room(OIF, Some(Rate::from_mbps(2)));
+        tc.add(NOW, &request(port, ask(port, 1_000), &[sender()])).expect("room by measurement");
+    }
+    world.settle(&mut tc, NOW);
+    assert_eq!(class_of(&world, 5009), Some(ClassId::MEASURED));
+    assert_eq!((counted(&world).len(), world.promoted.len(), tc.audit()), (9, 0, Ok(())));
+    assert!(world.installed.len() == 10 && world.installed.iter().all(|(_, result)| result.is_ok()));
+    let class = world.plan.links[&OIF].classes[&ClassId::MEASURED];
+    assert_eq!(guaranteed(&class), Rate::from_mbps(3), "the class stays what was set aside");
+    // What is said once is divided among those that ask before it is said again.
+    tc.set_measured_room(OIF, Some(Rate::from_mbps(2)));
+    tc.add(NOW, &request(5010, ask(5010, 1_000), &[sender()])).expect("room by measurement");
+    let refused = tc.add(NOW, &request(5011, ask(5011, 1_000), &[sender()]));
+    assert!(matches!(refused, Err(Refused::Capacity { free, .. }) if free < Rate::from_mbps(1)), "{refused:?}");
+    // The exact one stays exact, and its change is asked of the ledger.
+    tc.modify(NOW, exact, &request(5000, ask(5000, 5_500), &[sender()])).expect("room in the ledger");
+    let refused = tc.modify(NOW, exact, &request(5000, ask(5000, 8_000), &[sender()]));
+    assert!(matches!(refused, Err(Refused::Capacity { .. })), "{refused:?}");
+    world.settle(&mut tc, NOW);
+    assert_eq!((class_of(&world, 5000), tc.audit()), (Some(ClassId::CONTROLLED_LOAD), Ok(())));
+}
+
+#[test]
+fn a_reservation_by_measurement_changes_becomes_exact_and_goes() {
+    let (mut tc, mut world) = started(3);
+    tc.set_measured_room(OIF, Some(Rate::from_mbps(2)));
+    let handle = tc.add(NOW, &request(5000, controlled_load(1_000), &[sender()])).expect("room");
+    world.settle(&mut tc, NOW);
+    let one = counted(&world);
+    let more = tc.modify(NOW, handle, &request(5000, controlled_load(9_000), &[sender()]));
+    assert!(matches!(more, Err(Refused::Capacity { .. })), "{more:?}");
+    tc.modify(NOW, handle, &request(5000, controlled_load(1_400), &[sender()])).expect("a little more");
+    tc.modify(NOW, handle, &request(5000, controlled_load(700), &[sender()])).expect("less is always granted");
+    world.settle(&mut tc, NOW);
+    assert!(counted(&world)[0] < one[0]);
+    tc.modify(NOW, handle, &request(5000, guaranteed_service(700, 800), &[sender()])).expect("the ledger has room");
+    world.settle(&mut tc, NOW);
+    assert_eq!((counted(&world), tc.audit()), (vec![], Ok(())), "guaranteed service is exact");
+    assert!(class_of(&world, 5000) >= Some(ClassId::FIRST_OWN));
+    tc.remove(NOW, handle);
+    world.settle(&mut tc, NOW);
+    assert_eq!((class_of(&world, 5000), tc.audit()), (None, Ok(())));
+}
+
+#[test]
+fn who_signals_for_a_recognised_flow_has_what_it_counted_as() {
+    let (mut tc, mut world) = started(3);
+    tc.promote(&flow(6000)).expect("room");
+    world.settle(&mut tc, NOW);
+    tc.set_measured_room(OIF, Some(Rate::ZERO));
+    let handle = tc.add(NOW, &request(6000, controlled_load(1_000), &[sender()])).expect("its own room");
+    world.settle(&mut tc, NOW);
+    let claimed = SignalledFlow::Claimed { oif: OIF, flow: flow(6000).flow };
+    assert!(world.by_measurement.contains(&claimed), "{:?}", world.by_measurement);
+    assert_eq!((counted(&world).len(), class_of(&world, 6000)), (1, Some(ClassId::MEASURED)));
+    tc.demote(NOW, handle);
+    world.settle(&mut tc, NOW);
+    assert_eq!(class_of(&world, 6000), Some(ClassId::MEASURED), "it is nobody's to demote");
+    tc.remove(NOW, handle);
+    world.settle(&mut tc, NOW);
+    assert_eq!((counted(&world).len(), class_of(&world, 6000), tc.audit()), (0, None, Ok(())));
 }

@@ -88,6 +88,7 @@ pub struct World {
     pub enforced: Vec<(PartId, Result<(), Fault>)>,
     pub trusted: BTreeSet<IfIndex>,
     pub promoted: Vec<(FlowKey, Result<(), Fault>)>,
+    pub by_measurement: Vec<control::tc::SignalledFlow>,
 }
 
 impl World {
@@ -107,6 +108,7 @@ impl World {
                 ControlOutput::Displaced(handle, by) => self.displaced.push((handle, by)),
                 ControlOutput::Enforced(part, result) => self.enforced.push((part, result)),
                 ControlOutput::Promoted { flow, result, .. } => self.promoted.push((flow, result)),
+                ControlOutput::ByMeasurement(news) => self.by_measurement.push(news),
                 ControlOutput::Trust(interfaces) => self.trusted = interfaces,
             }
         }

@@ -8,6 +8,7 @@ use mace::rules::SharedTerms;
 use mace::{ApplicationList, Config, Event, Input, Output, RuleTerms};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
+use terms::ports::RHandle;
 use terms::{Bytes, Fault, FlowKey, Rate, Span, Time};
 
 const LIST: &str = "vat udp 5004 64kbit 8kb 3 10s\ngame udp 27960-27969 256kbit 4kb 1 5s\n";
@@ -49,6 +50,35 @@ fn promotes(said: &[Output]) -> Option<FlowKey> {
 fn installed(mace: &mut Mace, now: Time, flow: FlowKey) {
     let said = say(mace, now, Input::Installed { flow, result: Ok(()) });
     assert!(matches!(&said[..], [Output::Event(Event::Promoted { .. })]), "{said:?}");
+}
+
+/// What signalled reservations declare counts for every rule, and the room is exactly what the rule admits.
+#[test]
+fn signalled_reservations_count_and_the_room_is_what_the_rule_admits() {
+    let rules = [
+        RuleTerms::SimpleSum,
+        RuleTerms::MeasuredSum { target: (9, 10), departures: false },
+        RuleTerms::Hoeffding { nines: 3 },
+        RuleTerms::Tangent { space: Rate::from_mbps(1) },
+    ];
+    for rule in rules {
+        let mut mace = engine(1_000, rule);
+        let before = mace.room();
+        assert!(before > Rate::ZERO && before <= Rate::from_kbps(1_000), "{rule}: {before}");
+        for n in 0..3 {
+            say(&mut mace, at(n), Input::Counts { handle: RHandle(n), declared: Rate::from_kbps(60 + n) });
+            let (room, (_, asked)) = (mace.room(), mace.rule());
+            assert!(room == Rate::ZERO || asked.would(room).is_ok(), "{rule}: {room}");
+            assert!(asked.would(room.saturating_add(Rate::from_bps(1))).is_err(), "{rule}: {room}");
+        }
+        assert_eq!((mace.signalled(), mace.rule().1.declared()), (3, Rate::from_kbps(183)), "{rule}");
+        assert!(mace.room() < before, "{rule}");
+        // One counts as more, one has gone, and one that is not known says nothing.
+        say(&mut mace, at(4), Input::Counts { handle: RHandle(0), declared: Rate::from_kbps(70) });
+        say(&mut mace, at(4), Input::Gone(RHandle(1)));
+        say(&mut mace, at(4), Input::Gone(RHandle(9)));
+        assert_eq!((mace.signalled(), mace.rule().1.declared()), (2, Rate::from_kbps(132)), "{rule}");
+    }
 }
 
 #[test]

@@ -76,6 +76,7 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
             ControlOutput::Promoted { handle, oif, flow, result } => {
                 self.out.push_back(Output::Promoted { handle, oif, flow, result });
             }
+            ControlOutput::ByMeasurement(news) => self.out.push_back(Output::ByMeasurement(news)),
             ControlOutput::Displaced(handle, by) => {
                 news.push_back(News::Protocol(protocol::Input::Displaced { handle, by }));
             }

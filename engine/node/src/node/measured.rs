@@ -4,7 +4,7 @@ use super::Node;
 use control::tc::measured::MeasuredFlow;
 use terms::ports::{PolicyPort, RHandle, Route};
 use terms::probe::ProbeObserver;
-use terms::{Refused, Time};
+use terms::{IfIndex, Rate, Refused, Time};
 
 impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
     /// Promotes a flow that was admitted by measurement; see [`control::Tc::promote`]. Drain [`Node::poll`] afterwards as
@@ -16,6 +16,11 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
         let promoted = self.world.tc.promote(wanted);
         self.end_turn(now);
         promoted
+    }
+
+    /// Says how much signalled controlled load is admitted by measurement; see [`control::Tc::set_measured_room`].
+    pub fn set_measured_room(&mut self, oif: IfIndex, room: Option<Rate>) {
+        self.world.tc.set_measured_room(oif, room);
     }
 
     /// Demotes a promoted flow; see [`control::Tc::demote`]. Drain [`Node::poll`] afterwards as after an input.

@@ -230,12 +230,20 @@ impl Exchange<'_> {
         }
     }
 
-    /// Sends several messages in as few datagrams as hold them.
+    /// Sends several messages in as few datagrams as hold them. What keeps state up goes by itself: a receiver
+    /// under a flood tells such messages from others before it reads them, and does not look into a Bundle.
     fn send_bundled(&mut self, n: usize, batch: &mut Vec<(MessageType, Datagram)>) {
         let room = self.room(n) + OVERHEAD - 40 - COMMON_HEADER;
         let mut bundle: Vec<(MessageType, Datagram)> = Vec::new();
         let mut length = 0;
         for (kind, datagram) in batch.drain(..) {
+            if matches!(kind, MessageType::Path | MessageType::Resv | MessageType::Srefresh) {
+                // In their order, even so.
+                self.send_bundle(n, &mut bundle);
+                length = 0;
+                self.transport.send_signed(kind, datagram);
+                continue;
+            }
             let Some(datagram) = self.transport.sealed(kind, datagram) else { continue };
             if length + datagram.bytes.len() > room {
                 self.send_bundle(n, &mut bundle);

@@ -380,6 +380,9 @@ fn with_integrity_it_is_the_same() {
         if let Ok(Message::Bundle(bundle)) = Message::parse(&flight.datagram.bytes) {
             let signed = |m: &[u8]| Message::parse(m).unwrap().envelope().integrity.is_some();
             assert!(bundle.messages().all(signed));
+            // A filter that knows refreshes by their type and session cannot see them in a Bundle.
+            let keeps_up = |m: &[u8]| matches!(m[1], 1 | 2 | 15);
+            assert!(!bundle.messages().any(keeps_up), "Path, Resv and Srefresh go by themselves");
         }
         Fate::Deliver
     });

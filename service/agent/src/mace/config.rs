@@ -15,6 +15,8 @@
 //! refused_for = "30s"                  # before a refused flow is asked about again; the default
 //! candidates = 65536                   # flows that are counted at a time; the default
 //! max_flows = 4096                     # promoted flows; the default
+//! signalled = true                     # controlled load that RSVP or Boomerang asks for on that interface is admitted by the rule too,
+//!                                      # within `allocated`; the default is false: such reservations are exact
 //! ```
 
 use crate::config::{InterfaceConfig, PlaneChoice};
@@ -46,6 +48,8 @@ pub(crate) struct MaceFile {
     refused_for: Option<Spanned<String>>,
     candidates: Option<Spanned<u32>>,
     max_flows: Option<Spanned<u32>>,
+    #[serde(default)]
+    signalled: bool,
 }
 
 /// Recognition and admission by measurement on one interface.
@@ -71,6 +75,8 @@ pub struct MaceConfig {
     pub candidates: usize,
     /// The most promoted flows.
     pub most_flows: usize,
+    /// True: controlled load that is signalled there is admitted by measurement too.
+    pub signalled: bool,
 }
 
 /// The parameters that rules may have.
@@ -128,6 +134,7 @@ pub(crate) fn read(
         refused_for: span(document, found.refused_for.as_ref(), Span::from_secs(30), Span::from_secs(1))?,
         candidates: within(document, found.candidates.as_ref(), 65_536, 16, 1 << 22, "candidates")? as usize,
         most_flows: within(document, found.max_flows.as_ref(), 4_096, 1, 65_536, "max_flows")? as usize,
+        signalled: found.signalled,
     })
 }
 

@@ -11,6 +11,7 @@ pub(crate) use show::show;
 use crate::start::seed;
 use ::mace::rules::SharedTerms;
 use ::mace::{ApplicationList, Config, Event, Mace};
+use control::tc::SignalledFlow;
 use linux::bpf::{FlowRecogniser, WatchedPorts};
 use linux::error::SystemError;
 use std::collections::{BTreeMap, VecDeque};
@@ -35,6 +36,8 @@ pub(crate) struct MaceHost {
     handles: BTreeMap<FlowKey, RHandle>,
     /// The plane's answers about flows that the engine has yet to hear.
     installed: VecDeque<(FlowKey, Result<(), Fault>)>,
+    /// What signalled reservations do that the engine has yet to hear.
+    signalled: VecDeque<SignalledFlow>,
     next_sample: Time,
 }
 
@@ -70,6 +73,7 @@ impl MaceHost {
             oif: None,
             handles: BTreeMap::new(),
             installed: VecDeque::new(),
+            signalled: VecDeque::new(),
             next_sample: Time::ZERO,
         })
     }
@@ -79,9 +83,14 @@ impl MaceHost {
         self.installed.push_back((flow, result));
     }
 
+    /// Keeps what a signalled reservation does until the engine's turn.
+    pub(crate) fn signalled(&mut self, news: SignalledFlow) {
+        self.signalled.push_back(news);
+    }
+
     /// When it has something to do by itself.
     pub(crate) fn wake_at(&self) -> Option<Time> {
-        if !self.installed.is_empty() {
+        if !self.installed.is_empty() || !self.signalled.is_empty() {
             return Some(Time::ZERO);
         }
         let sample = self.oif.map(|_| self.next_sample);

@@ -26,6 +26,7 @@ pub(crate) fn show(drive: &Drive, most: usize) -> Option<MaceDoc> {
         window: shared.window,
         flows: host.engine.promoted().iter().take(most).map(|(flow, promoted)| row(now, flow, promoted)).collect(),
         promoted: host.engine.promoted().len(),
+        signalled: config.signalled.then(|| host.engine.signalled()),
         applications: applications(host),
         shadows: host.engine.shadows().iter().map(shadow).collect(),
         decisions: host.engine.decisions().rev().map(|decision| decided(host, now, decision)).collect(),

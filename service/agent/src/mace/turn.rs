@@ -7,6 +7,7 @@ use crate::log::Level;
 use crate::start::StartError;
 use ::mace::io::Promotion;
 use ::mace::{Event, Input, Output};
+use control::tc::SignalledFlow;
 use control::tc::measured::MeasuredFlow;
 use linux::poll::Token;
 use std::collections::BTreeSet;
@@ -132,6 +133,36 @@ impl<'a> MaceTurn<'a> {
         while let Some((flow, result)) = self.0.mace.as_mut().and_then(|host| host.installed.pop_front()) {
             self.tell(Input::Installed { flow, result });
         }
+        while let Some(news) = self.0.mace.as_mut().and_then(|host| host.signalled.pop_front()) {
+            self.hear_signalled(&news);
+        }
+    }
+
+    /// Tells the engine what a signalled reservation of its interface does.
+    fn hear_signalled(&mut self, news: &SignalledFlow) {
+        let Some(host) = &mut self.0.mace else { return };
+        let here = host.oif;
+        match *news {
+            SignalledFlow::Counts { handle, oif, declared } if here == Some(oif) => {
+                self.tell(Input::Counts { handle, declared });
+            }
+            SignalledFlow::Claimed { oif, flow } if here == Some(oif) => {
+                host.handles.remove(&flow);
+                self.tell(Input::Lost(flow));
+            }
+            // Whose interface is gone has gone with it.
+            SignalledFlow::Gone { handle, .. } => self.tell(Input::Gone(handle)),
+            SignalledFlow::Counts { .. } | SignalledFlow::Claimed { .. } => {}
+        }
+    }
+
+    /// Says to traffic control what the rule admits now, where signalled reservations are admitted by it.
+    fn say_room(&mut self) {
+        let Some(host) = self.0.mace.as_ref().filter(|host| host.signalled.is_empty()) else { return };
+        let Some(oif) = host.oif.filter(|_| self.0.config.mace.as_ref().is_some_and(|mace| mace.signalled)) else {
+            return;
+        };
+        self.0.node.set_measured_room(oif, Some(host.engine.room()));
     }
 
     fn sample(&mut self, now: Time) {
@@ -160,6 +191,7 @@ impl<'a> MaceTurn<'a> {
             }
             self.hear();
         }
+        self.say_room();
     }
 
     fn promote(&mut self, now: Time, promotion: &Promotion) {
