@@ -19,7 +19,7 @@ help:
 	@echo "make bench       every benchmark, one JSON line per figure; BENCH=pattern for those that match"
 	@echo "make web         the pages for browsers, client/web/dist, from their sources (Node and npm)"
 	@echo "make wheel       the Python package, under target/wheel"
-	@echo "make packages    Debian packages, in target/packages (debhelper); packages-test tries them in a folder made by debootstrap (root)"
+	@echo "make packages    Debian packages, in target/packages (debhelper); packages-test tries them, in an emulated machine too (root)"
 	@echo "make site        the documents as a site, target/site (mdbook)"
 	@echo "make install     the program, the C libraries, man pages, completions and systemd units, under PREFIX=$(PREFIX)"
 
@@ -170,8 +170,10 @@ packages: build
 	$(CARGO) build --release --locked -p sluice-c -p sluice-rapi -p sluice-scrapi
 	dist/packages.sh build
 
-# They are installed, installed again over a booking, removed and purged, in a folder made of Debian's own packages (root, network).
+# They are installed, installed again over a booking, removed and purged, in a folder made of Debian's own packages, in a container and in an
+# emulated machine (root, network).
 packages-test: packages
+	@dist/setup.sh emulated || echo "SKIPPED: setup for an emulated machine (above)" >&2
 	dist/packages.sh lint
 	dist/packages.sh try
 

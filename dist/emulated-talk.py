@@ -27,16 +27,18 @@ DEVICE = "/dev/virtio-ports/commands.%d"
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "TERM": "dumb", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
 #: How long a command's output is waited for after its end, if a child of it holds the pipe.
 REST_S = 0.5
+#: How long a caller may seem to be gone: the machine learns that one came later than it reads what that one wrote.
+GONE_S = 3
 
 
 def frame(kind: bytes, about: bytes) -> bytes:
     return kind + len(about).to_bytes(4, "big") + about
 
 
-def hung_up(port: int) -> bool:
+def told(port: int, what: int) -> bool:
     poll = select.poll()
-    poll.register(port, 0)
-    return any(what & select.POLLHUP for _, what in poll.poll(0))
+    poll.register(port, what)
+    return any(seen & what for _, seen in poll.poll(0))
 
 
 def request(port: int) -> dict:
@@ -47,7 +49,7 @@ def request(port: int) -> dict:
         if not some:
             # Nobody is at the other end.
             line = b""
-            time.sleep(0.1)
+            time.sleep(0.2)
         line += some
     return json.loads(line.rsplit(b"\n", 2)[-2])
 
@@ -67,10 +69,13 @@ def answer(port: int, asked: dict) -> None:
         say(b"e", ("%s\n" % failed).encode())
         return say(b"x", b"127")
     pipes = {child.stdout.fileno(): b"o", child.stderr.fileno(): b"e"}
-    ended = None
+    ended, here = None, time.monotonic()
     while pipes:
         ready = select.select(list(pipes), [], [], 0.1)[0]
-        if hung_up(port):
+        if not told(port, select.POLLHUP):
+            here = time.monotonic()
+        # A caller writes once: more is from the next.
+        if time.monotonic() - here > GONE_S or told(port, select.POLLIN):
             os.killpg(child.pid, signal.SIGKILL)
             break
         for pipe in ready:

@@ -23,9 +23,10 @@ talk() { python3 dist/emulated-talk.py run "$@"; }
 
 make_image() {
     [ "$(id -u)" = 0 ] || missing "an image of a machine needs root to be made"
-    for program in debootstrap mkfs.ext4 python3; do
+    for program in qemu-system-x86_64 debootstrap mkfs.ext4 python3; do
         command -v $program >/dev/null || missing "$program is not here: dist/setup.sh emulated installs it"
     done
+    [ -e "$image.disk" ] && [ "$image.disk" -nt dist/emulated.sh ] && [ "$image.disk" -nt dist/emulated-talk.py ] && return
     dist/packages.sh base || exit 3
     # What is mounted for Debian's tools goes with the namespace, and so do processes that they leave.
     rm -rf --one-file-system "$image.tree"
@@ -86,7 +87,6 @@ UNIT
 
 boot() {
     place=$1
-    command -v qemu-system-x86_64 >/dev/null || missing "qemu-system-x86_64 is not here: dist/setup.sh emulated installs it"
     set --
     if [ ! -e "$place/disk" ]; then
         cp --sparse=always "$image.disk" "$place/disk"
@@ -121,7 +121,7 @@ boot() {
         fail "it did not start in $START s ($state): its console is above"
         ;;
     esac
-    [ "$files" = 0 ] || talk "$place" tar -C / --no-overwrite-dir -xf /dev/vdb || fail "the files do not get there"
+    [ "$files" = 0 ] || talk "$place" tar -C / --keep-directory-symlink -xf /dev/vdb || fail "the files do not get there"
     say "Debian's kernel $(talk "$place" uname -r) and systemd are up after $(($(date +%s) - begun)) s"
 }
 
@@ -140,7 +140,7 @@ off() {
 }
 
 case "${1:-}" in
-image) [ -e "$image.disk" ] && [ "$image.disk" -nt dist/emulated.sh ] && [ "$image.disk" -nt dist/emulated-talk.py ] || make_image ;;
+image) make_image ;;
 tree) [ "${SLUICE_IMAGE:-}" = yes ] && make_tree ;;
 boot) boot "$2" ;;
 in) shift && talk "$@" ;;
