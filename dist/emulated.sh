@@ -2,10 +2,11 @@
 # An emulated machine: Debian's own kernel, systemd and packages under QEMU, whatever kernel this machine has. It needs no KVM, and is 10 to
 # 30 times slower than this machine: no test may judge times in it.
 # Usage: dist/emulated.sh image | boot FOLDER | in FOLDER COMMAND [ARGUMENT ...] | off FOLDER
-# image: makes target/packages/emulated.* once, of packages.sh base and Debian's kernel (root, network). boot: starts the machine whose disk
-# is FOLDER/disk, and comes back when systemd has started everything; FOLDER/pid is QEMU's. Where there is no disk it is a copy of the
-# image, and what is in FOLDER/files.tar, if that is there, is laid over its root. in: runs a command there, whose output and status are its own. off: powers it
-# down in good order. A status of 3 says that something is missing here, and SKIPPED says what.
+# image: makes target/packages/emulated.* once, of packages.sh base and Debian's kernel (root, network).
+# boot: starts the machine whose disk is FOLDER/disk, and comes back when systemd has started everything; FOLDER/pid is QEMU's. Where there
+# is no disk it is a copy of the image, and what is in FOLDER/files.tar, if that is there, is laid over its root.
+# in: runs a command there, whose output and status are its own. off: powers the machine down in good order.
+# A status of 3 says that something is missing here, and SKIPPED says what.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -13,7 +14,7 @@ out=$PWD/target/packages
 image=$out/emulated
 # What there is beside packages.sh base. tar lays out files, ip makes links; the rest is what a kernel of Debian's wants to start.
 packages="linux-image-cloud-amd64 udev kmod initramfs-tools"
-# How long one start may take, in seconds. An idle machine of 2 processors takes about 40.
+# How long one start may take, in seconds. 2 processors that also build take 50 to 80.
 START=${SLUICE_EMULATED_START:-300}
 
 say() { echo "emulated: $*"; }
