@@ -144,7 +144,7 @@ case "${1:-}" in
 image) make_image ;;
 tree) [ "${SLUICE_IMAGE:-}" = yes ] && make_tree ;;
 boot) boot "$2" ;;
-in) shift && talk "$@" ;;
+in) shift && exec python3 dist/emulated-talk.py run "$@" ;;
 off) off "$2" ;;
 *)
     echo "emulated: ${1:-nothing} is not image, boot, in or off" >&2
