@@ -20,11 +20,13 @@ if [ "${SLUICE_TRYING:-}" != yes ]; then
     [ $status = 0 ] || exit $status
     place=$(mktemp -d /tmp/sluice-kernel.XXXXXX)
     trap 'rm -rf --one-file-system "$place"' EXIT
-    trap 'exit 130' INT TERM
-    SLUICE_TRYING=yes PLACE=$place unshare --mount-proc --pid --fork --kill-child "$0" "$@"
+    SLUICE_TRYING=yes PLACE=$place unshare --mount-proc --pid --fork --kill-child "$0" "$@" &
+    inner=$!
+    # With it goes the namespace, and with that all that runs there.
+    trap 'kill -KILL $inner; wait $inner || true; exit 130' INT TERM
+    wait $inner
     exit
 fi
-trap 'exit 130' INT TERM
 
 # Programs that cargo built for a test: itself, and those that it starts; a line each.
 built() {

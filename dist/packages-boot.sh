@@ -24,12 +24,14 @@ if [ "${SLUICE_TRYING:-}" != yes ]; then
     esac
     place=$(mktemp -d /tmp/sluice-boot.XXXXXX)
     trap 'rm -rf --one-file-system "$place"' EXIT
-    trap 'exit 130' INT TERM
-    SLUICE_TRYING=yes PLACE=$place unshare --mount --pid --ipc --fork --kill-child "$0" "$out" "$kind"
+    SLUICE_TRYING=yes PLACE=$place unshare --mount --pid --ipc --fork --kill-child "$0" "$out" "$kind" &
+    inner=$!
+    # With it goes the namespace, and with that all that runs there.
+    trap 'kill -KILL $inner; wait $inner || true; exit 130' INT TERM
+    wait $inner
     exit
 fi
 
-trap 'exit 130' INT TERM
 mount --make-rprivate /
 mount -t proc proc /proc
 mkdir -p "$PLACE/files/packages"
