@@ -6,19 +6,20 @@ BENCH ?=
 SLUICE = target/release/sluice
 TRIAL = target/trial/sluice
 
-.PHONY: help build demo demo-quick gara test nightly fuzz bench install install-files install-c uninstall packages packages-test site clean wheel web
+.PHONY: help build demo demo-quick gara test test-kernel nightly fuzz bench install install-files install-c uninstall packages packages-test site clean wheel web
 
 help:
 	@echo "make demo        a real video against a flood, without and with a reservation (root, about 5 minutes)"
 	@echo "make demo-quick  the same at one point (root, about a minute)"
 	@echo "make gara        the experiments of GARA in full length; a bound that is missed is a failure (root, about 25 minutes)"
 	@echo "make test        every test (root for the parts that send real packets)"
+	@echo "make test-kernel  the tests of the kernel on Debian's own, in an emulated machine (root, QEMU, about 15 minutes)"
 	@echo "make nightly     longer forms of the tests: more cases and seeds, the default refresh period, fuzzing (about an hour)"
 	@echo "make fuzz        each decoder for FUZZ_SECONDS ($(FUZZ_SECONDS)), with a nightly compiler and cargo-fuzz"
 	@echo "make bench       every benchmark, one JSON line per figure; BENCH=pattern for those that match"
 	@echo "make web         the pages for browsers, client/web/dist, from their sources (Node and npm)"
 	@echo "make wheel       the Python package, under target/wheel"
-	@echo "make packages    Debian packages, in target/packages (debhelper); packages-test tries them in a folder made by debootstrap (root)"
+	@echo "make packages    Debian packages, in target/packages (debhelper); packages-test tries them, in an emulated machine too (root)"
 	@echo "make site        the documents as a site, target/site (mdbook)"
 	@echo "make install     the program, the C libraries, man pages, completions and systemd units, under PREFIX=$(PREFIX)"
 
@@ -57,6 +58,12 @@ test:
 # The crates with property tests.
 PROPERTIES = -p sluice-wire -p sluice-terms -p sluice-wheel -p sluice-traffic -p sluice-admit -p sluice-booking -p sluice-rsvp -p sluice-control -p sluice-node
 
+# Tests on Debian's kernel, in an emulated machine without KVM: what this machine's kernel lacks, and control groups of version 2 alone.
+KERNEL_TESTS ?= driver/linux:linux driver/linux:host
+test-kernel:
+	@dist/setup.sh emulated || { echo "SKIPPED: test-kernel: what it needs is not here (above)" >&2; exit 0; }; \
+	dist/emulated-tests.sh $(KERNEL_TESTS)
+
 # The longer forms: what takes minutes to hours is not for every change.
 nightly: test fuzz
 	$(CARGO) run --quiet -p xtask -- checkpoints
@@ -94,6 +101,7 @@ nightly: test fuzz
 	$(SLUICE) demo
 	$(SLUICE) torture load --json
 	$(SLUICE) torture load --quick --slow-disk --json
+	$(MAKE) test-kernel
 	$(MAKE) packages-test
 
 # Each decoder for FUZZ_SECONDS, with a nightly compiler and cargo-fuzz; setup.sh installs both where it can.
@@ -162,8 +170,10 @@ packages: build
 	$(CARGO) build --release --locked -p sluice-c -p sluice-rapi -p sluice-scrapi
 	dist/packages.sh build
 
-# They are installed, installed again over a booking, removed and purged, in a folder made of Debian's own packages (root, network).
+# They are installed, installed again over a booking, removed and purged, in a folder made of Debian's own packages, in a container and in an
+# emulated machine (root, network).
 packages-test: packages
+	@dist/setup.sh emulated || echo "SKIPPED: setup for an emulated machine (above)" >&2
 	dist/packages.sh lint
 	dist/packages.sh try
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Debian packages from what is built in target/release. Usage: dist/packages.sh build | lint | base | try
 # build: packages in target/packages. lint: lintian about them, errors and warnings are failures. base: a folder made of Debian's own
-# packages, once (debootstrap, root, network), in target/packages/base.tar. try: dist/packages-try.sh and dist/packages-boot.sh in copies of it.
+# packages, once (debootstrap, root, network), in target/packages/base.tar. try: dist/packages-try.sh and dist/packages-boot.sh in copies of it,
+# the second in an emulated machine as well.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -58,7 +59,8 @@ base)
 try)
     "$0" base || { echo "SKIPPED: there is no folder of Debian's own packages to try ours in"; exit 0; }
     dist/packages-try.sh "$out"
-    dist/packages-boot.sh "$out"
+    dist/packages-boot.sh "$out" container
+    dist/packages-boot.sh "$out" emulated
     ;;
 *)
     echo "packages: $want is not build, lint, base or try" >&2

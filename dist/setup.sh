@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the build, the demonstration, the tests or fuzzing need on a Debian machine: only what is missing.
-# Usage: dist/setup.sh build | demo | test | fuzz | packages
+# Usage: dist/setup.sh build | demo | test | fuzz | packages | emulated
 set -eu
 
 want=${1:-build}
@@ -8,6 +8,7 @@ packages="build-essential"
 case "$want" in
 build | fuzz) ;;
 packages) packages="$packages debhelper dh-python python3 lintian debootstrap systemd-container iproute2" ;;
+emulated) packages="$packages qemu-system-x86 debootstrap e2fsprogs python3" ;;
 demo) packages="$packages ffmpeg iproute2 fonts-dejavu-core" ;;
 test)
     packages="$packages ffmpeg iproute2 iputils-ping fonts-dejavu-core iperf3 tshark clang-14 llvm-14 libbpf-dev git python3 openssl nginx-light chromium openmpi-bin libopenmpi-dev libfftw3-dev libfftw3-mpi-dev postgresql slapd ldap-utils rsync slurm-wlm munge"
@@ -15,7 +16,7 @@ test)
     command -v npm >/dev/null 2>&1 || packages="$packages nodejs npm"
     ;;
 *)
-    echo "setup: $want is not build, demo, test, fuzz or packages" >&2
+    echo "setup: $want is not build, demo, test, fuzz, packages or emulated" >&2
     exit 2
     ;;
 esac
