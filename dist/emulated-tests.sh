@@ -1,7 +1,8 @@
 #!/bin/sh
 # Test programs in the emulated machine (dist/emulated.sh): on Debian's kernel, with what this machine's kernel may lack, under cgroup v2.
 # Usage: dist/emulated-tests.sh FOLDER:TEST ... (root). FOLDER is a crate's, TEST a test program of it, which cargo builds, or the path of
-# one that is built. What fails beside others is asked again alone: the machine is slow, and what it does at once it does late.
+# one that is built. The kernel's plane is played over HTB, then over HFSC. What fails beside others is asked again alone: the machine is
+# slow, and what it does at once it does late.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -66,11 +67,11 @@ rm -rf "$PLACE/files"
 
 dist/emulated.sh boot "$PLACE"
 in_it() { dist/emulated.sh in "$PLACE" "$@"; }
-# A test program there, with these arguments of libtest's.
+# A test program there, with this variable of its environment and these arguments of libtest's.
 tests() {
-    folder=$1 program=$2
-    shift 2
-    in_it env RUST_BACKTRACE=0 timeout "$LIMIT" sh -c 'cd "$1" && shift && exec "$@"' sh "$root/$folder" "$program" "$@" 2>&1
+    folder=$1 program=$2 setting=$3
+    shift 3
+    in_it env RUST_BACKTRACE=0 "$setting" timeout "$LIMIT" sh -c 'cd "$1" && shift && exec "$@"' sh "$root/$folder" "$program" "$@" 2>&1
 }
 # What this kernel is too old for, by the names that stand in emulated-tests.tcx.
 too_old() { ! printf '6.6\n%s\n' "$(in_it uname -r)" | sort --check=quiet --version-sort; }
@@ -78,21 +79,15 @@ too_old() { ! printf '6.6\n%s\n' "$(in_it uname -r)" | sort --check=quiet --vers
 : >"$PLACE/failed"
 : >"$PLACE/skipped"
 passed=0
-while read -r folder program; do
-    name=$(basename "${program%-*}")
+# Runs the tests of a program that these arguments leave, and counts what they say; the first of them is the variable.
+judged() {
+    folder=$1 program=$2 setting=$3
+    shift 3
+    name="$(basename "${program%-*}")"
+    [ "$setting" = "$PLAIN" ] || name="$name, $setting"
     say "$folder: $name"
-    set --
-    if [ "$folder:$name" = driver/linux:linux ] && too_old; then
-        tests "$folder" "$program" --list </dev/null >"$PLACE/list" || fail "$name does not list its tests"
-        sed '/^#/d' dist/emulated-tests.tcx >"$PLACE/left"
-        while read -r test; do
-            grep -qx "$test: test" "$PLACE/list" || fail "dist/emulated-tests.tcx: there is no test $test"
-            echo "$name: it needs TCX (Linux 6.6) [$test]" >>"$PLACE/skipped"
-            set -- "$@" --skip "$test"
-        done <"$PLACE/left"
-    fi
     # What it says is followed while it says it.
-    { tests "$folder" "$program" "$@" && echo ended; } </dev/null | tee "$PLACE/said" | sed -u '/^ended$/d'
+    { tests "$folder" "$program" "$setting" "$@" && echo ended; } </dev/null | tee "$PLACE/said" | sed -u '/^ended$/d'
     grep -q '^test result: ' "$PLACE/said" || echo "$name: ended without a result" >>"$PLACE/failed"
     count=$(sed -n 's/^test result: .* \([0-9]*\) passed.*/\1/p' "$PLACE/said")
     passed=$((passed + ${count:-0}))
@@ -102,7 +97,7 @@ while read -r folder program; do
     cat "$PLACE/why" >>"$PLACE/skipped"
     sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$PLACE/said" | sort -u >"$PLACE/again"
     while read -r test; do
-        if tests "$folder" "$program" --exact "$test" </dev/null >"$PLACE/alone"; then
+        if tests "$folder" "$program" "$setting" --exact "$test" </dev/null >"$PLACE/alone"; then
             say "$test passes alone"
             passed=$((passed + 1))
         else
@@ -110,6 +105,28 @@ while read -r folder program; do
             echo "$name: $test" >>"$PLACE/failed"
         fi
     done <"$PLACE/again"
+}
+PLAIN=SLUICE_SCHEDULER=htb
+# What of the plane is played over HFSC as well.
+PLANE="kernel::crash kernel::groups kernel::managers kernel::masks kernel::plane kernel::shared kernel::styles kernel::traffic"
+
+while read -r folder program; do
+    name=$(basename "${program%-*}")
+    set --
+    if [ "$folder:$name" = driver/linux:linux ] && too_old; then
+        tests "$folder" "$program" "$PLAIN" --list </dev/null >"$PLACE/list" || fail "$name does not list its tests"
+        sed '/^#/d' dist/emulated-tests.tcx >"$PLACE/left"
+        while read -r test; do
+            grep -qx "$test: test" "$PLACE/list" || fail "dist/emulated-tests.tcx: there is no test $test"
+            echo "$name: it needs TCX (Linux 6.6) [$test]" >>"$PLACE/skipped"
+            set -- "$@" --skip "$test"
+        done <"$PLACE/left"
+    fi
+    judged "$folder" "$program" "$PLAIN" "$@"
+    if [ "$folder:$(basename "${program%-*}")" = driver/linux:linux ]; then
+        # shellcheck disable=SC2086 # the list is meant to be split
+        judged "$folder" "$program" SLUICE_SCHEDULER=hfsc $PLANE "$@"
+    fi
 done <"$PLACE/programs"
 dist/emulated.sh off "$PLACE"
 
