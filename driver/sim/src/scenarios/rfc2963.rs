@@ -1,15 +1,17 @@
 //! The network of RFC 2963, appendix A: ten pairs of LANs with ten workstations each across one bottleneck of 70 Mbit/s with
-//! a RIO of three precedences; a trTCM in each customer router, and a shaper in C6 to C10.
+//! a RIO of three precedences; a trTCM in each customer router, and a shaper in C6 to C10. The single rate forms, srTCM and
+//! srRAS, and workstations that do not listen to losses, which the RFC does not simulate, are variants of it.
 //!
 //! Values that the RFC does not give (thresholds, K, MIR, timers) are parameters. The defaults are those that
 //! fit its tables best.
 
+use crate::map::address;
 use crate::rng::Rng;
 use crate::scenario::{
-    EgressSpec, LinkConditioner, LinkId, NO_LIMIT, NodeId, Queue, RtoSpec, Scenario, SimLinkSpec, SimNodeSpec, Tcp,
-    TcpSpec, af1,
+    EgressSpec, LinkConditioner, LinkId, NO_LIMIT, NodeId, Queue, RtoSpec, Scenario, SendPattern, SimLinkSpec,
+    SimNodeSpec, SourceSpec, Tcp, TcpSpec, af1,
 };
-use terms::{Bytes, Rate, Span, Time};
+use terms::{Bytes, FlowKey, Rate, Span, Time, Wild};
 use traffic::dropper::{Coupling, RedCurve};
 use traffic::port::SchedulerKind;
 use traffic::tree::{DropperSpec, MeterKind, MeterSpec, QueueUnit, RasSpec, ShaperSpec};
@@ -28,6 +30,17 @@ pub enum Shaping {
     TrRas,
     /// G-trRAS (section 3.5).
     Green,
+    /// srRAS (section 2.2), and an srTCM in every customer router.
+    SrRas,
+    /// G-srRAS (section 3), and an srTCM in every customer router.
+    SrGreen,
+}
+
+impl Shaping {
+    /// True for the single rate forms.
+    pub const fn is_single_rate(self) -> bool {
+        matches!(self, Shaping::SrRas | Shaping::SrGreen)
+    }
 }
 
 /// The thresholds CIR_th, PIR_th and MIR_th.
@@ -42,7 +55,7 @@ pub enum Thresholds {
 /// The parameters that the tables vary, and those that the RFC leaves open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// CBS of every trTCM; PBS is twice that.
+    /// CBS of every meter; PBS, or an srTCM's EBS, is twice that.
     pub cbs: Bytes,
     /// The shaper of C6 to C10.
     pub shaping: Shaping,
@@ -58,6 +71,8 @@ pub struct Params {
     pub lan: Rate,
     /// Every workstation's TCP.
     pub tcp: Tcp,
+    /// True: workstations send UDP at a constant rate instead, those of a router twice its CIR together.
+    pub unresponsive: bool,
     /// Connections start at random times, uniformly within this span from the beginning.
     pub start_spread: Span,
     /// The time before the measured window.
@@ -86,6 +101,7 @@ impl Default for Params {
             coupling: Coupling::Coupled,
             lan: Rate::from_mbps(10),
             tcp: Tcp { window: Bytes::new(65_536), initial_window: 1, limited_transmit: false, rto, ..Tcp::default() },
+            unresponsive: false,
             start_spread: Span::from_secs(1),
             warm_up: Span::from_secs(2),
             duration: Span::from_secs(102),
@@ -166,6 +182,21 @@ impl Builder<'_> {
         LinkId(self.scenario.links.len() - 1)
     }
 
+    /// A workstation's packets of 1,000 bytes at a constant rate, from its link to the other's.
+    fn constant(&self, node: NodeId, (out, back): (LinkId, LinkId), rate: Rate) -> SourceSpec {
+        let flow = FlowKey {
+            src: address(out, 0),
+            dst: address(back, 1),
+            protocol: 17,
+            src_port: 1_024,
+            dst_port: 5_001,
+            wild: Wild::NONE,
+        };
+        let pattern = SendPattern::Cbr { rate, jitter_percent: 100 };
+        let (from, until) = (Time::ZERO, Time::ZERO + self.params.duration);
+        SourceSpec { node, flow, packet: 1_000, pattern, from, until }
+    }
+
     /// Adds the routers C and C' of a position, with their workstations and connections.
     fn customer(&mut self, n: usize, er1: NodeId, er2: NodeId) -> Customer {
         let (near, far) = (self.node(&format!("C{}", n + 1)), self.node(&format!("C{}'", n + 1)));
@@ -178,8 +209,13 @@ impl Builder<'_> {
         for w in 0..WORKSTATIONS {
             let sender = self.node(&format!("W{}.{}", n + 1, w + 1));
             let receiver = self.node(&format!("W{}.{}'", n + 1, w + 1));
-            self.link(sender, near, self.params.lan, Span::from_millis(1));
-            self.link(far, receiver, self.params.lan, Span::from_millis(1));
+            let out = self.link(sender, near, self.params.lan, Span::from_millis(1));
+            let back = self.link(far, receiver, self.params.lan, Span::from_millis(1));
+            if self.params.unresponsive {
+                let source = self.constant(sender, (out, back), cir(n).share(2, WORKSTATIONS as u64));
+                self.scenario.sources.push(source);
+                continue;
+            }
             let greedy = TcpSpec::greedy(sender, receiver, (1_024, 5_001));
             self.scenario.connections.push(TcpSpec { group: n as u32, tcp: self.params.tcp, ..greedy });
         }
@@ -187,7 +223,7 @@ impl Builder<'_> {
     }
 }
 
-/// The conditioner of a customer router: its trTCM, and before it the shaper, if it has one, with a buffer of this length.
+/// The conditioner of a customer router: its meter, and before it the shaper, if it has one, with a buffer of this length.
 pub fn conditioner(params: &Params, cir: Rate, shaped: bool, buffer: Bytes) -> LinkConditioner {
     let Params { cbs, k, mir, shaping, thresholds, .. } = *params;
     let pir = Rate::from_bps(2 * cir.as_bps());
@@ -196,12 +232,16 @@ pub fn conditioner(params: &Params, cir: Rate, shaped: bool, buffer: Bytes) -> L
         Thresholds::OfCbs(percent) => percent.map(|p| Bytes::new(cbs.get() * u64::from(p) / 100)),
         Thresholds::Fixed(bytes) => bytes,
     };
-    let ras = RasSpec { buffer, k, green: shaping == Shaping::Green };
-    LinkConditioner {
-        shaper: shaped.then_some(ShaperSpec::TrRas { rates: [cir, pir, mir], thresholds, ras }),
-        meter: Some(MeterSpec { kind: MeterKind::TrTcm { cir, cbs, pir, pbs }, aware: false }),
-        marker: af1(),
-    }
+    let ras = RasSpec { buffer, k, green: matches!(shaping, Shaping::Green | Shaping::SrGreen) };
+    let [cir_th, _, mir_th] = thresholds;
+    let (shaper, kind) = if shaping.is_single_rate() {
+        let shaper = ShaperSpec::SrRas { rates: [cir, mir], thresholds: [cir_th, mir_th], ras };
+        (shaper, MeterKind::SrTcm { cir, cbs, ebs: pbs })
+    } else {
+        let shaper = ShaperSpec::TrRas { rates: [cir, pir, mir], thresholds, ras };
+        (shaper, MeterKind::TrTcm { cir, cbs, pir, pbs })
+    };
+    LinkConditioner { shaper: shaped.then_some(shaper), meter: Some(MeterSpec { kind, aware: false }), marker: af1() }
 }
 
 /// The queue of ER1 and ER2: thresholds in packets and probabilities of section A.1, a weight of 0.002.

@@ -3,6 +3,7 @@
 
 use super::LARGE;
 use super::published::{COLUMNS, of_red};
+use super::variants::{SINGLE_RATE, UNRESPONSIVE};
 use crate::experiment::Finding;
 
 /// The tolerance for cells of tables A.2, A.3, A.4 and A.7 in the full form.
@@ -13,6 +14,11 @@ const TOTALS: f64 = 0.15;
 const QUICK: f64 = 0.20;
 /// The tolerance for red traffic, as a share of the total.
 const RED: f64 = 0.06;
+/// At a small CBS a single rate shaper costs at most this: an srTCM lets CBS and EBS pass together, so there is little to
+/// gain.
+const NO_HARM: f64 = 0.03;
+/// A shaper changes what arrives of traffic that does not listen to losses by this at most.
+const NO_GAIN: f64 = 0.05;
 /// At a large CBS the green shaper costs, or gains, at most this.
 const ABOUT_EQUAL: f64 = 0.12;
 
@@ -44,7 +50,33 @@ pub fn shortfalls(finding: &Finding, quick: bool) -> Vec<String> {
         }
     }
     crossovers(finding, &mut wrong);
+    variants(finding, &mut wrong);
     wrong
+}
+
+/// Checks the single rate shapers, which must not harm at a small CBS, and traffic that does not listen to losses, which a
+/// shaper does not help (section 4).
+fn variants(finding: &Finding, wrong: &mut Vec<String>) {
+    let gain = |table: &str, row: &str, pair: usize| {
+        let of = |n: usize| finding.measured(table, row, COLUMNS[2 * pair + n].0);
+        Some(of(1)? / of(0)? - 1.0)
+    };
+    for pair in 0..2 {
+        for table in SINGLE_RATE.map(super::shaped) {
+            let found = gain(table, "3", pair).unwrap_or(0.0);
+            if found < -NO_HARM {
+                let (column, percent) = (COLUMNS[2 * pair + 1].0, found * 100.0);
+                wrong.push(format!("{table} at 3 KB: {column} is {percent:+.1} % of unshaped"));
+            }
+        }
+        for row in ["trRAS", "G-trRAS", "srRAS", "G-srRAS"] {
+            let found = gain(UNRESPONSIVE, row, pair).unwrap_or(0.0);
+            if found.abs() > NO_GAIN {
+                let (column, percent) = (COLUMNS[2 * pair + 1].0, found * 100.0);
+                wrong.push(format!("unresponsive traffic behind {row}: {column} is {percent:+.1} % of unshaped"));
+            }
+        }
+    }
 }
 
 /// Checks red traffic. It is a rest of three rounded numbers and may be nearly nothing, so it is held against the total.

@@ -1,6 +1,7 @@
 //! The simulations of RFC 2963, appendix A: do rate adaptive shapers help TCP through a three colour marker?
 //!
-//! [`published`] has the tables, `play` one run, `judge` the criteria, `charts` the figures.
+//! [`published`] has the tables, `play` one run, `judge` the criteria, `charts` the figures, `variants` what the RFC
+//! describes and does not simulate.
 //! `docs/experiments.md` lists the parameters that the RFC leaves open, and the values that fit.
 
 mod charts;
@@ -9,6 +10,7 @@ pub mod live;
 mod play;
 pub mod published;
 pub mod sensitivity;
+mod variants;
 
 use crate::experiment::sweep::ExperimentSweep;
 use crate::experiment::{Experiment, Finding, RunOptions};
@@ -50,6 +52,7 @@ fn run(options: &RunOptions) -> Result<Finding, Error> {
             runs.extend((1..=seeds).map(|seed| Run { shaping, kilobytes, params: params(shaping, kilobytes, seed) }));
         }
     }
+    runs.extend(variants::runs(seeds));
     let sweep = ExperimentSweep {
         // Runs of other parameters, or of another simulator, are not these.
         fingerprint: format!("rfc2963 {} {:?}", env!("CARGO_PKG_VERSION"), Params::default()),
@@ -59,13 +62,14 @@ fn run(options: &RunOptions) -> Result<Finding, Error> {
         threads: None,
     };
     let begun = std::time::Instant::now();
-    let found = sweep.play(&runs, |run| format!("{:?} {} {}", run.shaping, run.kilobytes, run.params.seed), play)?;
+    let found = sweep.play(&runs, Run::name, play)?;
     let results = Results { runs, found };
     let mut finding = Finding::default();
     results.throughput(&mut finding, Shaping::TrRas, [("A.2", &A2), ("A.3", &A3)]);
     results.goodput(&mut finding, Shaping::TrRas, "A.4", &A4, &sizes);
     results.throughput(&mut finding, Shaping::Green, [("A.5", &A5), ("A.6", &A6)]);
     results.goodput(&mut finding, Shaping::Green, "A.7", &A7, &sizes);
+    variants::tables(&results, &mut finding);
     charts::add(&mut finding, seeds);
     finding.shortfalls = judge::shortfalls(&finding, options.quick);
     finding.notes = results.notes(seeds, begun.elapsed().as_secs_f64());
@@ -90,7 +94,13 @@ struct Results {
 impl Results {
     /// Returns the value of `read` for each seed of a point.
     fn samples(&self, shaping: Shaping, kilobytes: u64, read: impl Fn(&Played) -> f64) -> Vec<f64> {
-        let here = |(run, played)| (matches(run, shaping, kilobytes)).then(|| read(played));
+        let is_here = |run: &Run| matches(run, shaping, kilobytes) && !run.params.unresponsive;
+        self.of(is_here, read)
+    }
+
+    /// Returns the value of `read` for each of these runs.
+    fn of(&self, is_here: impl Fn(&Run) -> bool, read: impl Fn(&Played) -> f64) -> Vec<f64> {
+        let here = |(run, played)| is_here(run).then(|| read(played));
         self.runs.iter().zip(&self.found).filter_map(here).collect()
     }
 
@@ -149,5 +159,7 @@ fn shaped(shaping: Shaping) -> &'static str {
         Shaping::None => "unshaped",
         Shaping::TrRas => "trRAS",
         Shaping::Green => "G-trRAS",
+        Shaping::SrRas => "srRAS",
+        Shaping::SrGreen => "G-srRAS",
     }
 }

@@ -4,8 +4,8 @@ use super::published::red;
 use crate::experiment::sweep::RunFailed;
 use serde::{Deserialize, Serialize};
 use sim::World;
-use sim::scenario::TcpId;
-use sim::scenarios::rfc2963::{Params, ROUTERS, Shaping, rfc2963};
+use sim::scenario::{SourceId, TcpId};
+use sim::scenarios::rfc2963::{Params, ROUTERS, Shaping, WORKSTATIONS, rfc2963};
 
 /// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,14 @@ pub struct Run {
     pub params: Params,
 }
 
+impl Run {
+    /// A name for progress and messages.
+    pub fn name(&self) -> String {
+        let Params { seed, unresponsive, .. } = self.params;
+        format!("{:?} {} {seed}{}", self.shaping, self.kilobytes, if unresponsive { " unresponsive" } else { "" })
+    }
+}
+
 /// The rates of a customer's workstations, Mb/s over the measured window.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CustomerResult {
@@ -27,7 +35,7 @@ pub struct CustomerResult {
     pub yellow: f64,
     /// All marked bytes.
     pub total: f64,
-    /// Bytes that applications received in order.
+    /// Bytes that applications received in order; of UDP, the packets that came.
     pub goodput: f64,
 }
 
@@ -74,6 +82,9 @@ pub fn play(run: &Run) -> Result<Played, RunFailed> {
     for connection in 0..built.scenario.connections.len() {
         let report = world.tcp(TcpId(connection));
         customers[report.group as usize].goodput += mbps(report.goodput.get());
+    }
+    for source in 0..built.scenario.sources.len() {
+        customers[source / WORKSTATIONS].goodput += mbps(world.flow(SourceId(source)).bytes_in_window);
     }
     let (packets, events) = (world.packets(), world.events());
     Ok(Played { customers, packets, events, seconds: begun.elapsed().as_secs_f64() })
