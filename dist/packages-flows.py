@@ -8,6 +8,7 @@ effort, by the counters of the kernel's class (tc).
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -38,7 +39,8 @@ def reserve(count: int) -> None:
 def best_effort() -> int:
     """The packets that the class has sent so far."""
     said = subprocess.run(["tc", "-s", "class", "show", "dev", "eth0"], capture_output=True, text=True, check=True).stdout
-    blocks = said.split("class htb ")
+    # HTB where the kernel has no HFSC.
+    blocks = re.split("class (?:htb|hfsc) ", said)
     for block in blocks:
         if block.split(" ", 1)[0].endswith(":" + BEST_EFFORT):
             words = block.split()

@@ -36,7 +36,7 @@ pub struct InterfaceRow {
     pub free_wire_bps: u64,
     /// The number of open slots in the ledger.
     pub slots: usize,
-    /// `htb` (the kernel's) or `hfsc` (in user space), or null where the plane leaves the interface alone.
+    /// Its queueing: `htb` or `hfsc` in the kernel, `user` (HFSC in user space), or null where the plane leaves it alone.
     pub plane: Option<String>,
     /// Services offered: `controlled-load`, `guaranteed`.
     pub services: Vec<String>,

@@ -60,7 +60,7 @@ pub(crate) struct Held {
     pub(crate) admitted: Rate,
     /// Its slot; `None`: it was admitted by measurement, and shares the grant of its class.
     pub(crate) slot: Option<admit::SlotId>,
-    /// True: nobody signalled for it in this run; its packets were recognised.
+    /// True: its packets were recognised, and it was not signalled in this run.
     pub(crate) recognised: bool,
     pub(crate) class: ClassId,
     pub(crate) bucket: BucketSpec,

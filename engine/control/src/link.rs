@@ -240,7 +240,7 @@ impl Link {
         self.measured.as_ref().map_or(Rate::ZERO, Grant::rate)
     }
 
-    /// What one more reservation may have: exact, or by measurement where that admits more.
+    /// The rate that one more reservation may have: exact, or by measurement where that admits more.
     pub(crate) fn free_now(&self) -> Rate {
         self.ledger.free_then().max(self.measured_room.unwrap_or(Rate::ZERO))
     }
@@ -250,7 +250,7 @@ impl Link {
         self.measured_room = room;
     }
 
-    /// What the rule of that grant admits now, if signalled reservations are admitted by it.
+    /// The largest rate that the rule of that grant admits now, if signalled reservations are admitted by it.
     pub(crate) fn measured_room(&self) -> Option<Rate> {
         self.measured_room
     }

@@ -48,7 +48,7 @@ pub enum SignalledFlow {
         handle: RHandle,
         /// The outgoing interface.
         oif: IfIndex,
-        /// What it declares, wire rate.
+        /// The rate that it declares, wire rate.
         declared: Rate,
     },
     /// It has gone, or is an exact reservation now.
@@ -58,7 +58,7 @@ pub enum SignalledFlow {
         /// The outgoing interface.
         oif: IfIndex,
     },
-    /// Somebody reserves a flow that was recognised: it is promoted no longer.
+    /// A reservation has claimed a flow that was recognised: it is promoted no longer.
     Claimed {
         /// The outgoing interface.
         oif: IfIndex,

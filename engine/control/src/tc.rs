@@ -221,8 +221,8 @@ impl Tc {
         let class = link.class_for(&request.flowspec, None, self.plane.link(interface))?;
         let admitted = classes::demand(&link.terms.spec, &classes::charged(&request.session, &request.flowspec));
         let bucket = policer(&link.terms.spec, request);
-        let (class, slot) = if self.admits_by_measurement(interface, &request.flowspec) {
-            self.take_measured(interface, admitted)?;
+        let (class, slot) = if measured::admits(self, interface, &request.flowspec) {
+            measured::take(self, interface, admitted)?;
             (ClassId::MEASURED, None)
         } else {
             (class, Some(self.slot_for(now, request, admitted, None)?))
@@ -247,7 +247,7 @@ impl Tc {
             adopted_until: None,
             pending: 0,
         });
-        self.say_measured(handle);
+        measured::say(self, handle);
         self.out.event(Event::Admitted { oif: interface, flow, rate: admitted });
         Ok(handle)
     }
@@ -323,11 +323,11 @@ impl Tc {
         let bucket = policer(&link.terms.spec, request);
         let (before, old_slot, old_shared, was) = (old.entry(), old.slot, old.shared, old.admitted);
         // It stays what it was admitted as; guaranteed service is exact always.
-        let measured = old_slot.is_none() && matches!(request.flowspec, FlowSpec::ControlledLoad(_));
-        let class = if measured { ClassId::MEASURED } else { class };
+        let by_measurement = old_slot.is_none() && matches!(request.flowspec, FlowSpec::ControlledLoad(_));
+        let class = if by_measurement { ClassId::MEASURED } else { class };
         let slot = match old_slot {
-            None if measured => {
-                self.take_measured(interface, admitted.saturating_sub(was))?;
+            None if by_measurement => {
+                measured::take(self, interface, admitted.saturating_sub(was))?;
                 None
             }
             Some(slot) if admitted == was => Some(slot),
@@ -356,8 +356,8 @@ impl Tc {
         held.priority = request.priority.unwrap_or_default();
         self.count(handle);
         self.note_flows(handle, &had, &before);
-        match (measured, old_slot) {
-            (true, _) if admitted != was => self.say_measured(handle),
+        match (by_measurement, old_slot) {
+            (true, _) if admitted != was => measured::say(self, handle),
             (false, None) => self.out.say(ControlOutput::ByMeasurement(SignalledFlow::Gone { handle, oif: interface })),
             _ => {}
         }

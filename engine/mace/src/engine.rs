@@ -69,7 +69,7 @@ pub struct Mace {
     counts_of: BTreeMap<String, ApplicationCounts>,
     candidates: CandidateTable,
     promoted: BTreeMap<FlowKey, PromotedFlow>,
-    /// What each signalled reservation declares.
+    /// The rate that each signalled reservation declares.
     signalled: BTreeMap<RHandle, Rate>,
     rule: Box<dyn FlowRule>,
     shadows: Vec<ShadowRule>,

@@ -56,7 +56,7 @@ pub enum Input<'a> {
     Counts {
         /// Its handle.
         handle: RHandle,
-        /// What it declares, wire rate.
+        /// The rate that it declares, wire rate.
         declared: Rate,
     },
     /// Such a reservation counts no longer.

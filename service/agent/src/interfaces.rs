@@ -62,7 +62,9 @@ fn reservable(link: &LinkState, wanted: &InterfaceConfig, rate: Rate, planes: &P
         kept_back: wanted.kept_back.of(rate),
         // HTB bounds no delay, so none is exported.
         guaranteed: match wanted.delay_bound.filter(|_| scheduler == SchedulerKind::Hfsc) {
-            Some(declared) if !planes.is_user(link.index) => Some((0, declared.as_nanos().div_ceil(1_000) as u32)),
+            Some(declared) if !planes.is_user(link.index) => {
+                Some((link.mtu, declared.as_nanos().div_ceil(1_000) as u32))
+            }
             _ => planes.error_terms(link.index),
         },
         measured: Rate::ZERO,

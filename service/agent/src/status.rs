@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use terms::{Fault, FlowKey, IfIndex, Rate, SenderTemplate, Style, Time};
 use traffic::plan::{ClassId, ClassSpec, Counters, LinkPlan};
+use traffic::scheduler::SchedulerKind;
 
 /// The whole status.
 pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
@@ -39,7 +40,7 @@ pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
             booked_wire_bps: link.map_or(0, booked),
             free_wire_bps: link.map_or(0, |link| link.free.as_bps()),
             slots: slots.get(&state.index).copied().unwrap_or(0),
-            plane: read.link(state.index).map(|link| link.link.scheduler.name().to_owned()),
+            plane: read.link(state.index).map(|link| plane(agent, state.index, link.link.scheduler)),
             services: link.map(services).unwrap_or_default(),
             classes: read.link(state.index).map(|link| classes(state.index, link, &read)).unwrap_or_default(),
         }
@@ -52,6 +53,11 @@ pub fn status(agent: &mut Agent) -> Result<Status, Fault> {
         notes.push(format!("{more} more reservations: `sluice rsvp show reservation` and `sluice list` find them"));
     }
     Ok(Status { agent: agent.hello(), interfaces, reservations, notes, turns: agent.turns().doc() })
+}
+
+/// Who queues, in a word.
+fn plane(agent: &Agent, oif: IfIndex, scheduler: SchedulerKind) -> String {
+    if agent.drive.plane.is_user(oif) { "user" } else { scheduler.name() }.to_owned()
 }
 
 /// Only the reservations.

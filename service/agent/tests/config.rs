@@ -41,8 +41,6 @@ overhead = "38b"
 signalled_share = "62.5%"
 kept_back = "500kbit"
 assumed_holding = "1h"
-scheduler = "hfsc"
-delay_bound = "5ms"
 premium = "4.5mbit"
 background = "80%"
 [[resource]]
@@ -69,9 +67,6 @@ to = ["eth0", "eth2"]
     assert_eq!((rsvp.refresh_reduction, rsvp.hello), (true, Some(Span::from_secs(2))));
     assert_eq!((rsvp.repair_wait, rsvp.blockade), (Span::from_millis(500), 5));
     let eth0 = &config.interfaces[0];
-    let hfsc = SchedulerChoice::Given(SchedulerKind::Hfsc);
-    assert_eq!((eth0.scheduler, eth0.delay_bound), (hfsc, Some(Span::from_millis(5))));
-    assert_eq!((config.interfaces[1].scheduler, config.interfaces[1].delay_bound), (SchedulerChoice::Auto, None));
     assert_eq!((eth0.premium, eth0.background), (Some(RateShare::Rate(Rate::from_kbps(4500))), 800));
     assert_eq!((config.store.any_filesystem, config.policy.as_deref()), (true, Some(Path::new("policy.toml"))));
     let resources: Vec<_> = config.resources.iter().map(|r| (r.name.as_str(), r.capacity)).collect();
@@ -224,18 +219,6 @@ fn mistakes_name_file_line_and_reason() {
         ("no rate", interface("rate = \"0bit\""), "agent.toml:4: a link of 0bit is not supported"),
         ("bad share", interface("kept_back = \"110%\""), "agent.toml:4: \"110%\" is no share"),
         ("all kept", interface("rate = \"1mbit\"\nkept_back = \"100%\""), "agent.toml:5: kept_back leaves nothing"),
-        ("scheduler", interface("scheduler = \"cake\""), "agent.toml:4: \"cake\" is no scheduler: auto, htb or hfsc"),
-        ("no bound", interface("delay_bound = \"2s\""), "agent.toml:4: delay_bound is more than 0 and at most 1s"),
-        (
-            "bound of HTB",
-            interface("scheduler = \"htb\"\ndelay_bound = \"5ms\""),
-            "agent.toml:5: only the kernel's hfsc",
-        ),
-        (
-            "another's bound",
-            interface("plane = \"user\"\ndelay_bound = \"5ms\""),
-            "agent.toml:5: only the kernel's hfsc",
-        ),
         ("overhead", interface("overhead = \"1kb\""), "agent.toml:4: an overhead is at most 256b"),
         (
             "bad name",
@@ -257,6 +240,26 @@ fn mistakes_name_file_line_and_reason() {
         let told = parse(text).expect_err(case);
         assert!(told.starts_with(expected), "{case}: {told}\n expected: {expected}");
         assert!(!told.contains('\n'), "{case}: one line, not {told:?}");
+    }
+}
+
+/// By which scheduler the kernel queues an interface, and the bound that is declared for it.
+#[test]
+fn a_scheduler_and_its_delay_bound() {
+    let interface = |rest: &str| parse(&format!("auth = \"none\"\n[[interface]]\nname = \"eth0\"\n{rest}\n"));
+    let said = |rest: &str| interface(rest).map(|config| (config.interfaces[0].scheduler, config.interfaces[0].delay_bound));
+    assert_eq!(said(""), Ok((SchedulerChoice::Auto, None)));
+    assert_eq!(said("scheduler = \"htb\""), Ok((SchedulerChoice::Given(SchedulerKind::Htb), None)));
+    let bounded = (SchedulerChoice::Given(SchedulerKind::Hfsc), Some(Span::from_millis(5)));
+    assert_eq!(said("scheduler = \"hfsc\"\ndelay_bound = \"5ms\""), Ok(bounded));
+    for (rest, expected) in [
+        ("scheduler = \"cake\"", "agent.toml:4: \"cake\" is no scheduler: auto, htb or hfsc"),
+        ("delay_bound = \"2s\"", "agent.toml:4: delay_bound is more than 0 and at most 1s"),
+        ("scheduler = \"htb\"\ndelay_bound = \"5ms\"", "agent.toml:5: only the kernel's hfsc"),
+        ("plane = \"user\"\ndelay_bound = \"5ms\"", "agent.toml:5: only the kernel's hfsc"),
+    ] {
+        let told = interface(rest).expect_err(rest);
+        assert!(told.starts_with(expected), "{rest}: {told}");
     }
 }
 

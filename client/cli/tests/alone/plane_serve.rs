@@ -269,7 +269,7 @@ fn a_reservation_in_user_space_outlives_its_agent_and_comes_back_after_the_plane
     let (agent, _far) = (stand.agent(0, "host"), stand.agent(1, "far"));
     stand.installed();
     let row = stand.status("host").interfaces.into_iter().find(|row| row.name == "lan0").unwrap();
-    assert_eq!((row.plane.as_deref(), row.services.len()), (Some("hfsc"), 2), "controlled load and guaranteed");
+    assert_eq!((row.plane.as_deref(), row.services.len()), (Some("user"), 2), "controlled load and guaranteed");
     let traffic = stand.traffic();
     traffic.loses_none_of(600, "under a flood of twice the link");
     kill(agent);

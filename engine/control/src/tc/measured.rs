@@ -1,7 +1,7 @@
 //! Flows that are admitted by what is measured: they share one grant of the ledger, which says that its inside is
 //! statistical, and one class. Who of those that never signalled they are is decided elsewhere (`mace`); here they become
 //! entries of the plan. Controlled load that is signalled is admitted by the same rule, if its owner says how much it admits
-//! ([`Tc::set_measured_room`]).
+//! ([`set_room`]).
 
 use super::Tc;
 use crate::classes;
@@ -75,43 +75,43 @@ impl Tc {
         }
     }
 
-    /// From now on controlled load that is signalled on an interface is admitted by measurement too, up to this wire rate:
-    /// the largest that the owner's rule admits. It shrinks with each reservation until it is said anew. `None`: such
-    /// reservations are exact. Those that are there stay as they were admitted.
-    pub fn set_measured_room(&mut self, oif: IfIndex, room: Option<Rate>) {
-        self.links.get_mut(&oif).into_iter().for_each(|link| link.set_measured_room(room));
-    }
-
-    /// True if a new reservation is admitted by measurement.
-    pub(crate) fn admits_by_measurement(&self, oif: IfIndex, flowspec: &FlowSpec) -> bool {
-        let open = self.links.get(&oif).is_some_and(|link| link.measured_room().is_some());
-        open && matches!(flowspec, FlowSpec::ControlledLoad(_))
-    }
-
-    /// Admits so much more by measurement.
-    pub(crate) fn take_measured(&mut self, interface: IfIndex, asked: Rate) -> Result<(), Refused> {
-        let gone = Refused::NotReservable { interface };
-        let link = self.links.get_mut(&interface).ok_or(gone)?;
-        let free = link.measured_room().unwrap_or(Rate::ZERO);
-        if asked > free {
-            return Err(Refused::Capacity { interface, asked, free });
-        }
-        link.set_measured_room(link.measured_room().map(|room| room.saturating_sub(asked)));
-        Ok(())
-    }
-
-    /// Tells the owner of the rule that a signalled reservation counts.
-    pub(crate) fn say_measured(&mut self, handle: RHandle) {
-        let Some(held) = self.held.get(handle).filter(|held| held.slot.is_none()) else { return };
-        let (oif, declared) = (held.oif, held.admitted);
-        self.out.say(ControlOutput::ByMeasurement(SignalledFlow::Counts { handle, oif, declared }));
-    }
-
     /// The wire rate that the promoted flows of an interface have together: what was set aside, or what exact reservations
     /// leave of it.
     pub fn measured(&self, oif: IfIndex) -> Rate {
         self.links.get(&oif).map_or(Rate::ZERO, |link| link.measured_rate())
     }
+}
+
+/// From now on controlled load that is signalled on an interface is admitted by measurement too, up to this wire rate: the
+/// largest that the owner's rule admits. It shrinks with each reservation until it is said anew. `None`: such reservations
+/// are exact. Those that are there stay as they were admitted.
+pub fn set_room(tc: &mut Tc, oif: IfIndex, room: Option<Rate>) {
+    tc.links.get_mut(&oif).into_iter().for_each(|link| link.set_measured_room(room));
+}
+
+/// True if a new reservation is admitted by measurement.
+pub(crate) fn admits(tc: &Tc, oif: IfIndex, flowspec: &FlowSpec) -> bool {
+    let open = tc.links.get(&oif).is_some_and(|link| link.measured_room().is_some());
+    open && matches!(flowspec, FlowSpec::ControlledLoad(_))
+}
+
+/// Admits so much more by measurement.
+pub(crate) fn take(tc: &mut Tc, interface: IfIndex, asked: Rate) -> Result<(), Refused> {
+    let gone = Refused::NotReservable { interface };
+    let link = tc.links.get_mut(&interface).ok_or(gone)?;
+    let free = link.measured_room().unwrap_or(Rate::ZERO);
+    if asked > free {
+        return Err(Refused::Capacity { interface, asked, free });
+    }
+    link.set_measured_room(link.measured_room().map(|room| room.saturating_sub(asked)));
+    Ok(())
+}
+
+/// Tells the owner of the rule that a signalled reservation counts.
+pub(crate) fn say(tc: &mut Tc, handle: RHandle) {
+    let Some(held) = tc.held.get(handle).filter(|held| held.slot.is_none()) else { return };
+    let (oif, declared) = (held.oif, held.admitted);
+    tc.out.say(ControlOutput::ByMeasurement(SignalledFlow::Counts { handle, oif, declared }));
 }
 
 /// Confirms a flow of an earlier run; `None`: the place is another reservation's.
@@ -124,8 +124,8 @@ fn promote_again(tc: &mut Tc, there: u32) -> Option<RHandle> {
     Some(handle)
 }
 
-/// Drops the recognised flows among these reservations, and returns the others. What they counted as is room for whoever
-/// has claimed them.
+/// Drops the recognised flows among these reservations, and returns the others. Their rates are room for the reservation
+/// that has claimed them.
 pub(crate) fn drop_measured(tc: &mut Tc, now: Time, handles: Vec<RHandle>) -> Vec<RHandle> {
     let is_recognised = |handle: &RHandle| tc.held.get(*handle).is_some_and(|held| held.recognised);
     let (recognised, others): (Vec<_>, Vec<_>) = handles.into_iter().partition(is_recognised);

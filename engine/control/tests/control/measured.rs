@@ -5,7 +5,7 @@ use crate::world::{
 };
 use control::classes::guaranteed;
 use control::io::Reservable;
-use control::tc::measured::MeasuredFlow;
+use control::tc::measured::{MeasuredFlow, set_room};
 use control::tc::{SignalledFlow, Tc};
 use terms::ports::TrafficControl;
 use terms::{FlowKey, Rate, Refused, Span, Time};
@@ -152,7 +152,7 @@ fn signalled_controlled_load_is_admitted_up_to_what_the_rule_admits_and_beside_e
     let exact = tc.add(NOW, &request(5000, ask(5000, 5_000), &[sender()])).expect("room in the ledger");
     // Nine reservations of 1 Mb/s in 3: their rule says so, because they send little.
     for port in 5001..5010 {
-        tc.set_measured_room(OIF, Some(Rate::from_mbps(2)));
+        set_room(&mut tc, OIF, Some(Rate::from_mbps(2)));
         tc.add(NOW, &request(port, ask(port, 1_000), &[sender()])).expect("room by measurement");
     }
     world.settle(&mut tc, NOW);
@@ -162,7 +162,7 @@ fn signalled_controlled_load_is_admitted_up_to_what_the_rule_admits_and_beside_e
     let class = world.plan.links[&OIF].classes[&ClassId::MEASURED];
     assert_eq!(guaranteed(&class), Rate::from_mbps(3), "the class stays what was set aside");
     // What is said once is divided among those that ask before it is said again.
-    tc.set_measured_room(OIF, Some(Rate::from_mbps(2)));
+    set_room(&mut tc, OIF, Some(Rate::from_mbps(2)));
     tc.add(NOW, &request(5010, ask(5010, 1_000), &[sender()])).expect("room by measurement");
     let refused = tc.add(NOW, &request(5011, ask(5011, 1_000), &[sender()]));
     assert!(matches!(refused, Err(Refused::Capacity { free, .. }) if free < Rate::from_mbps(1)), "{refused:?}");
@@ -177,7 +177,7 @@ fn signalled_controlled_load_is_admitted_up_to_what_the_rule_admits_and_beside_e
 #[test]
 fn a_reservation_by_measurement_changes_becomes_exact_and_goes() {
     let (mut tc, mut world) = started(3);
-    tc.set_measured_room(OIF, Some(Rate::from_mbps(2)));
+    set_room(&mut tc, OIF, Some(Rate::from_mbps(2)));
     let handle = tc.add(NOW, &request(5000, controlled_load(1_000), &[sender()])).expect("room");
     world.settle(&mut tc, NOW);
     let one = counted(&world);
@@ -201,7 +201,7 @@ fn who_signals_for_a_recognised_flow_has_what_it_counted_as() {
     let (mut tc, mut world) = started(3);
     tc.promote(&flow(6000)).expect("room");
     world.settle(&mut tc, NOW);
-    tc.set_measured_room(OIF, Some(Rate::ZERO));
+    set_room(&mut tc, OIF, Some(Rate::ZERO));
     let handle = tc.add(NOW, &request(6000, controlled_load(1_000), &[sender()])).expect("its own room");
     world.settle(&mut tc, NOW);
     let claimed = SignalledFlow::Claimed { oif: OIF, flow: flow(6000).flow };

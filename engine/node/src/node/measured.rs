@@ -18,9 +18,9 @@ impl<R: Route, P: ProbeObserver, B: PolicyPort> Node<R, P, B> {
         promoted
     }
 
-    /// Says how much signalled controlled load is admitted by measurement; see [`control::Tc::set_measured_room`].
+    /// Says how much signalled controlled load is admitted by measurement; see [`control::tc::measured::set_room`].
     pub fn set_measured_room(&mut self, oif: IfIndex, room: Option<Rate>) {
-        self.world.tc.set_measured_room(oif, room);
+        control::tc::measured::set_room(&mut self.world.tc, oif, room);
     }
 
     /// Demotes a promoted flow; see [`control::Tc::demote`]. Drain [`Node::poll`] afterwards as after an input.

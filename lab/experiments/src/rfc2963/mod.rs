@@ -1,7 +1,7 @@
 //! The simulations of RFC 2963, appendix A: do rate adaptive shapers help TCP through a three colour marker?
 //!
-//! [`published`] has the tables, `play` one run, `judge` the criteria, `charts` the figures, `variants` what the RFC
-//! describes and does not simulate.
+//! [`published`] has the tables, `play` one run, `judge` the criteria, `charts` the figures, `variants` cases that
+//! the RFC describes and does not simulate.
 //! `docs/experiments.md` lists the parameters that the RFC leaves open, and the values that fit.
 
 mod charts;

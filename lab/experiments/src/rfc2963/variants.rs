@@ -1,5 +1,5 @@
-//! What RFC 2963 describes and does not simulate: the single rate shapers in the same network behind srTCMs, and traffic
-//! that does not listen to losses, for which section 4 expects no gain.
+//! Cases that RFC 2963 describes and does not simulate: the single rate shapers in the same network behind srTCMs, and
+//! traffic that does not listen to losses, for which section 4 expects no gain.
 
 use super::published::COLUMNS;
 use super::{LARGE, Results, Run, SMALL, matches, params, shaped};

@@ -36,7 +36,7 @@ pub(crate) struct MaceHost {
     handles: BTreeMap<FlowKey, RHandle>,
     /// The plane's answers about flows that the engine has yet to hear.
     installed: VecDeque<(FlowKey, Result<(), Fault>)>,
-    /// What signalled reservations do that the engine has yet to hear.
+    /// News of signalled reservations that the engine has yet to hear.
     signalled: VecDeque<SignalledFlow>,
     next_sample: Time,
 }

@@ -105,7 +105,7 @@ pub fn class_from(seen: &Compiled, on: &LinkSpec) -> ClassSpec {
     ClassSpec { queue, ..spec }
 }
 
-/// What a class is guaranteed at any instant, bytes/s.
+/// The highest rate that a class is guaranteed at any instant, bytes/s.
 pub fn guaranteed(kind: &ClassKind) -> u64 {
     match kind {
         ClassKind::Htb(htb) => htb.rate,
