@@ -247,7 +247,8 @@ fn mistakes_name_file_line_and_reason() {
 #[test]
 fn a_scheduler_and_its_delay_bound() {
     let interface = |rest: &str| parse(&format!("auth = \"none\"\n[[interface]]\nname = \"eth0\"\n{rest}\n"));
-    let said = |rest: &str| interface(rest).map(|config| (config.interfaces[0].scheduler, config.interfaces[0].delay_bound));
+    let said =
+        |rest: &str| interface(rest).map(|config| (config.interfaces[0].scheduler, config.interfaces[0].delay_bound));
     assert_eq!(said(""), Ok((SchedulerChoice::Auto, None)));
     assert_eq!(said("scheduler = \"htb\""), Ok((SchedulerChoice::Given(SchedulerKind::Htb), None)));
     let bounded = (SchedulerChoice::Given(SchedulerKind::Hfsc), Some(Span::from_millis(5)));

@@ -250,7 +250,7 @@ fn far_agent(site: &Site) -> ProcessId {
 }
 
 fn reserved_flow(port: u16) -> (SessionId, SenderId) {
-    let session = SessionId { dst: FAR.into(), protocol: 17, dst_port: port.into() };
+    let session = SessionId { dst: FAR.into(), protocol: 17, dst_port: port };
     (session, SenderId { src: NEAR.into(), src_port: port.into() })
 }
 
