@@ -134,7 +134,13 @@ fn defaults_are_the_machine_s_own_agent() {
     assert_eq!(config.socket, Path::new("/run/sluice/agent.sock"));
     assert_eq!(config.state, Path::new("/var/lib/sluice"));
     // An agent keeps 2,048 senders without a reservation for each second of its refresh period.
-    let rsvp = rsvp::io::Config { max_unreserved: 30 * 2_048, ..rsvp::io::Config::default() };
+    // Refresh reduction and Hello are for neighbours that do them too.
+    let rsvp = rsvp::io::Config {
+        max_unreserved: 30 * 2_048,
+        refresh_reduction: true,
+        hello: Some(Span::from_secs(10)),
+        ..rsvp::io::Config::default()
+    };
     assert_eq!(config.rsvp, rsvp);
     assert!(!config.name.is_empty());
 }

@@ -75,6 +75,14 @@ fn neighbours_are_spoken_to_without_router_alert() {
     net.run(ms(50));
     net.tell(3, Input::App(ask_each(session, &senders, &[cl(4), cl(2)])));
     net.run(ms(50));
+    // Tears of two sessions in one breath; what keeps state up is in no Bundle.
+    let other = Session { dst_port: 6_001, ..session };
+    net.sends(0, 1, other, 5004, 1);
+    net.run(ms(50));
+    net.ask_port(0, 3, 6_001, cl(1));
+    net.run(ms(50));
+    net.tell(3, Input::App(AppCall::Release { app: RECEIVER, session: None }));
+    net.run(ms(50));
     net.silence(0, 3);
     net.run(ms(50));
     let seen = seen.borrow();
