@@ -33,6 +33,7 @@ struct Site {
     near: Guarded,
     far: Guarded,
     agent: Option<ProcessId>,
+    far_agent: Option<ProcessId>,
 }
 
 impl Site {
@@ -52,7 +53,7 @@ impl Site {
         for (namespace, link, address) in [(&near, "near", NEAR), (&far, "far", FAR)] {
             namespace.run(|| up(link, address)).unwrap();
         }
-        let site = Site { place, near, far, agent: None };
+        let site = Site { place, near, far, agent: None, far_agent: None };
         let text = format!(
             "name = \"near\"\nauth = \"none\"\nsocket = {:?}\nstate = {:?}\n[store]\nany_filesystem = true\n\
              [[interface]]\nname = \"near\"\nrate = \"10mbit\"\n[mace]\ninterface = \"near\"\n\
@@ -120,9 +121,10 @@ impl Drop for Site {
         if std::thread::panicking() {
             eprintln!("{}", self.log());
         }
-        let Some(agent) = self.agent.take() else { return };
-        let _ = agent.signal(9);
-        agent.reap();
+        for agent in self.agent.take().into_iter().chain(self.far_agent.take()) {
+            let _ = agent.signal(9);
+            agent.reap();
+        }
     }
 }
 
@@ -231,8 +233,8 @@ fn flows_that_never_signalled_are_protected_from_a_flood_and_stay_so_without_an_
     assert_eq!(site.mace().counts.silent, u64::from(FLOWS));
 }
 
-/// An agent at the far end, which reserves in the place of receivers there.
-fn far_agent(site: &Site) -> ProcessId {
+/// Starts an agent at the far end, which reserves in the place of receivers there.
+fn start_far(site: &mut Site) {
     let text = format!(
         "name = \"far\"\nauth = \"none\"\nsocket = {:?}\nstate = {:?}\n[store]\nany_filesystem = true\n\
          [rsvp]\nrefresh = \"1s\"\n[[interface]]\nname = \"far\"\nrate = \"10mbit\"\n\
@@ -244,9 +246,8 @@ fn far_agent(site: &Site) -> ProcessId {
     let mut command = Command::new(SLUICE);
     command.args(["agent", "--config"]).arg(site.place.join("far.toml"));
     site.far.enter_at_exec(&mut command);
-    let agent = detached(&mut command, &site.place.join("far.log"));
+    site.far_agent = Some(detached(&mut command, &site.place.join("far.log")));
     wait_for("the far agent answers", || Client::connect(&site.place.join("far.sock")).ok()?.call(Request::Hello).ok());
-    agent
 }
 
 fn reserved_flow(port: u16) -> (SessionId, SenderId) {
@@ -268,7 +269,7 @@ fn reservations_by_rsvp_are_admitted_by_what_is_measured() {
     let Some(mut site) = Site::with("signalled = true") else { return };
     site.list("game udp 6000 1mbit 4kb 10 3s\n");
     site.start();
-    let far = far_agent(&site);
+    start_far(&mut site);
     let mut client = Client::connect(&site.socket()).unwrap();
     (OTHERS..OTHERS + FLOWS).for_each(|port| announce(&mut client, port));
     let fit = wait_for("five are admitted by what they declare", || site.mace().signalled.filter(|n| *n >= 5));
@@ -299,24 +300,19 @@ fn reservations_by_rsvp_are_admitted_by_what_is_measured() {
     assert!(reserved.loss_percent() <= 1.0, "without an agent: {reserved:?}");
     site.start();
     assert_eq!((site.mace().signalled, site.mace().promoted), (Some(0), usize::from(FLOWS)));
-    drop(client);
-    far.signal(9).unwrap();
-    far.reap();
 }
 
 #[test]
 fn a_reservation_by_measurement_is_given_back() {
     let Some(mut site) = Site::with("signalled = true") else { return };
     site.start();
-    let far = far_agent(&site);
+    start_far(&mut site);
     let mut client = Client::connect(&site.socket()).unwrap();
     announce(&mut client, OTHERS);
     wait_for("it is admitted", || (site.mace().signalled == Some(1)).then_some(()));
     drop(client);
     wait_for("it is given back", || (site.mace().signalled == Some(0)).then_some(()));
     assert_eq!(site.mace().declared_wire_bps, 0);
-    far.signal(9).unwrap();
-    far.reap();
 }
 
 #[test]
