@@ -13,7 +13,7 @@ help:
 	@echo "make demo-quick  the same at one point (root, about a minute)"
 	@echo "make gara        the experiments of GARA in full length; a bound that is missed is a failure (root, about 25 minutes)"
 	@echo "make test        every test (root for the parts that send real packets)"
-	@echo "make test-kernel  the tests of the kernel on Debian's own, in an emulated machine (root, QEMU, about 15 minutes)"
+	@echo "make test-kernel the tests of the kernel on Debian's own, in an emulated machine (root, QEMU, about 15 minutes)"
 	@echo "make nightly     longer forms of the tests: more cases and seeds, the default refresh period, fuzzing (about an hour)"
 	@echo "make fuzz        each decoder for FUZZ_SECONDS ($(FUZZ_SECONDS)), with a nightly compiler and cargo-fuzz"
 	@echo "make bench       every benchmark, one JSON line per figure; BENCH=pattern for those that match"

@@ -435,7 +435,10 @@ mod tests {
             assert_eq!(read_class(&class_record(&spec)), Some(spec));
         }
         let link = LinkSpec { rate: Rate::from_mbps(10), overhead: 38, mtu: 9000, scheduler: SchedulerKind::Htb };
-        assert_eq!(read_link(&link_record(&link)), Some(link));
+        for scheduler in [SchedulerKind::Htb, SchedulerKind::Hfsc] {
+            let link = LinkSpec { scheduler, ..link };
+            assert_eq!(read_link(&link_record(&link)), Some(link));
+        }
         assert_eq!(read_class(&[0; CLASS_RECORD]), None);
         assert_eq!(read_link(&[0; CLASS_RECORD]), None);
     }

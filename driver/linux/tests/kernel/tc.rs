@@ -6,6 +6,7 @@ use linux::netlink::tc::TcHandle;
 use linux::netlink::tc::class::{ClassKind, HtbClass};
 use linux::netlink::tc::hfsc::{HfscClass, TcCurve};
 use linux::netlink::tc::qdisc::Discipline;
+use linux::plane::has_hfsc;
 use terms::IfIndex;
 
 const ROOT: TcHandle = TcHandle::new(0x5c1c, 0);
@@ -80,6 +81,18 @@ fn curves_come_back_as_they_were_written() {
             socket.change_class(oif, handle, ROOT, &without).expect("change");
             assert_eq!(socket.class(oif, handle).expect("look").expect("there").kind, Some(changed));
         }
+    });
+}
+
+/// A try for HFSC leaves nothing, and takes away what one that was stopped has left.
+#[test]
+fn a_try_for_hfsc_leaves_no_link() {
+    scratch::in_netns(|| {
+        let mut socket = Socket::open().expect("netlink");
+        let before = socket.links().expect("links").len();
+        socket.add_veth("sluice-try0", "sluice-try1", None).expect("what an earlier try left");
+        let found = has_hfsc(&mut socket).expect("it can be tried");
+        assert_eq!((has_hfsc(&mut socket), socket.links().expect("links").len()), (Ok(found), before));
     });
 }
 
