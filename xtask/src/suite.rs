@@ -1,12 +1,20 @@
 //! `cargo xtask suite`: everything that a change must pass, to its end, and then one line that counts.
 //!
 //! Format, clippy and all tests run whatever fails before them. A test that could not run here says `SKIPPED: why` past
-//! libtest's capture (`bench::skipped`); libtest counts it as passed, and this does not.
+//! libtest's capture (`bench::skipped`); libtest counts it as passed, and this does not. The end repeats why each test
+//! failed and what took longest: of a long log often only the end is kept.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+/// The most lines that are repeated of what a failed test said, and the most failed tests of which they are.
+const REASON_LINES: usize = 25;
+const REASONS: usize = 20;
+/// The number of steps whose time is said.
+const LONGEST: usize = 8;
 
 /// The result of a run.
 #[derive(Debug, Default)]
@@ -17,12 +25,17 @@ pub struct SuiteCounts {
     skipped: BTreeSet<String>,
     /// The test binary that is running, until it says its result.
     running: Option<String>,
+    /// What failed tests said, the first lines of each.
+    reasons: Vec<Vec<String>>,
+    /// True: the lines that come now are a failed test's.
+    in_reason: bool,
 }
 
 impl SuiteCounts {
     /// Reads one line of what cargo and the tests say.
     fn line(&mut self, line: &str) {
         let bare = line.trim();
+        self.reason(line.trim_end());
         if let Some(binary) = bare.strip_prefix("Running ").or_else(|| bare.strip_prefix("Doc-tests ")) {
             self.died();
             self.running = Some(binary.to_string());
@@ -38,6 +51,23 @@ impl SuiteCounts {
         } else if let Some(why) = skipped(bare) {
             let one = self.of(why);
             self.skipped.insert(one);
+        }
+    }
+
+    /// Keeps what libtest repeats of a failed test, without its backtrace.
+    fn reason(&mut self, line: &str) {
+        if line.starts_with("---- ") && line.ends_with(" stdout ----") {
+            self.in_reason = self.reasons.len() < REASONS;
+            if self.in_reason {
+                self.reasons.push(vec![line.to_owned()]);
+            }
+        } else if matches!(line, "stack backtrace:" | "failures:") || line.starts_with("test result: ") {
+            self.in_reason = false;
+        } else if self.in_reason
+            && !line.is_empty()
+            && let Some(lines) = self.reasons.last_mut().filter(|lines| lines.len() < REASON_LINES)
+        {
+            lines.push(line.to_owned());
         }
     }
 
@@ -79,10 +109,12 @@ fn test_of(line: &str) -> &str {
 /// Runs all of it; the status says whether everything passed.
 pub fn run(root: &Path, more: &[String]) -> ExitCode {
     let mut tally = SuiteCounts::default();
+    let mut times = StepTimes::default();
     println!("property tests run with SLUICE_SEED={}", std::env::var("SLUICE_SEED").as_deref().unwrap_or("2205"));
     let checks: [&[&str]; 2] =
         [&["fmt", "--all", "--check"], &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]];
     for check in checks {
+        times.step(&format!("cargo {}", check[0]));
         match cargo(root, check).status() {
             Ok(status) if status.success() => tally.passed += 1,
             _ => tally.failed.push(format!("cargo {}", check[0])),
@@ -90,19 +122,60 @@ pub fn run(root: &Path, more: &[String]) -> ExitCode {
     }
     let mut tests = cargo(root, &["test", "--workspace", "--locked", "--no-fail-fast"]);
     tests.args(more);
-    match follow(&mut tests, &mut tally) {
+    times.step("building the tests");
+    match follow(&mut tests, &mut tally, &mut times) {
         Ok(true) => {}
         Ok(false) if tally.failed.is_empty() => tally.failed.push("cargo test".into()),
         Ok(false) => {}
         Err(failed) => tally.failed.push(format!("cargo test: {failed}")),
     }
+    times.step("");
     let mut said = std::io::stdout().lock();
+    for line in tally.reasons.iter().flatten().chain([&times.longest()]) {
+        let _ = writeln!(said, "{line}");
+    }
     let list = tally.skipped.iter().map(|line| format!("skipped  {line}"));
     for line in list.chain(tally.failed.iter().map(|line| format!("FAILED   {line}"))).chain([tally.summary()]) {
         // Nobody is left to tell if this cannot be written.
         let _ = writeln!(said, "{line}");
     }
     if tally.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The time that each step took: the checks, the build, each test binary.
+#[derive(Debug, Default)]
+struct StepTimes {
+    steps: Vec<(u64, String)>,
+    running: Option<(Instant, String)>,
+}
+
+impl StepTimes {
+    /// A step begins, and the one before has ended; an empty name begins none.
+    fn step(&mut self, name: &str) {
+        let next = (!name.is_empty()).then(|| (Instant::now(), name.to_owned()));
+        if let Some((begun, name)) = std::mem::replace(&mut self.running, next) {
+            self.steps.push((begun.elapsed().as_secs(), name));
+        }
+    }
+
+    /// Reads a line of what cargo says.
+    fn line(&mut self, line: &str) {
+        let bare = line.trim();
+        if let Some(binary) = bare.strip_prefix("Running ").or_else(|| bare.strip_prefix("Doc-tests ")) {
+            let binary = binary.rsplit('/').next().unwrap_or(binary);
+            self.step(binary.trim_end_matches(')').rsplit_once('-').map_or(binary, |(name, _)| name));
+        }
+    }
+
+    /// The longest steps, for people.
+    fn longest(&self) -> String {
+        let mut steps: Vec<_> = self.steps.iter().collect();
+        steps.sort_by_key(|(seconds, _)| std::cmp::Reverse(*seconds));
+        let all: u64 = self.steps.iter().map(|(seconds, _)| seconds).sum();
+        let longest: Vec<String> =
+            steps.iter().take(LONGEST).map(|(seconds, name)| format!("{name} {seconds} s")).collect();
+        format!("{all} s: {}", longest.join(", "))
+    }
 }
 
 fn cargo(root: &Path, arguments: &[&str]) -> Command {
@@ -116,7 +189,7 @@ fn cargo(root: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Passes on what a command says, both streams in the order of writing, and reads it; whether the command succeeded.
-fn follow(command: &mut Command, tally: &mut SuiteCounts) -> std::io::Result<bool> {
+fn follow(command: &mut Command, tally: &mut SuiteCounts, times: &mut StepTimes) -> std::io::Result<bool> {
     let (from, to) = std::io::pipe()?;
     let mut child = command.stdout(to.try_clone()?).stderr(to).stdin(Stdio::null()).spawn()?;
     // The command still holds the writing end: until it is gone the reading one would never end.
@@ -125,7 +198,9 @@ fn follow(command: &mut Command, tally: &mut SuiteCounts) -> std::io::Result<boo
     let (mut line, mut out) = (Vec::new(), std::io::stdout());
     while lines.by_ref().read_until(b'\n', &mut line)? > 0 {
         out.write_all(&line)?;
-        tally.line(&String::from_utf8_lossy(&line));
+        let text = String::from_utf8_lossy(&line);
+        times.line(&text);
+        tally.line(&text);
         line.clear();
     }
     let status = child.wait()?;
@@ -159,6 +234,26 @@ mod tests {
         );
         assert_eq!(tally.summary(), "7 passed, 1 failed, 2 skipped");
         assert_eq!(tally.failed, ["tests/a.rs: four"]);
+    }
+
+    #[test]
+    fn what_failed_tests_said_is_kept_without_backtraces() {
+        let tally = read(
+            "     Running tests/a.rs (target/debug/deps/a-1)\ntest one ... FAILED\n\nfailures:\n\n\
+             ---- one stdout ----\n\nthread 'one' panicked at a.rs:1:1:\nit is 3\nstack backtrace:\n   0: rust\n\n\
+             ---- two stdout ----\nit is 4\n\n\nfailures:\n    one\n    two\n\ntest result: FAILED. 0 passed; 2 failed\n",
+        );
+        let one = ["---- one stdout ----", "thread 'one' panicked at a.rs:1:1:", "it is 3"].map(String::from);
+        assert_eq!(tally.reasons, [one.to_vec(), vec!["---- two stdout ----".into(), "it is 4".into()]]);
+    }
+
+    #[test]
+    fn steps_have_names_and_times() {
+        let mut times = StepTimes::default();
+        times.step("cargo clippy");
+        times.line("     Running tests/main.rs (target/debug/deps/cli-1e5c36266f761689)\n");
+        times.step("");
+        assert_eq!(times.longest(), "0 s: cargo clippy 0 s, cli 0 s");
     }
 
     #[test]

@@ -30,7 +30,7 @@ def synchronous():
     assert (most.accepted, most.forward, most.reverse) == (True, 10_000_000, 10_000_000), most
     film = broker.reserve(A, B, forward="6mbit", reverse=500_000, duration=3600, label="film", key="film-1")
     again = broker.reserve(A, B, forward="6mbit", reverse=500_000, duration=3600, label="film", key="film-1")
-    assert film.id == again.id and film.state == "active"
+    assert (film.id, film.state) == (again.id, "active"), (film, again)
     assert (film.forward, film.reverse) == (6_000_000, 500_000)
     film.bind(4000, 5004, protocol="udp")
     flows = [part.binding["flow"]["dst_port"] for part in film.parts]

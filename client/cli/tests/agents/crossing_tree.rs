@@ -8,7 +8,7 @@ use linux::netns::Namespace;
 use serde_json::{Value, json};
 use std::process::{Command, Output};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const DOMAINS: [&str; 3] = ["anl", "esnet", "lbnl"];
 
@@ -51,8 +51,9 @@ fn made_changed_and_ended(bed: &Crossing) {
     // LBNL knows alice by ANL's word, and so does ESnet: nobody else was asked.
     for (domain, above) in [("esnet", "anl"), ("lbnl", "anl")] {
         assert!(bed.agents(domain).iter().all(|part| part.ends_with(" anl/alice")), "{:?}", bed.agents(domain));
-        let row = &bed.list(domain)[0];
-        assert_eq!((&row["state"], &row["above"]), (&"active".into(), &above.into()), "{domain}");
+        let row =
+            wait_for("its transaction has ended", || bed.list(domain).into_iter().find(|row| row["state"] == "active"));
+        assert_eq!(row["above"], above, "{domain}");
     }
     assert_eq!(bed.list("esnet")[0]["legs"], made["legs"]);
     assert_eq!(bed.list("lbnl")[0]["legs"][0], made["legs"][1]);
@@ -75,8 +76,8 @@ fn made_changed_and_ended(bed: &Crossing) {
     let there = bed.list("lbnl")[0]["id"].as_str().unwrap().to_owned();
     let ended = bed.0.ask("lbnl-border", "lbnl", "operator-root", &["cancel", &there]);
     assert!(ended.status.success(), "{}", said(&ended));
-    let broken = &bed.list("anl")[0];
-    assert_eq!((&broken["state"], &broken["missing"]), (&"broken".into(), &json!(["lbnl"])));
+    let broken = wait_for("ANL says so", || bed.list("anl").into_iter().find(|row| row["state"] == "broken"));
+    assert_eq!(broken["missing"], json!(["lbnl"]));
     assert!(bed.alice(&["cancel", made["id"].as_str().unwrap()]).status.success());
     bed.nothing_left("the rest is given back");
 }
@@ -108,22 +109,10 @@ fn asked(bed: &Crossing) -> JoinHandle<Output> {
 }
 
 /// LBNL's broker, which is no neighbour of ANL's, goes away between its promise and the decision, and asks ANL's when it
-/// is back.
+/// is back. Brokers wait ten seconds for the agents that stand still here, and a busy machine may not come to that step
+/// in this time: then it is tried again.
 fn away(bed: &Crossing) {
-    bed.agent("lbnl-edge", 19);
-    let asked = asked(bed);
-    wait_for("ANL holds its part, and LBNL's others", || {
-        (bed.is("anl", "", "held") && bed.is("lbnl", "lbnl-edge", "held")).then_some(())
-    });
-    bed.agent("anl-edge", 19);
-    bed.agent("lbnl-edge", 18);
-    wait_for("LBNL has promised, and then ESnet", || {
-        (bed.is("lbnl", "", "promised") && bed.is("esnet", "", "promised")).then_some(())
-    });
-    bed.kill("lbnl");
-    bed.agent("anl-edge", 18);
-    let answer = asked.join().unwrap();
-    assert!(answer.status.success(), "it is decided all the same: {}", said(&answer));
+    assert!((0..5).any(|_| tried_away(bed)), "the step was not reached in five attempts");
     wait_for("ANL has it", || bed.is("anl", "", "active").then_some(()));
     assert!(!bed.is("lbnl", "", "active"), "LBNL has not heard of it");
     bed.start("lbnl");
@@ -131,6 +120,50 @@ fn away(bed: &Crossing) {
     let kept = bed.list("anl")[0]["id"].as_str().unwrap().to_owned();
     assert!(bed.alice(&["cancel", &kept]).status.success());
     bed.nothing_left("it has ended");
+}
+
+/// True if this is so before the brokers' patience with an agent that stands still ends.
+fn soon(what: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(8) {
+        if what() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
+}
+
+/// Kills LBNL's broker between its promise and the decision. False: the machine was too slow, and nothing is left of it.
+fn tried_away(bed: &Crossing) -> bool {
+    bed.agent("lbnl-edge", 19);
+    let asked = asked(bed);
+    let held = soon(|| bed.is("anl", "", "held") && bed.is("lbnl", "lbnl-edge", "held"));
+    if held {
+        bed.agent("anl-edge", 19);
+    }
+    bed.agent("lbnl-edge", 18);
+    let promised = held && soon(|| bed.is("lbnl", "", "promised") && bed.is("esnet", "", "promised"));
+    if promised {
+        bed.kill("lbnl");
+    }
+    bed.agent("anl-edge", 18);
+    let answer = asked.join().unwrap();
+    if promised && answer.status.success() {
+        return true;
+    }
+    println!("once more: held {held}, promised {promised}: {}", said(&answer));
+    if promised {
+        // What ANL's broker gave up after its patience is made nowhere.
+        assert!(!bed.is("anl", "", "active"), "refused, and made all the same: {}", said(&answer));
+        bed.start("lbnl");
+    }
+    if answer.status.success() {
+        let made = bed.list("anl")[0]["id"].as_str().unwrap().to_owned();
+        assert!(bed.alice(&["cancel", &made]).status.success());
+    }
+    bed.nothing_left("nothing is left of what was too slow");
+    false
 }
 
 /// A question for a leg, as a broker of this domain asks it.

@@ -219,13 +219,13 @@ fn a_client_that_does_not_read_is_closed() {
         let _ = writer.write_all(b"GET /v1/resources HTTP/1.1\r\nHost: localhost\r\n\r\n");
     }
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(8) {
+    while begun.elapsed() < Duration::from_secs(30) {
         std::thread::sleep(Duration::from_millis(100));
         if writer.write_all(b"GET /v1/resources HTTP/1.1\r\nHost: localhost\r\n\r\n").is_err() {
             return;
         }
     }
-    panic!("a client that reads nothing was kept for 8 s");
+    panic!("a client that reads nothing was kept for 30 s");
 }
 
 /// A page from elsewhere in a browser of this machine: by a name of its own (DNS rebinding), or across origins.

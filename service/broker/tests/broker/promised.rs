@@ -9,6 +9,8 @@ use linux::clock::Clock;
 /// A promise that is not decided.
 pub struct Promise {
     handle: String,
+    /// Only its own coordinator hears of it and decides it.
+    coordinator: String,
     epoch: u64,
     change: PrepareAskDoc,
     /// The amounts before, of a modification.
@@ -51,20 +53,22 @@ impl Book {
         let promise = PromiseDoc {
             transaction: doc.transaction.clone(),
             member: doc.member,
-            coordinator: doc.coordinator,
+            coordinator: doc.coordinator.clone(),
             change: change.into(),
             clock_ns: self.clock_ns(),
         };
         let at = self.mine(caller, &handle)?;
         self.rows[at].promise = Some(promise);
-        let promise = Promise { handle, epoch: doc.epoch.number, change: doc.ask, had };
+        let promise = Promise { handle, coordinator: doc.coordinator, epoch: doc.epoch.number, change: doc.ask, had };
         self.promises.insert((doc.transaction, doc.member), promise);
         Ok(self.rows[at].clone())
     }
 
     pub fn decide(&mut self, doc: DecideDoc) -> Result<BookAnswer, Problem> {
         self.believe(&doc.coordinator, doc.epoch)?;
-        let Some(promise) = self.promises.remove(&(doc.transaction, doc.member)) else {
+        let branch = (doc.transaction, doc.member);
+        let own = self.promises.get(&branch).is_some_and(|promise| promise.coordinator == doc.coordinator);
+        let Some(promise) = own.then(|| self.promises.remove(&branch)).flatten() else {
             return Ok(BookAnswer::Nothing);
         };
         let Promise { handle, change, had, .. } = promise;
@@ -107,7 +111,8 @@ impl Book {
             member: *member,
             epoch: promise.epoch,
         };
-        let rows = self.promises.iter().map(row).collect();
+        let own = |(_, promise): &(&Branch, &Promise)| promise.coordinator == doc.coordinator;
+        let rows = self.promises.iter().filter(own).map(row).collect();
         Ok(PromiseRows { rows, more: false, clock_ns: self.clock_ns() })
     }
 
