@@ -26,6 +26,7 @@ fn main() {
             return;
         }
         program(&bench);
+        a_million(&bench);
         recognise(&bench);
         edge(&bench);
         groups(&bench);
@@ -116,7 +117,7 @@ fn each_alone(table: &FlowTable, times: u32) -> f64 {
 fn program(bench: &Bench) {
     let names =
         ["flow_program_hot_ns_1e0", "flow_program_hot_ns_1e3", "flow_program_hot_ns_6e4", "flow_program_miss_ns"];
-    let random = "flow_program_ns_6e4";
+    let random = "flow_program_ns_random_6e4";
     if !names.iter().chain([&random]).any(|name| bench.wants(name)) {
         return;
     }
@@ -153,6 +154,32 @@ fn program(bench: &Bench) {
         bench.report(random, median(&mut rounds), "ns", 5 * 60_000);
         bench.report_beside(random, "flow_program_single_run_ns_1e0", median(&mut alone), "ns", 5 * 60_000);
     }
+}
+
+/// With room for 10^6 flows, all of them reserved: 200,000 of them once each in random order, and the kernel's memory.
+fn a_million(bench: &Bench) {
+    const FLOWS: u32 = 1_000_000;
+    const ASKED: u32 = 200_000;
+    let (random, memory) = ("flow_program_ns_random_1e6", "flow_map_mb_1e6");
+    if !bench.wants(random) && !bench.wants(memory) {
+        return;
+    }
+    let dir = Dir::new("million");
+    let mut table = FlowTable::open(&dir.0, FLOWS, Hook::Best).expect("the flow program loads");
+    let empty = table.memory().expect("the kernel says it");
+    for n in 0..FLOWS {
+        let raw = RawFlow::new(n, &entry(ClassId::CONTROLLED_LOAD));
+        table.put_state(n, &RawState::full(&raw)).expect("state");
+        table.put_flow(&RawKey::new(LO, &key(n)), &raw).expect("flow");
+    }
+    if bench.wants(random) {
+        let mut draw = Draw::new(5);
+        let mut rounds: Vec<f64> = (0..5).map(|round| each_once(&table, ASKED, round * ASKED, &mut draw)).collect();
+        bench.report(random, median(&mut rounds), "ns", 5 * ASKED as usize);
+    }
+    let full = table.memory().expect("the kernel says it");
+    bench.report(memory, full as f64 / 1e6, "MB", 1);
+    bench.report_beside(memory, "flow_map_empty_mb_1e6", empty as f64 / 1e6, "MB", 1);
 }
 
 /// What recognition adds to a packet, by runs of their own, 65,536 candidates each once in random order: to one that no flow

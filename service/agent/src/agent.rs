@@ -226,8 +226,11 @@ impl Agent {
             self.drive.console.wake_for(remote.notifier(), REMOTE)?;
         }
         StaticsTurn(&mut self.drive).tell_all();
-        let Drive { messages, console, config, clock, .. } = &mut self.drive;
+        let Drive { messages, console, config, clock, plane, .. } = &mut self.drive;
         messages.flush(console);
+        if let Some((level, text)) = plane.room(config) {
+            console.announce(level, "max_flows", &text);
+        }
         if let Some(text) = news::private_mounts(&config.state) {
             console.announce(Level::Warn, "private_mounts", &text);
         }

@@ -12,6 +12,7 @@
 //! domain_policy = "domain.toml"        # the rules of the whole domain, the same file on all its machines: a booking needs
 //!                                      # a rule here and one there; default: the domain has none of its own
 //! plane_socket = "/run/sluice/plane.sock"  # of the plane in user space, where one is used; the default
+//! max_flows = 65536                    # so many reserved flows have room in the kernel's plane; the default; at most 1048576
 //! log = "info"                         # error, warn, info (the default) or debug
 //!
 //! [rsvp]
@@ -81,7 +82,7 @@ use crate::boomerang::config::{self as boomerang, BoomerangConfig, BoomerangFile
 use crate::core_file::{self, CoreConfig, CoreFile};
 use crate::document::{Document, Mistake, read};
 pub use crate::fields::RateShare;
-use crate::fields::{host_name, link_rate, node_name, share, unit};
+use crate::fields::{host_name, link_rate, node_name, share, unit, within};
 use crate::host_file::{self, CpuConfig, CpuFile, DiskConfig, DiskFile, GroupsConfig, GroupsFile};
 pub use crate::log::Level;
 use crate::mace::config::{self as mace, MaceConfig, MaceFile};
@@ -98,6 +99,7 @@ use crate::statics_file::{ReservationFile, SenderFile};
 use crate::store_file::{self, StoreConfig, StoreFile};
 use documents::agent::StaticDoc;
 use documents::units;
+use linux::bpf::{MAX_FLOWS, MOST_FLOWS};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -119,6 +121,8 @@ pub struct AgentConfig {
     /// The folder of a bpffs for the kernel's programs and maps, which the command line says; `None`: one is mounted in the
     /// state directory.
     pub pins: Option<PathBuf>,
+    /// The number of flows that the kernel's plane has room for.
+    pub max_flows: u32,
     /// The user of this machine's broker, beside root.
     pub broker_user: Option<u32>,
     /// The group whose members are operators, by name or number; it need not exist.
@@ -219,6 +223,7 @@ struct File {
     socket: Option<PathBuf>,
     state: Option<PathBuf>,
     plane_socket: Option<PathBuf>,
+    max_flows: Option<Spanned<u32>>,
     broker_user: Option<Spanned<String>>,
     operators: Option<Spanned<String>>,
     log: Option<Spanned<String>>,
@@ -309,6 +314,7 @@ impl AgentConfig {
             state: found.state.unwrap_or_else(|| rpc::places::AGENT_STATE.into()),
             plane_socket: found.plane_socket.unwrap_or_else(|| rpc::places::PLANE_SOCKET.into()),
             pins: None,
+            max_flows: within(&document, found.max_flows.as_ref(), MAX_FLOWS, (1, MOST_FLOWS), "max_flows")?,
             broker_user: found.broker_user.as_ref().map(|user| broker_user(&document, user)).transpose()?,
             operators: operators(&document, found.operators.as_ref())?,
             log,

@@ -86,3 +86,18 @@ pub(crate) fn unit<T>(
 ) -> Result<T, Mistake> {
     parse(text.get_ref()).map_err(|wrong| document.at(text.span(), wrong))
 }
+
+/// A number from `least` to `most`; `usual` if the file says none.
+pub(crate) fn within(
+    document: &Document<'_>,
+    number: Option<&Spanned<u32>>,
+    usual: u32,
+    (least, most): (u32, u32),
+    what: &str,
+) -> Result<u32, Mistake> {
+    let Some(number) = number else { return Ok(usual) };
+    if (least..=most).contains(number.get_ref()) {
+        return Ok(*number.get_ref());
+    }
+    Err(document.at(number.span(), format!("{what} = {}: from {least} to {most}", number.get_ref())))
+}

@@ -5,7 +5,9 @@
 //! carried out as a whole or not at all: what one has done is undone if the other refuses.
 
 use crate::config::{AgentConfig, InterfaceConfig, PlaneChoice, SchedulerChoice};
+use crate::log::Level;
 use crate::start::StartError;
+use linux::bpf::{Hook, MAX_FLOWS};
 use linux::netlink::Socket;
 use linux::plane::{KernelPlane, PlaneDrift, has_hfsc};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +60,8 @@ impl Planes {
     /// # Errors
     /// The kernel's cannot be opened; or an interface wants the one in user space, which does not serve it.
     pub(crate) fn open(config: &AgentConfig) -> Result<Planes, StartError> {
-        let mut kernel = KernelPlane::open(&config.state).map_err(StartError::Plane)?;
+        let mut kernel =
+            KernelPlane::open_with(&config.state, config.max_flows, Hook::Best).map_err(StartError::Plane)?;
         let usual = usual_scheduler(config)?;
         let user = UserSide::find(config)?;
         if let Some(side) = &user {
@@ -75,6 +78,22 @@ impl Planes {
     /// The kernel's, for edges.
     pub(crate) fn kernel(&mut self) -> &mut KernelPlane {
         &mut self.kernel
+    }
+
+    /// Says how many flows have room in the kernel, if that is not the usual number or not what was asked for: the room
+    /// costs memory.
+    pub(crate) fn room(&self, config: &AgentConfig) -> Option<(Level, String)> {
+        let limit = self.kernel.flow_limit();
+        if limit != config.max_flows {
+            let words = "more are reserved: the next start with fewer follows it";
+            return Some((
+                Level::Warn,
+                format!("max_flows = {}, but {words}; room for {limit} flows", config.max_flows),
+            ));
+        }
+        let memory =
+            self.kernel.flow_memory().map(|bytes| format!(", {:.1} MB of kernel memory now", bytes as f64 / 1e6));
+        (limit != MAX_FLOWS).then(|| (Level::Info, format!("room for {limit} flows{}", memory.unwrap_or_default())))
     }
 
     /// Notes the interfaces that are there.

@@ -153,6 +153,8 @@ fn mistakes_of_resources_and_limits_name_file_line_and_reason() {
     };
     let table: &[(&str, String, &str)] = &[
         ("refresh", "auth = \"none\"\n[rsvp]\nrefresh = \"1ms\"".into(), "agent.toml:3: a refresh period is"),
+        ("flows", "auth = \"none\"\nmax_flows = 0".into(), "agent.toml:2: max_flows = 0: from 1 to 1048576"),
+        ("more flows", "max_flows = 2000000\nauth = \"none\"".into(), "agent.toml:1: max_flows = 2000000: from 1"),
         ("limit", "auth = \"none\"\n[rsvp]\nmax_sessions = 0".into(), "agent.toml:3: a limit is 1 to"),
         ("senders", "auth = \"none\"\n[rsvp]\nmax_senders = 0".into(), "agent.toml:3: a limit is 1 to"),
         ("W", "auth = \"none\"\n[rsvp]\nrepair_wait = \"2m\"".into(), "agent.toml:3: repair_wait is at most 1m"),

@@ -12,7 +12,7 @@ fn what_was_acknowledged_survives_kill_9() {
     if skipped() {
         return;
     }
-    let cycles = std::env::var("SLUICE_CRASHES").ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(200);
+    let cycles = std::env::var("SLUICE_CRASHES").ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(100);
     let mut command = Command::new(SLUICE);
     command.args(["torture", "crash", "--silent", "--json", "--cycles"]).arg(cycles.to_string());
     let output = command.output().unwrap();

@@ -80,6 +80,11 @@ impl Masks {
         self.hooks.renew(self.program(), self.id)
     }
 
+    /// The map of shapes.
+    pub(super) fn shapes_mut(&mut self) -> &mut HashMap<MapData, u32, RawShapes> {
+        &mut self.shapes
+    }
+
     /// True if the program is attached to the egress of this interface.
     pub fn is_attached(&self, socket: &mut Socket, oif: IfIndex) -> bool {
         self.hooks.is_attached(socket, self.id, oif)

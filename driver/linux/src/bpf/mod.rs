@@ -15,6 +15,7 @@ pub mod mace;
 pub mod masks;
 pub mod older;
 pub mod pair_guard;
+mod resize;
 pub mod sys;
 
 pub use edge::EdgeTable;
@@ -39,8 +40,10 @@ use traffic::plan::{ClassId, Counters};
 /// The compiled program.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/flow.o");
 
-/// The most flows that a node's plane holds.
+/// The number of flows that a node's plane has room for, unless said otherwise.
 pub const MAX_FLOWS: u32 = 65_536;
+/// The largest number that may be said.
+pub const MOST_FLOWS: u32 = 1 << 20;
 
 /// The directory of the pins; another layout of the maps has another name.
 pub const LAYOUT: &str = "v2";
@@ -64,8 +67,9 @@ pub struct FlowTable {
 }
 
 impl FlowTable {
-    /// Loads the program, with the maps that are pinned under `state_dir`, or the first time with new ones
-    /// for at most `max_flows` flows.
+    /// Loads the program, with the maps that are pinned under `state_dir`, or the first time with new ones, which have
+    /// room for `max_flows` flows. Pinned maps of another size are replaced, unless what they hold does not fit
+    /// into so few ([`FlowTable::limit`]).
     ///
     /// # Errors
     /// A capability is missing (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN to mount), or the kernel has no support
@@ -75,17 +79,23 @@ impl FlowTable {
         fs::create_dir_all(&mount).map_err(fault("make the directory of the bpffs"))?;
         sys::mount_bpffs(&mount).map_err(fault("mount a bpffs under the state directory"))?;
         let dir = mount.join(LAYOUT);
-        fs::create_dir_all(&dir).map_err(fault("make a directory in the bpffs"))?;
         let hooks = HookPaths::under(state_dir, &dir, hook, HookPoint::FLOWS);
         let older = older::Older::find(&mount);
-        let max_flows = older.as_ref().map_or(Ok(max_flows), older::Older::limit)?;
+        let least = older.as_ref().map_or(Ok(0), older::Older::limit)?;
+        let other = resize::OtherSize::put_aside(&mount, max_flows)?;
+        fs::create_dir_all(&dir).map_err(fault("make a directory in the bpffs"))?;
+        let max_flows = max_flows.max(least);
         let mut table = FlowTable::pinned(&hooks).map_or_else(|| FlowTable::load(&hooks, max_flows), Ok)?;
         if let Some(older) = &older {
             older.move_to(&mut table)?;
         }
+        if let Some(other) = &other {
+            other.move_to(&mut table)?;
+        }
         table.hooks.renew(table.program(), table.id)?;
         table.masks.renew()?;
         older.map_or(Ok(()), older::Older::forget)?;
+        other.map_or(Ok(()), resize::OtherSize::forget)?;
         Ok(table)
     }
 
@@ -147,6 +157,16 @@ impl FlowTable {
     /// The most flows in the table.
     pub fn limit(&self) -> u32 {
         self.limit
+    }
+
+    /// The kernel's memory for flows and buckets now, as it accounts for them, bytes.
+    ///
+    /// # Errors
+    /// The maps cannot be looked at.
+    pub fn memory(&self) -> Result<u64, Fault> {
+        let of = |name: &str| sys::map_memory(sys::open_pinned(&self.hooks.pins.join(name))?.as_fd());
+        let both = of("flows").and_then(|flows| Ok(flows + of("states")?));
+        both.map_err(fault("look at the memory of the flow map"))
     }
 
     /// The program and shapes for flows of prefixes.

@@ -145,6 +145,13 @@ pub fn map_room(map: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(about[4])
 }
 
+/// The kernel's memory for a map, bytes.
+pub fn map_memory(map: BorrowedFd<'_>) -> io::Result<u64> {
+    let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", map.as_raw_fd()))?;
+    let charged = about.lines().find_map(|line| line.strip_prefix("memlock:")?.trim().parse().ok());
+    charged.ok_or_else(|| io::Error::other("the kernel does not say a map's memory"))
+}
+
 /// The kernel's id of a program.
 pub fn program_id(program: BorrowedFd<'_>) -> io::Result<u32> {
     let about = describe(program)?; // struct bpf_prog_info: type, id

@@ -42,7 +42,7 @@ mod write;
 
 pub use fault_injection::FaultInjection;
 pub use reconcile::PlaneDrift;
-pub use scheduler::has_hfsc;
+pub use scheduler::{has_hfsc, has_scheduler};
 pub use write::ROOT;
 
 use crate::bpf::entry::RawKinds;
@@ -81,8 +81,8 @@ impl KernelPlane {
         KernelPlane::open_with(state_dir, MAX_FLOWS, Hook::Best)
     }
 
-    /// Like [`KernelPlane::open`], for at most `max_flows` flows (an existing map keeps its size), with the
-    /// attachment `hook` of the flow program.
+    /// Like [`KernelPlane::open`], with room for `max_flows` flows (or for more, if what is there has no room in so few),
+    /// with the attachment `hook` of the flow program.
     ///
     /// # Errors
     /// As [`KernelPlane::open`].
@@ -262,6 +262,14 @@ impl KernelPlane {
     /// The most flows of the plane.
     pub fn flow_limit(&self) -> u32 {
         self.kernel.table.limit()
+    }
+
+    /// The kernel's memory for flows and their buckets now, bytes.
+    ///
+    /// # Errors
+    /// The kernel does not say it.
+    pub fn flow_memory(&self) -> Result<u64, Fault> {
+        self.kernel.table.memory()
     }
 
     /// Sets a fault drill.

@@ -5,26 +5,34 @@ use crate::netlink::tc::TcHandle;
 use crate::netlink::tc::qdisc::Discipline;
 use terms::Fault;
 
-/// The links that are made for a try. A namespace has one agent, so what has these names is an earlier one's, which was
-/// stopped in its try.
-const ENDS: [&str; 2] = ["sluice-try0", "sluice-try1"];
+/// The handle of the try: nobody's.
+const TRIED: TcHandle = TcHandle::new(0x5c1e, 0);
 
-/// True if the kernel has HFSC (`sch_hfsc`): it is tried on a pair of links that are made for it and removed.
+/// True if the kernel has HFSC (`sch_hfsc`).
 ///
 /// # Errors
-/// No such pair can be made, or the kernel refuses for another reason (`CAP_NET_ADMIN` is missing).
+/// As [`has_scheduler`].
 pub fn has_hfsc(socket: &mut Socket) -> Result<bool, Fault> {
-    if let Ok(left) = socket.link_by_name(ENDS[0]) {
-        socket.delete_link(left.index)?;
-    }
-    socket.add_veth(ENDS[0], ENDS[1], None)?;
-    let oif = socket.link_by_name(ENDS[0])?.index;
-    let root = Discipline::Hfsc { default: 1, overhead: 0 };
-    let tried = socket.add_qdisc(oif, TcHandle::new(1, 0), TcHandle::ROOT, &root);
-    socket.delete_link(oif)?;
-    match tried {
-        Ok(()) => Ok(true),
-        Err(error) if error.errno == libc::ENOENT => Ok(false),
-        Err(error) => Err(error.into()),
+    has_scheduler(socket, "hfsc")
+}
+
+/// True if the kernel has this scheduler, one that does not begin without options.
+///
+/// The loopback is offered one without them. The kernel looks the scheduler up (and loads its module) before it reads the
+/// options, and the scheduler refuses to begin: so nothing is made, whatever the answer.
+///
+/// # Errors
+/// The kernel refuses for another reason (`CAP_NET_ADMIN` is missing).
+pub fn has_scheduler(socket: &mut Socket, kind: &str) -> Result<bool, Fault> {
+    let oif = socket.link_by_name("lo")?.index;
+    let tried = socket.replace_qdisc(oif, TRIED, TcHandle::ROOT, &Discipline::Other(kind.to_owned()));
+    match tried.map_err(|error| (error.errno, error)) {
+        Err((libc::EINVAL, _)) => Ok(true),
+        Err((libc::ENOENT, _)) => Ok(false),
+        Err((_, error)) => Err(error.into()),
+        Ok(()) => {
+            socket.delete_qdisc(oif, TRIED, TcHandle::ROOT)?;
+            Ok(true)
+        }
     }
 }

@@ -16,6 +16,7 @@ mod netlink;
 mod older;
 mod plane;
 pub mod policer;
+mod resize;
 pub mod scratch;
 mod shared;
 mod sockets;

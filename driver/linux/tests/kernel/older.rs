@@ -94,7 +94,7 @@ fn what_the_first_layout_left_is_taken_over() {
         drop(object);
 
         let table = FlowTable::open(state.path(), 4096, Hook::Best).expect("opens");
-        assert_eq!(table.limit(), 64, "as large as it was");
+        assert_eq!(table.limit(), 4096, "as large as was asked for");
         let found = table.flow(LO, &flow).expect("readable").expect("taken over");
         assert_eq!((found.slot, found.read()), (9, Some(entry)));
         let counters = table.counters(9).expect("readable");

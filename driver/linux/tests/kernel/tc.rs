@@ -6,7 +6,7 @@ use linux::netlink::tc::TcHandle;
 use linux::netlink::tc::class::{ClassKind, HtbClass};
 use linux::netlink::tc::hfsc::{HfscClass, TcCurve};
 use linux::netlink::tc::qdisc::Discipline;
-use linux::plane::has_hfsc;
+use linux::plane::{has_hfsc, has_scheduler};
 use terms::IfIndex;
 
 const ROOT: TcHandle = TcHandle::new(0x5c1c, 0);
@@ -84,15 +84,19 @@ fn curves_come_back_as_they_were_written() {
     });
 }
 
-/// A try for HFSC leaves nothing, and takes away what one that was stopped has left.
+/// A kernel is asked for schedulers without a link that changes for it.
 #[test]
-fn a_try_for_hfsc_leaves_no_link() {
+fn asking_for_a_scheduler_changes_nothing() {
     scratch::in_netns(|| {
         let mut socket = Socket::open().expect("netlink");
-        let before = socket.links().expect("links").len();
-        socket.add_veth("sluice-try0", "sluice-try1", None).expect("what an earlier try left");
-        let found = has_hfsc(&mut socket).expect("it can be tried");
-        assert_eq!((has_hfsc(&mut socket), socket.links().expect("links").len()), (Ok(found), before));
+        let lo = socket.link_by_name("lo").expect("the loopback").index;
+        let before = (socket.links().expect("links").len(), socket.qdiscs(lo).expect("qdiscs"));
+        assert_eq!(has_scheduler(&mut socket, "htb"), Ok(true));
+        assert_eq!(has_scheduler(&mut socket, "sluice-has-no-such"), Ok(false));
+        // Twice: what the first had made, the second would be told of.
+        let found = has_hfsc(&mut socket).expect("it can be asked for");
+        assert_eq!(has_hfsc(&mut socket), Ok(found));
+        assert_eq!((socket.links().expect("links").len(), socket.qdiscs(lo).expect("qdiscs")), before);
     });
 }
 

@@ -21,7 +21,7 @@
 
 use crate::config::{InterfaceConfig, PlaneChoice};
 use crate::document::{Document, Mistake};
-use crate::fields::{RateShare, share, unit};
+use crate::fields::{RateShare, share, unit, within};
 use documents::units;
 use mace::RuleTerms;
 use mace::io::MOST_SHADOWS;
@@ -105,7 +105,7 @@ pub(crate) fn read(
     }
     let numbers = RuleNumbers {
         target: target(document, found.target.as_ref())?,
-        nines: within(document, found.nines.as_ref(), 3, 1, 32, "nines")?,
+        nines: within(document, found.nines.as_ref(), 3, (1, 32), "nines")?,
         space: match &found.space {
             None => Rate::from_mbps(1),
             Some(text) => match unit(document, text, units::parse_rate)? {
@@ -130,10 +130,10 @@ pub(crate) fn read(
         rule: found.rule.as_ref().map_or(Ok(usual), |text| rule(document, text, &numbers))?,
         shadow,
         period: span(document, found.period.as_ref(), Span::from_secs(5), Span::from_millis(100))?,
-        window: within(document, found.window.as_ref(), 20, 1, 100_000, "window")?,
+        window: within(document, found.window.as_ref(), 20, (1, 100_000), "window")?,
         refused_for: span(document, found.refused_for.as_ref(), Span::from_secs(30), Span::from_secs(1))?,
-        candidates: within(document, found.candidates.as_ref(), 65_536, 16, 1 << 22, "candidates")? as usize,
-        most_flows: within(document, found.max_flows.as_ref(), 4_096, 1, 65_536, "max_flows")? as usize,
+        candidates: within(document, found.candidates.as_ref(), 65_536, (16, 1 << 22), "candidates")? as usize,
+        most_flows: within(document, found.max_flows.as_ref(), 4_096, (1, 65_536), "max_flows")? as usize,
         signalled: found.signalled,
     })
 }
@@ -170,19 +170,4 @@ fn span(document: &Document<'_>, text: Option<&Spanned<String>>, usual: Span, le
         return Err(document.at(text.span(), wrong));
     }
     Ok(span)
-}
-
-fn within(
-    document: &Document<'_>,
-    number: Option<&Spanned<u32>>,
-    usual: u32,
-    least: u32,
-    most: u32,
-    what: &str,
-) -> Result<u32, Mistake> {
-    let Some(number) = number else { return Ok(usual) };
-    if (least..=most).contains(number.get_ref()) {
-        return Ok(*number.get_ref());
-    }
-    Err(document.at(number.span(), format!("{what} = {}: from {least} to {most}", number.get_ref())))
 }
