@@ -25,7 +25,7 @@ pub struct SuiteCounts {
     skipped: BTreeSet<String>,
     /// The test binary that is running, until it says its result.
     running: Option<String>,
-    /// What failed tests said, the first lines of each.
+    /// The first lines of the words of each failed test.
     reasons: Vec<Vec<String>>,
     /// True: the lines that come now are a failed test's.
     in_reason: bool,

@@ -16,7 +16,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use terms::Fault;
 
-/// What the name of the directory has besides the layout's, while its maps are replaced.
+/// The end of the name of the directory while its maps are replaced.
 const ASIDE: &str = "-before";
 /// The names of the pinned maps that are copied.
 const MAPS: [&str; 5] = ["flows", "states", "classes", "kinds", "shapes"];

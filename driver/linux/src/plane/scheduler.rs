@@ -5,7 +5,7 @@ use crate::netlink::tc::TcHandle;
 use crate::netlink::tc::qdisc::Discipline;
 use terms::Fault;
 
-/// The handle of the try: nobody's.
+/// The handle that no qdisc of ours has.
 const TRIED: TcHandle = TcHandle::new(0x5c1e, 0);
 
 /// True if the kernel has HFSC (`sch_hfsc`).
