@@ -1,9 +1,11 @@
 //! The OpenAPI 3.1 document: made from the handlers and documents, served, and kept in `docs/openapi.json`.
 
+use booking::policy::rights::Call;
 use std::collections::BTreeMap;
 use utoipa::OpenApi;
-use utoipa::openapi::schema::AdditionalProperties;
-use utoipa::openapi::{Object, RefOr, Schema};
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, Paths};
+use utoipa::openapi::schema::{AdditionalProperties, Type};
+use utoipa::openapi::{Object, RefOr, Required, Schema};
 
 /// Everything under `/v1`.
 #[derive(OpenApi)]
@@ -62,8 +64,39 @@ pub fn text() -> String {
     if let Some(components) = &mut document.components {
         close(&mut components.schemas);
     }
+    name_users(&mut document.paths);
     // Our own document has string keys and finite numbers: it can always be written.
     document.to_pretty_json().unwrap_or_default() + "\n"
+}
+
+/// Adds the header of those who reserve for other users, to the calls that take it.
+fn name_users(paths: &mut Paths) {
+    for call in Call::ALL.iter().filter(|call| call.is_for_users()) {
+        let Some((method, path)) = call.name().split_once(' ') else { continue };
+        let Some(item) = paths.paths.get_mut(path) else { continue };
+        let operation: &mut Option<Operation> = match method {
+            "GET" => &mut item.get,
+            "POST" => &mut item.post,
+            "DELETE" => &mut item.delete,
+            _ => continue,
+        };
+        if let Some(operation) = operation {
+            operation.parameters.get_or_insert_default().push(for_user());
+        }
+    }
+}
+
+fn for_user() -> Parameter {
+    let text = "On the Unix socket, from users whom `speakers` of broker.toml names: make the request that of this user of the \
+                machine, with these groups. Never root.";
+    ParameterBuilder::new()
+        .name("Sluice-For")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(text))
+        .example(Some("uid:1000 gid:1000 gid:27".into()))
+        .schema(Some(Object::with_type(Type::String)))
+        .build()
 }
 
 /// Requests that contain another document (`flatten`).
@@ -106,6 +139,28 @@ mod tests {
             Value::Array(items) => items.iter().for_each(|item| references(item, found)),
             _ => {}
         }
+    }
+
+    #[test]
+    fn the_calls_that_are_made_for_others_name_the_header() {
+        let document: Value = serde_json::from_str(&super::text()).unwrap();
+        let mut found = Vec::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for (method, operation) in item.as_object().unwrap() {
+                let all = operation["parameters"].as_array().cloned().unwrap_or_default();
+                found.extend(all.iter().filter(|one| one["name"] == "Sluice-For" && one["in"] == "header").map(
+                    |one| {
+                        assert_eq!(one["required"], false, "{path}");
+                        format!("{} {path}", method.to_uppercase())
+                    },
+                ));
+            }
+        }
+        let calls = super::Call::ALL.iter().filter(|call| call.is_for_users());
+        let mut expected: Vec<String> = calls.map(|call| call.name().to_owned()).collect();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected);
     }
 
     #[test]
