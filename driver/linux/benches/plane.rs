@@ -5,11 +5,13 @@
 use bench::{Bench, Draw, median, nanos};
 use linux::bpf::edge::{RawRule, RawRuleKey};
 use linux::bpf::entry::{MAJOR, RawFlow, RawKey, RawState};
+use linux::bpf::packet_order::PacketOrder;
 use linux::bpf::sys::{SkBuff, test_runs};
 use linux::bpf::{EdgeTable, FlowRecogniser, FlowTable, Hook, WatchedPorts};
 use linux::cgroup;
 use linux::netlink::Socket;
 use linux::plane::KernelPlane;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use terms::{Bytes, Dscp, FlowKey, IfIndex, Rate, SenderGroup, ServiceCurve, Span};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
@@ -77,7 +79,7 @@ fn entry(class: ClassId) -> FlowSpecEntry {
 
 /// An Ethernet frame of a UDP packet of 1,000 IP bytes.
 fn frame(flow: &FlowKey) -> Vec<u8> {
-    let (std::net::IpAddr::V4(src), std::net::IpAddr::V4(dst)) = (flow.src, flow.dst) else { return vec![] };
+    let (IpAddr::V4(src), IpAddr::V4(dst)) = (flow.src, flow.dst) else { return vec![] };
     let mut frame = vec![2; 12];
     frame.extend([8, 0, 0x45, 0, 3, 232, 0, 0, 0, 0, 64, 17, 0, 0]);
     frame.extend(src.octets());
@@ -88,32 +90,39 @@ fn frame(flow: &FlowKey) -> Vec<u8> {
     frame
 }
 
-/// Rounds of one packet of each flow, in random order: with 60,000 flows no element is in a cache because it was just asked.
-fn each_once(table: &FlowTable, flows: u32, offset: u32, draw: &mut Draw) -> f64 {
+/// Packets of these flows, in random order.
+fn in_random_order(flows: u32, draw: &mut Draw) -> PacketOrder {
     let mut order: Vec<u32> = (0..flows).collect();
     for at in (1..order.len()).rev() {
         order.swap(at, draw.next_u32() as usize % (at + 1));
     }
-    let mut total = 0u64;
-    for n in &order {
-        let mut context = SkBuff::leaving(LO.0, 0, 0, 0);
-        let (_, ns) = test_runs(table.program(), &frame(&key(offset + n)), &mut context, 1).expect("test run");
-        total += u64::from(ns);
+    let mut packets = PacketOrder::open(flows).expect("the packets load");
+    for (number, flow) in (0..).zip(order) {
+        let FlowKey { src: IpAddr::V4(src), dst: IpAddr::V4(dst), .. } = key(flow) else { continue };
+        packets.set(number, src, dst).expect("there is room");
     }
-    total as f64 / f64::from(flows)
+    packets
 }
 
-/// The same of one flow, asked as often, each time by a run of its own.
-fn each_alone(table: &FlowTable, times: u32) -> f64 {
-    let packet = frame(&key(0));
-    let one = |_| {
-        let mut context = SkBuff::leaving(LO.0, 0, 0, 0);
-        u64::from(test_runs(table.program(), &packet, &mut context, 1).expect("test run").1)
-    };
-    (0..times).map(one).sum::<u64>() as f64 / f64::from(times)
+/// The time that a program takes for a packet of another flow each time, less that of leading the packets past nothing: medians
+/// of [`ROUNDS`] rounds in turn, ns. And the latter.
+fn beyond_leading(packets: &mut [PacketOrder; 2], frame: &[u8], given: SkBuff, flows: u32) -> [f64; 2] {
+    let (mut all, mut leading) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let run = |packets: &mut PacketOrder| {
+            let mut context = given;
+            f64::from(packets.run(frame, &mut context, flows, flows).expect("runs"))
+        };
+        leading.push(run(&mut packets[0]));
+        all.push(run(&mut packets[1]));
+    }
+    let leading = median(&mut leading);
+    [median(&mut all) - leading, leading]
 }
 
-/// Mean of 10,000 runs on each of 64 flows drawn from all; median of the 64. And of 60,000 flows, each once in random order.
+const ROUNDS: usize = 5;
+
+/// Mean of 10,000 runs on each of 64 flows drawn from all; median of the 64. And a packet of each of 60,000 flows in random order.
 fn program(bench: &Bench) {
     let names =
         ["flow_program_hot_ns_1e0", "flow_program_hot_ns_1e3", "flow_program_hot_ns_6e4", "flow_program_miss_ns"];
@@ -147,19 +156,22 @@ fn program(bench: &Bench) {
     }
     bench.report("flow_program_miss_ns", cost(&table, 60_000, 100_000), "ns", 64);
     if bench.wants(random) {
-        let mut draw = Draw::new(3);
-        let mut rounds: Vec<f64> = (0..5).map(|_| each_once(&table, 60_000, 0, &mut draw)).collect();
-        // A run of its own has a price of its own, which one flow asked alike tells.
-        let mut alone: Vec<f64> = (0..5).map(|_| each_alone(&table, 60_000)).collect();
-        bench.report(random, median(&mut rounds), "ns", 5 * 60_000);
-        bench.report_beside(random, "flow_program_single_run_ns_1e0", median(&mut alone), "ns", 5 * 60_000);
+        report_random(bench, &table, random, 60_000);
     }
 }
 
-/// With room for 10^6 flows, all of them reserved: 200,000 of them once each in random order, and the kernel's memory.
+/// Packets of so many flows, in random order.
+fn report_random(bench: &Bench, table: &FlowTable, name: &str, flows: u32) {
+    let mut packets = [3, 3].map(|seed| in_random_order(flows, &mut Draw::new(seed)));
+    packets[1].past(table.program()).expect("the packets go there");
+    let [ns, leading] = beyond_leading(&mut packets, &frame(&key(0)), SkBuff::leaving(LO.0, 0, 0, 0), flows);
+    bench.report(name, ns, "ns", ROUNDS * flows as usize);
+    bench.report_beside(name, "packets_led_past_nothing_ns", leading, "ns", ROUNDS * flows as usize);
+}
+
+/// With room for 10^6 flows, all of them reserved: a packet of each in random order, and the kernel's memory.
 fn a_million(bench: &Bench) {
     const FLOWS: u32 = 1_000_000;
-    const ASKED: u32 = 200_000;
     let (random, memory) = ("flow_program_ns_random_1e6", "flow_map_mb_1e6");
     if !bench.wants(random) && !bench.wants(memory) {
         return;
@@ -173,55 +185,38 @@ fn a_million(bench: &Bench) {
         table.put_flow(&RawKey::new(LO, &key(n)), &raw).expect("flow");
     }
     if bench.wants(random) {
-        let mut draw = Draw::new(5);
-        let mut rounds: Vec<f64> = (0..5).map(|round| each_once(&table, ASKED, round * ASKED, &mut draw)).collect();
-        bench.report(random, median(&mut rounds), "ns", 5 * ASKED as usize);
+        report_random(bench, &table, random, FLOWS);
     }
     let full = table.memory().expect("the kernel says it");
     bench.report(memory, full as f64 / 1e6, "MB", 1);
     bench.report_beside(memory, "flow_map_empty_mb_1e6", empty as f64 / 1e6, "MB", 1);
 }
 
-/// What recognition adds to a packet, by runs of their own, 65,536 candidates each once in random order: to one that no flow
-/// claims; to one of a port that no application has; and to one that a flow claims. Each is less the same run of a packet
-/// that is not IP, which the program leaves alone; medians of 5 rounds in turn.
+/// What recognition adds to a packet, 65,536 candidates in random order: to one that no flow claims; to one of a port that no
+/// application has; and to one that a flow claims.
 fn recognise(bench: &Bench) {
     let name = "ebpf_recognise_ns_65536";
     if !bench.wants(name) {
         return;
     }
     const FLOWS: u32 = 65_536;
-    const ROUNDS: usize = 5;
     let claimed = u32::from(MAJOR) << 16 | u32::from(ClassId::CONTROLLED_LOAD.0);
     let mut recogniser = FlowRecogniser::open(FLOWS as usize, Span::from_secs(60), [1, 2]).expect("it loads");
     recogniser.watch(&[WatchedPorts { protocol: 17, ports: (5004, 5004), threshold: 1 << 20 }]).expect("ports");
-    let mut order: Vec<u32> = (0..FLOWS).collect();
-    let mut draw = Draw::new(4);
-    let mut round = |port: u16, priority: u32, ip: bool| {
-        for at in (1..order.len()).rev() {
-            order.swap(at, draw.next_u32() as usize % (at + 1));
-        }
-        let one = |n: &u32| {
-            let mut context = SkBuff::leaving(LO.0, priority, 0, 0);
-            let mut packet = frame(&FlowKey { dst_port: port, ..key(*n) });
-            packet[13] = if ip { 0 } else { 6 }; // the type of ARP
-            u64::from(test_runs(recogniser.program(), &packet, &mut context, 1).expect("test run").1)
-        };
-        order.iter().map(one).sum::<u64>() as f64 / f64::from(FLOWS)
+    let mut packets = [4, 4].map(|seed| in_random_order(FLOWS, &mut Draw::new(seed)));
+    packets[1].past(recogniser.program()).expect("the packets go there");
+    let mut added = |port: u16, priority: u32| {
+        let frame = frame(&FlowKey { dst_port: port, ..key(0) });
+        let given = SkBuff::leaving(LO.0, priority, 0, 0).read(17, (4000, port));
+        beyond_leading(&mut packets, &frame, given, FLOWS)
     };
-    round(5004, 0, true);
-    let mut figures: [Vec<f64>; 4] = Default::default();
-    for _ in 0..ROUNDS {
-        let bare = round(5004, 0, false);
-        let added = [round(5004, 0, true), round(9, 0, true), round(5004, claimed, true)].map(|ns| ns - bare);
-        figures.iter_mut().zip([added[0], added[1], added[2], bare]).for_each(|(all, ns)| all.push(ns));
-    }
-    let [listed, other, of_a_flow, bare] = &mut figures;
+    added(5004, 0);
+    let ([listed, leading], [other, _], [of_a_flow, _]) = (added(5004, 0), added(9, 0), added(5004, claimed));
     let n = ROUNDS * FLOWS as usize;
-    bench.report(name, median(listed), "ns", n);
-    bench.report_beside(name, "ebpf_recognise_no_port_ns", median(other), "ns", n);
-    bench.report_beside(name, "ebpf_recognise_claimed_ns", median(of_a_flow), "ns", n);
-    bench.report_beside(name, "ebpf_recognise_bare_run_ns", median(bare), "ns", n);
+    bench.report(name, listed, "ns", n);
+    bench.report_beside(name, "ebpf_recognise_no_port_ns", other, "ns", n);
+    bench.report_beside(name, "ebpf_recognise_claimed_ns", of_a_flow, "ns", n);
+    bench.report_beside(name, "packets_led_past_nothing_ns", leading, "ns", n);
 }
 
 /// What the edge's program costs beside the flow program: a packet without a premium mark on the way out and in, and one of a

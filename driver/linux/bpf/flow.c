@@ -227,12 +227,19 @@ static __always_inline __u32 charge(struct __sk_buff *skb, const struct packet *
 
 #include "masks.h"
 
-// The priority that the packet leaves with; 0: none of ours. `known`: whether it was found whose the packet is.
-static __always_inline __u32 classify(struct __sk_buff *skb, __u32 *known)
+// What the programs behind this one are told of a packet (packet.h).
+struct told {
+    __u32 known;
+    __u32 ports;
+    __u32 read;
+};
+
+// The priority that the packet leaves with; 0: none of ours.
+static __always_inline __u32 classify(struct __sk_buff *skb, struct told *told)
 {
     struct packet p = {};
     p.key.ifindex = skb->ifindex;
-    *known = JUDGED;
+    told->known = JUDGED;
     __u32 protocol = bpf_ntohs(skb->protocol);
     if (protocol == ETH_ARP)
         return CONTROL;
@@ -252,7 +259,9 @@ static __always_inline __u32 classify(struct __sk_buff *skb, __u32 *known)
     struct flow *flow = find(skb, &p);
     if (flow)
         return charge(skb, &p, flow);
-    *known = UNKNOWN;
+    told->known = UNKNOWN;
+    told->read = READ | (p.fragment == 2 ? 0 : p.key.protocol);
+    told->ports = (__u32)bpf_ntohs(p.key.src_port) << 16 | bpf_ntohs(p.key.dst_port);
     return by_code_point(p.dscp);
 }
 
@@ -262,8 +271,11 @@ int sluice_egress(struct __sk_buff *skb)
     __u32 given = skb->priority;
     // One load before and one store after: a pointer to the field, kept across, is what the verifier refuses.
     asm volatile("" : "+r"(given));
-    __u32 known, priority = classify(skb, &known);
-    skb->cb[0] = known;
+    struct told told = {};
+    __u32 priority = classify(skb, &told);
+    skb->cb[0] = told.known;
+    skb->cb[1] = told.ports;
+    skb->cb[2] = told.read;
     if (!priority)
         priority = given >> 16 == MAJOR ? 0 : given;
     skb->priority = priority;

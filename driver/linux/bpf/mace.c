@@ -96,13 +96,16 @@ static __always_inline __u64 tag_of(const struct settings *set, const struct flo
     return tag ? tag : 1;
 }
 
-static __always_inline __u32 threshold_of(const struct packet *p)
+// Of a packet with these ports, the destination's in the lower half; 0: no application has them.
+static __always_inline __u32 threshold_of(__u8 protocol, __u32 ports)
 {
-    __u32 base = p->key.protocol == TCP ? PORTS : 0, at = base + bpf_ntohs(p->key.dst_port);
+    if (protocol != UDP && protocol != TCP)
+        return 0;
+    __u32 base = protocol == TCP ? PORTS : 0, at = base + (ports & 0xffff);
     __u32 *packets = bpf_map_lookup_elem(&mace_ports, &at);
     if (packets && *packets)
         return *packets;
-    at = base + bpf_ntohs(p->key.src_port);
+    at = base + (ports >> 16);
     packets = bpf_map_lookup_elem(&mace_ports, &at);
     return packets ? *packets : 0;
 }
@@ -140,7 +143,10 @@ static __always_inline void consider(struct __sk_buff *skb)
 {
     struct packet p = {};
     struct ports ports;
-    __u32 zero = 0, protocol = bpf_ntohs(skb->protocol);
+    __u32 zero = 0, protocol = bpf_ntohs(skb->protocol), read = skb->cb[2];
+    // The flow program has read the ports: most packets end here, without a look at their headers.
+    if (read & READ && !threshold_of(read, skb->cb[1]))
+        return;
     p.key.ifindex = skb->ifindex;
     if (protocol == ETH_IPV4) {
         if (parse_ipv4(skb, &p))
@@ -153,7 +159,7 @@ static __always_inline void consider(struct __sk_buff *skb)
         return;
     p.key.src_port = ports.src;
     p.key.dst_port = ports.dst;
-    __u32 threshold = threshold_of(&p);
+    __u32 threshold = threshold_of(p.key.protocol, (__u32)bpf_ntohs(ports.src) << 16 | bpf_ntohs(ports.dst));
     if (!threshold || !ports.src || !ports.dst)
         return;
     struct settings *set = bpf_map_lookup_elem(&mace_settings, &zero);

@@ -47,6 +47,9 @@ struct flow_key {
 // scratch; what it does not know it marks as well, because nobody else clears that.
 #define UNKNOWN 0
 #define JUDGED 1
+// And in the third word, of a packet that it knows nothing of: that it has read the headers, and the protocol (0: of a later
+// fragment), whose ports are in the second word, the destination's in the lower half.
+#define READ 0x100
 
 // Filled at a rate up to a depth.
 struct bucket {

@@ -21,11 +21,12 @@ fn sections(elf: &[u8]) -> BTreeMap<String, &[u8]> {
 }
 
 /// Each object: its sections that the kernel gets, and as which it is embedded.
-const OBJECTS: [(&str, &[&str], &[u8]); 8] = [
+const OBJECTS: [(&str, &[&str], &[u8]); 9] = [
     ("flow", &["classifier", ".maps", "license"], linux::bpf::OBJECT),
     ("mace", &["classifier", ".maps", "license"], linux::bpf::mace::OBJECT),
     ("edge", &["classifier", ".maps", "license"], linux::bpf::edge::OBJECT),
     ("boomerang", &["xdp", "classifier", ".text", ".maps", "license"], linux::boomerang::OBJECT),
+    ("packets", &["classifier", ".maps", "license"], linux::bpf::packet_order::OBJECT),
     ("parade", &["xdp", ".maps", "license"], linux::boomerang::packet_script::OBJECT),
     ("touch", &["xdp", ".maps", "license"], linux::boomerang::packet_script::TOUCH),
     ("gate", &["socket", ".maps", "license"], linux::sockets::GATE),

@@ -14,6 +14,7 @@ mod hook;
 pub mod mace;
 pub mod masks;
 pub mod older;
+pub mod packet_order;
 pub mod pair_guard;
 mod resize;
 pub mod sys;

@@ -225,6 +225,20 @@ impl SkBuff {
         self
     }
 
+    /// The same packet, of which the flow program has read the headers and knows no flow (`bpf/packet.h`).
+    #[must_use]
+    pub fn read(mut self, protocol: u8, (src_port, dst_port): (u16, u16)) -> SkBuff {
+        const READ: u32 = 0x100;
+        self.words[13] = u32::from(src_port) << 16 | u32::from(dst_port);
+        self.words[14] = READ | u32::from(protocol);
+        self
+    }
+
+    /// The words that programs leave for those behind them.
+    pub fn scratch(&self) -> [u32; 5] {
+        [12, 13, 14, 15, 16].map(|at| self.words[at])
+    }
+
     /// The priority with which the packet leaves.
     pub fn priority(&self) -> u32 {
         self.words[8]

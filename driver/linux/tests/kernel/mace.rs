@@ -2,13 +2,15 @@
 //! class as they come in.
 
 use crate::bed::{Bed, NEAR, bed, key};
-use crate::scratch;
-use linux::bpf::{FlowRecogniser, WatchedPorts};
+use crate::{policer, scratch};
+use linux::bpf::entry::{RawFlow, RawKey, RawState};
+use linux::bpf::sys::{SkBuff, test_run};
+use linux::bpf::{FlowRecogniser, FlowTable, Hook, WatchedPorts};
 use linux::plane::KernelPlane;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
-use terms::{Bytes, FlowKey, Span};
-use traffic::plan::ClassId;
+use terms::{Bytes, FlowKey, Rate, Span};
+use traffic::plan::{BucketSpec, ClassId};
 
 const WATCHED: WatchedPorts = WatchedPorts { protocol: 17, ports: (5_000, 5_009), threshold: 5 };
 
@@ -88,5 +90,37 @@ fn a_quiet_flow_is_told_again_and_thousands_of_invented_ones_cost_no_memory() {
         assert_eq!(told(&mut recogniser), []);
         send(&bed.sender(40_000, 5_005), 5);
         assert_eq!(told(&mut recogniser).len(), 1, "the table still has room for the next");
+    });
+}
+
+/// Recognition believes what the flow program says of a packet that nobody's flow has: its protocol and ports, or that it has
+/// none to be told by. Of one that has a flow nothing is said.
+#[test]
+fn the_flow_program_says_what_it_has_read() {
+    scratch::in_netns(|| {
+        let state = scratch::StateDir::new();
+        let mut table = FlowTable::open(state.path(), 64, Hook::Best).expect("opens");
+        let taken = policer::key("10.0.0.9", "10.0.0.2", 17);
+        let bucket = BucketSpec { rate: Rate::from_mbps(8), depth: Bytes::new(9_000), min_unit: 64 };
+        let raw = RawFlow::new(0, &policer::entry(bucket));
+        table.put_state(0, &RawState::full(&raw)).expect("state");
+        table.put_flow(&RawKey::new(policer::LO, &taken), &raw).expect("flow");
+        let ports = 4000 << 16 | 5004;
+        let of = |src: &str, dst: &str, protocol| policer::frame(&policer::key(src, dst, protocol), 100);
+        let mut later = of("10.0.0.1", "10.0.0.2", 17);
+        later[21] = 5; // the offset
+        for (what, frame, said) in [
+            ("UDP", of("10.0.0.1", "10.0.0.2", 17), [0, ports, 0x100 | 17]),
+            ("TCP", of("10.0.0.1", "10.0.0.2", 6), [0, ports, 0x100 | 6]),
+            ("IPv6", of("fc00::1", "fc00::2", 17), [0, ports, 0x100 | 17]),
+            ("no ports", of("10.0.0.1", "10.0.0.2", 47), [0, 0, 0x100 | 47]),
+            ("a later fragment", later, [0, 0, 0x100]),
+            ("a flow's", policer::frame(&taken, 100), [1, 0, 0]),
+        ] {
+            // A packet may bring what somebody else had left there.
+            let mut context = SkBuff::leaving(policer::LO.0, 0, 0, 0).read(99, (1, 2));
+            test_run(table.program(), &frame, &mut context).expect("runs");
+            assert_eq!(context.scratch()[..3], said, "{what}");
+        }
     });
 }
