@@ -87,6 +87,12 @@ impl Net {
         if station.is_busy(n) || !hop.up {
             return;
         }
+        // Nothing waited when the last packet was sent, so that no event has been put in for its end.
+        if hop.free_at > now.as_nanos() && matches!(hop.egress, HopQueue::Mace(_)) {
+            station.is_sending(n);
+            run.put(Time::from_nanos(hop.free_at), Due::Free { node: node as u32, interface: n as u32 });
+            return;
+        }
         let (next, wake) = match &mut hop.egress {
             HopQueue::Port => {
                 let port = station.port_mut(n);
@@ -122,12 +128,14 @@ impl Net {
             }
             return;
         };
-        station.is_sending(n);
         let hop = &mut self.hops[h];
         let packet = &mut self.packets[number];
         packet.at = hop.send(now.as_nanos(), u32::from(packet.len));
-        let free = Time::from_nanos(hop.free_at);
-        run.put(free, Due::Free { node: node as u32, interface: n as u32 });
+        if !matches!(&hop.egress, HopQueue::Mace(mace) if mace.packets() == 0) {
+            station.is_sending(n);
+            let free = Time::from_nanos(hop.free_at);
+            run.put(free, Due::Free { node: node as u32, interface: n as u32 });
+        }
         self.put_on(run, h, number);
     }
 

@@ -181,6 +181,15 @@ impl Job {
     }
 }
 
+/// The parameters of a run of the table, of its first seed: a row by its name, by simple sum or by measured sum; and what is
+/// published of its utilisation, per cent.
+pub(crate) fn run_of(row: &str, measured: bool, quick: bool) -> Option<(Params, f64)> {
+    let row = ROWS.iter().position(|known| known.name == row)?;
+    let target = if measured { TARGET } else { 0 };
+    let published = ROWS[row].published[if measured { 2 } else { 0 }];
+    Some((Job { row, target, ..TABLE }.params(quick), published))
+}
+
 fn run(options: &RunOptions) -> Result<Finding, Error> {
     let (quick, live) = (options.quick, options.on == Some(RunOn::Netns));
     let seeds = options.seeds.unwrap_or(if quick || live { 1 } else { SEEDS });

@@ -117,6 +117,9 @@ impl Reader<'_> {
 
     fn queue(&self, text: &Spanned<QueueText>, (rate, overhead): (Rate, u32)) -> Result<Queue, Mistake> {
         let found = text.get_ref();
+        if let Some(mace) = &found.mace {
+            return self.mace(mace, text, rate);
+        }
         if let Some(tree) = &found.tree {
             return self.tree(tree, (rate, overhead));
         }
