@@ -1,4 +1,4 @@
-//! What a recognising direction counts within the measured window.
+//! The counters of a recognising direction within the measured window.
 
 use crate::scenario::{MaceReport, QueueCounts};
 use mace::Mace;

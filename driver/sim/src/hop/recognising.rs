@@ -50,7 +50,7 @@ struct Waiting {
     came: Time,
 }
 
-/// What became of an offered packet.
+/// The result for an offered packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueOffer {
     /// Its level.
@@ -142,7 +142,7 @@ impl MaceQueue {
         }
     }
 
-    /// What was counted in the measured window until now, or until its end.
+    /// The counters of the measured window until now, or until its end.
     pub fn report(&self, now: Time) -> MaceReport {
         self.counting.report(now, &self.mace)
     }

@@ -13,7 +13,7 @@ const CROWD: u32 = u32::MAX;
 /// The port of the background's sources; no application has it.
 const CROWD_PORT: u16 = 20_000;
 
-/// What the pool does next.
+/// A step of the pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PoolStep {
     /// It sends a packet.
@@ -22,7 +22,7 @@ pub(crate) enum PoolStep {
     Ends(FlowKey),
 }
 
-/// What was sent within the measured window, and what arrived of it.
+/// The packets that were sent within the measured window, and those of them that arrived.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PoolReport {
     /// The packets of the flows of each model, in the order of the parameters.
@@ -146,7 +146,7 @@ impl PooledFlows {
         }
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub(crate) fn report(&self) -> &PoolReport {
         &self.report
     }

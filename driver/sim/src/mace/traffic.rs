@@ -6,7 +6,7 @@
 
 use super::flow::MaceFlow;
 use super::model::WIRE;
-use super::testbed::Params;
+use super::params::Params;
 use crate::draw::exponential;
 use crate::rng::Rng;
 use std::cmp::Reverse;

@@ -2,7 +2,7 @@
 //! flows.
 
 use super::{NodeId, SimLinkSpec};
-use crate::mace::Params;
+use crate::mace::params::Params;
 use mace::rules::SharedTerms;
 use mace::{ApplicationList, RuleTerms};
 use terms::{Rate, Span, Time};
@@ -106,7 +106,7 @@ pub struct MaceSample {
     pub flows: usize,
 }
 
-/// What was recognised, admitted, queued and sent within the measured window.
+/// The results of recognition, admission and queueing within the measured window.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct MaceReport {
     /// Flows that were recognised and asked.

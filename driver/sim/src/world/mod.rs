@@ -234,7 +234,7 @@ impl World {
         self.hops()[2 * link.0 + side].tally()
     }
 
-    /// What a direction of a link that recognises flows did within the measured window, so far.
+    /// Results of a direction of a link that recognises flows, within the measured window so far.
     pub fn mace(&self, link: LinkId, side: usize) -> Option<MaceReport> {
         self.mace_queue(link, side).map(|mace| mace.report(self.now()))
     }

@@ -41,7 +41,7 @@ struct PathRun {
     rule: usize,
 }
 
-/// What a run leaves: its path (seconds, Mb/s), per cent of the allocation, and the gaps of each of [`SPACED`].
+/// The results of a run: its path (seconds, Mb/s), per cent of the allocation, and the gaps of each of [`SPACED`].
 #[derive(Serialize, Deserialize)]
 struct PathYield {
     path: Vec<(f64, f64)>,

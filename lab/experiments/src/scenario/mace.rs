@@ -2,7 +2,7 @@
 //! read by the agent's code.
 //!
 //! ```toml
-//! [mace]                      # of a queue, at nodes without an agent: flows that never signalled are recognised, and admitted to the first of two levels
+//! [mace]                      # of the queue of a link, at nodes without an agent: flows that never signalled are recognised, and admitted to the first of two levels
 //! applications = "applications"   # the list (docs/mace.md); the path is relative to this file
 //! allocated = "30%"           # of the link, or a rate, link headers included; the default
 //! rule = "measured-sum"       # the default; measured-sum-departures, simple-sum, hoeffding or tangent

@@ -128,6 +128,12 @@ fn mistakes_about_recognition_are_told_with_their_line() {
         ("packets = 50 ", "packets = 0 ", "a queue of 0 packets: allowed are 1 to 100000"),
         ("packets = 50 ", "bytes = \"9kb\"", "a queue with mace has packets, and no bytes"),
         ("window = 20", "windows = 20", "unknown field `windows`"),
+        ("agents = false", "agents = true", "router has an agent: a queue recognises flows at nodes without one"),
+        (
+            "queue = {} ",
+            "queue = { mace = { applications = \"mace-applications\" } } ",
+            "mace is of the queue of one link",
+        ),
     ];
     for (old, new, said) in cases {
         assert!(right.contains(old), "{old}");

@@ -106,7 +106,7 @@ pub struct MaceTermsText<'a> {
     pub max_flows: Option<&'a Spanned<u32>>,
 }
 
-/// What these keys say, with the defaults of those that are not there.
+/// The values of these keys, with the defaults of those that are not there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MaceTerms {
     /// The rate set aside for promoted flows.
