@@ -19,7 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "mace-table2",
     about: "How many flows simple sum and measured sum admit, and how much of the allocation they use",
     source: "Jamin, Jin: Measurement-based Admission Control for Controlled-load Service (1998), Table 2",
-    takes: "half a minute; root, an hour with --on netns",
+    takes: "eight minutes; root, an hour with --on netns",
     run,
 };
 
