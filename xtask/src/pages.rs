@@ -89,7 +89,10 @@ const PAGES: [Page; 5] = [
         name: "scenario.toml",
         line: "a scenario of the simulator of Sluice",
         place: "FILE of sluice sim run FILE",
-        sources: &[("lab/experiments/src/scenario/text.rs", "", None)],
+        sources: &[
+            ("lab/experiments/src/scenario/text.rs", "", None),
+            ("lab/experiments/src/scenario/mace.rs", "", None),
+        ],
         keys: "scenario",
         also: &["sluice-sim-run 1", "sluice-plane-run 1"],
     },

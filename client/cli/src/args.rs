@@ -282,6 +282,7 @@ pub enum SimCommand {
     #[command(after_help = "Examples:\n  sluice sim run examples/video.toml\n  \
                             sluice sim run examples/dumbbell.toml --out out/sim/dumbbell    tables, CSV, JSON, figures; goes on where it was interrupted\n  \
                             sluice sim run examples/dumbbell.toml --pcap left-right         what crosses a link, for Wireshark\n  \
+                            sluice sim run examples/mace.toml                               flows that never signalled, admitted by measurement\n  \
                             sluice sim run examples/faults.toml --json")]
     Run(SimArgs),
     /// Check a scenario for mistakes; plays nothing

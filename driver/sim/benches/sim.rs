@@ -7,10 +7,11 @@
 
 use bench::{Bench, median, nanos};
 use sim::World;
+use sim::mace::RuleTerms;
 use sim::scenario::{Scenario, TcpId};
 use sim::scenarios::dumbbell::{Dumbbell, dumbbell};
 use sim::scenarios::rfc2963::{Params, rfc2963};
-use terms::{Span, Time};
+use terms::{Rate, Span, Time};
 
 fn main() {
     let bench = Bench::from_args();
@@ -19,6 +20,9 @@ fn main() {
         .any(|n| bench.wants(n))
     {
         rfc2963_network(&bench);
+    }
+    if bench.wants("sim_mace_packets_per_s") {
+        recognition(&bench);
     }
     if bench.wants("sim_100k_flows_event_ns") || bench.wants("sim_100_flows_event_ns") {
         many_flows(&bench);
@@ -62,6 +66,23 @@ fn rfc2963_network(bench: &Bench) {
     bench.report("sim_rfc2963_hops_per_s", median(&mut hops), "1/s", RUNS);
     bench.report("sim_rfc2963_events_per_s", median(&mut events), "1/s", RUNS);
     bench.report("sim_rfc2963_peak_memory", peak_memory(), "KB", 1);
+}
+
+/// A row of MACE's Table 2 (POO1, measured sum), 300 s: a hundred flows and 130 % of background before a queue that recognises.
+fn recognition(bench: &Bench) {
+    const RUNS: usize = 5;
+    let models = vec![(sim::mace::model::POO1, Rate::from_bps(77_200))];
+    let rule = RuleTerms::MeasuredSum { target: (11, 10), departures: false };
+    let params = sim::mace::Params::scenario_three(models, Rate::from_kbps(3_900), rule, 1);
+    let scenario = sim::mace::testbed::scenario(&sim::mace::Params { duration: Span::from_secs(300), ..params });
+    let mut packets = Vec::new();
+    for _ in 0..RUNS {
+        let mut world = World::new(&scenario).expect("it can be played");
+        let seconds = core_nanos(|| world.run_until(scenario.measured.1)) / 1e9;
+        world.check().expect("every law holds");
+        packets.push(world.packets() as f64 / seconds);
+    }
+    bench.report("sim_mace_packets_per_s", median(&mut packets), "1/s", RUNS);
 }
 
 /// The same dumbbell with 100 and with 100,000 connections, alternately.

@@ -46,8 +46,8 @@ impl<'a> Headers<'a> {
         let ip = bytes.len();
         match packet.kind {
             PacketKind::Signal => bytes.extend(message.iter().flat_map(|message| message.bytes.iter())),
-            PacketKind::Data if flow.protocol == UDP => udp(&mut bytes, packet, &flow),
-            PacketKind::Data => {}
+            PacketKind::Data | PacketKind::Pooled if flow.protocol == UDP => udp(&mut bytes, packet, &flow),
+            PacketKind::Data | PacketKind::Pooled => {}
             PacketKind::Syn | PacketKind::SynAck | PacketKind::Segment | PacketKind::Ack => {
                 tcp(&mut bytes, packet, self)
             }

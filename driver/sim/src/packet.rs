@@ -32,7 +32,7 @@ pub struct SimPacket {
     pub words: [u32; 7],
     /// The packet behind it on the same link.
     pub next: u32,
-    /// The number of its source, connection or message.
+    /// The number of its source, connection or message, or its place in the pool.
     pub flow: u32,
     /// Length, IP header included, bytes.
     pub len: u16,
@@ -64,6 +64,8 @@ pub enum PacketKind {
     Segment,
     /// A TCP acknowledgement; words: first missing segment, SACK blocks.
     Ack,
+    /// A packet of the pool; `flow` is its place there, words: the number of the flow at that place, its model.
+    Pooled,
 }
 
 /// An RSVP message on a link.

@@ -1,5 +1,6 @@
 //! Checks that a scenario is valid: everything that a world relies on. An error is a text.
 
+use crate::mace::traffic::LONGEST;
 use crate::map::{RouteMap, position};
 use crate::scenario::{EgressSpec, LinkId, NodeId, Queue, Scenario, ScenarioAction, SendPattern, TcpSpec, TraceId};
 use crate::tcp::HEADERS;
@@ -15,6 +16,9 @@ const MOST_NODES: usize = 4_096;
 const MOST_CONDUCTS: usize = 1_000;
 /// Maximum number of connections, far below the range of their numbers.
 const MOST_CONNECTIONS: usize = 1 << 24;
+/// Maximum number of models of a pool, which have a port each, and of its flows, which have an address each.
+const MOST_MODELS: usize = 1_000;
+const MOST_POOLED: usize = 1 << 16;
 
 /// The error of a scenario that cannot be played.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,6 +49,7 @@ pub(crate) fn playable(scenario: &Scenario) -> Result<(), Unplayable> {
     for n in 0..scenario.sources.len() {
         source_means_something(scenario, &map, n)?;
     }
+    pool_means_something(scenario, &map)?;
     for (n, (_, action)) in scenario.script.iter().enumerate() {
         let (node, link) = named(action);
         if let Some(node) = node.filter(|node| node.0 >= scenario.nodes.len()) {
@@ -111,6 +116,23 @@ fn source_means_something(scenario: &Scenario, map: &RouteMap, n: usize) -> Resu
         return fail(format!("source {n} sends packets of {} bytes; IP has at most 65535", source.packet));
     }
     way_is_there(scenario, map, &format!("source {n}"), source.node, source.flow.dst, source.packet)
+}
+
+fn pool_means_something(scenario: &Scenario, map: &RouteMap) -> Result<(), Unplayable> {
+    let Some(pool) = &scenario.pool else { return Ok(()) };
+    if let Some(node) = [pool.from, pool.to].into_iter().find(|node| node.0 >= scenario.nodes.len()) {
+        return fail(format!("the pool names node {}, but there are only {}", node.0, scenario.nodes.len()));
+    }
+    let (models, flows) = (pool.traffic.models.len(), pool.traffic.pool);
+    if !(1..=MOST_MODELS).contains(&models) || !(1..=MOST_POOLED).contains(&flows) {
+        return fail(format!(
+            "a pool of {models} models and {flows} flows; allowed are 1 to {MOST_MODELS} and {MOST_POOLED}"
+        ));
+    }
+    let Some(dst) = map.address(pool.to) else {
+        return fail(format!("the pool: {} has no link", scenario.nodes[pool.to.0].name));
+    };
+    way_is_there(scenario, map, "the pool", pool.from, dst, LONGEST)
 }
 
 fn trace_means_something(scenario: &Scenario, map: &RouteMap, n: usize, trace: TraceId) -> Result<(), Unplayable> {

@@ -30,6 +30,8 @@ pub(crate) enum Due {
     Look { node: u32, interface: u32 },
     /// A source sends.
     Source(u32),
+    /// The pool takes its next step.
+    Pool,
     /// An agent's alarm.
     Alarm { node: u32, life: u32 },
     /// A data plane has carried out its oldest batch.

@@ -2,7 +2,11 @@
 //!
 //! The packets of all queues of one port lie in one [`Pool`], linked by index, so that a thousand mostly
 //! empty queues cost a thousand headers and not a thousand buffers, and no packet allocates: memory is
-//! reserved when a queue is made.
+//! reserved when a queue is made. [`TwoLevels`] are two queues that share one limit, with push-out.
+
+mod two_levels;
+
+pub use two_levels::{QueueLevel, TwoLevels};
 
 use crate::spec::QueueSpec;
 use alloc::vec::Vec;
@@ -34,6 +38,8 @@ struct Slot<T> {
     item: T,
     bytes: u32,
     next: u32,
+    /// The packet in front of it in its queue. It means nothing for the head.
+    before: u32,
 }
 
 impl<T: Copy> Pool<T> {
@@ -65,8 +71,8 @@ impl<T: Copy> Pool<T> {
         self.used == 0
     }
 
-    fn insert(&mut self, bytes: u32, item: T) -> Option<u32> {
-        let slot = Slot { item, bytes, next: NONE };
+    fn insert(&mut self, bytes: u32, item: T, before: u32) -> Option<u32> {
+        let slot = Slot { item, bytes, next: NONE, before };
         let at = if self.free != NONE {
             let at = self.free;
             self.free = self.slots[at as usize].next;
@@ -149,7 +155,7 @@ impl Fifo {
         if self.bytes.saturating_add(u64::from(bytes)) > self.spec.bytes.get() {
             return Err(Full::Bytes);
         }
-        let at = pool.insert(bytes, item).ok_or(Full::Pool)?;
+        let at = pool.insert(bytes, item, self.tail).ok_or(Full::Pool)?;
         if self.tail == NONE {
             self.head = at;
         } else {
@@ -171,6 +177,19 @@ impl Fifo {
         if self.head == NONE {
             self.tail = NONE;
         }
+        self.packets -= 1;
+        self.bytes -= u64::from(slot.bytes);
+        Some((slot.bytes, slot.item))
+    }
+
+    /// Takes the packet at the tail, with its bytes: the one that came last.
+    pub fn pop_last<T: Copy>(&mut self, pool: &mut Pool<T>) -> Option<(u32, T)> {
+        if self.packets <= 1 {
+            return self.pop(pool);
+        }
+        let slot = pool.take(self.tail);
+        self.tail = slot.before;
+        pool.slots[self.tail as usize].next = NONE;
         self.packets -= 1;
         self.bytes -= u64::from(slot.bytes);
         Some((slot.bytes, slot.item))

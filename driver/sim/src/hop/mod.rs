@@ -5,10 +5,13 @@
 //! queue to far end is one event.
 
 mod conditioning;
+mod counting;
+mod recognising;
 mod rio;
 mod waiting;
 
 pub use conditioning::Conditioning;
+pub use recognising::{MOST_SAMPLES, MaceQueue, QueueOffer};
 pub use rio::RioQueue;
 pub use waiting::HopWaiting;
 
@@ -91,6 +94,8 @@ pub enum HopQueue {
     Port,
     /// A queue tree.
     Tree(Box<Tree>),
+    /// Two levels, and recognition before them.
+    Mace(Box<MaceQueue>),
 }
 
 /// Counters of the packets of one direction.
@@ -256,6 +261,10 @@ impl HopQueue {
             Queue::Fifo(limits) => HopQueue::Limited(Box::new(HopWaiting::new(*limits))),
             Queue::Rio { dropper, marker, queue } => {
                 HopQueue::Rio(Box::new(RioQueue::new(dropper, marker, *queue, stream)?))
+            }
+            Queue::Mace(spec) => {
+                let key = [stream[0], !stream[0]];
+                HopQueue::Mace(Box::new(MaceQueue::new(spec, link, key)?))
             }
             Queue::Tree(spec) => {
                 let shape = spec.link;

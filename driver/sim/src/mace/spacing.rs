@@ -5,8 +5,10 @@ use terms::Span;
 
 /// Gaps of so many milliseconds and more are not counted: before them a packet was lost, or the source was off.
 pub const LONGEST_GAP_MS: usize = 80;
+/// The gaps are counted in so many parts of a millisecond.
+const PARTS: usize = 10;
 
-/// The gaps between consecutive packets of each flow, in whole milliseconds.
+/// The gaps between consecutive packets of each flow, in tenths of a millisecond.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GapHistogram {
     ideal: u64,
@@ -17,12 +19,12 @@ pub struct GapHistogram {
 impl GapHistogram {
     /// No gaps yet, of sources that send at this interval.
     pub fn of(ideal: Span) -> GapHistogram {
-        GapHistogram { ideal: ideal.as_nanos(), bins: vec![0; LONGEST_GAP_MS], near: 0 }
+        GapHistogram { ideal: ideal.as_nanos(), bins: vec![0; LONGEST_GAP_MS * PARTS], near: 0 }
     }
 
     /// Counts a gap, ns.
     pub fn add(&mut self, gap: u64) {
-        let bin = usize::try_from(gap / 1_000_000).unwrap_or(usize::MAX);
+        let bin = usize::try_from(gap / (1_000_000 / PARTS as u64)).unwrap_or(usize::MAX);
         if let Some(count) = self.bins.get_mut(bin) {
             *count += 1;
             self.near += u64::from(gap.abs_diff(self.ideal) * 4 < self.ideal);
@@ -47,13 +49,22 @@ impl GapHistogram {
 
     /// The share of the gaps below so many milliseconds; 0 if there are none.
     pub fn share_below(&self, ms: usize) -> f64 {
-        self.bins.iter().take(ms).sum::<u64>() as f64 / self.all().max(1) as f64
+        self.bins.iter().take(ms * PARTS).sum::<u64>() as f64 / self.all().max(1) as f64
     }
 
     /// The share of the gaps of each whole millisecond, percent.
     pub fn percents(&self) -> Vec<f64> {
+        self.percents_of(PARTS)
+    }
+
+    /// The share of the gaps of each tenth of a millisecond, percent.
+    pub fn tenths(&self) -> Vec<f64> {
+        self.percents_of(1)
+    }
+
+    fn percents_of(&self, bins: usize) -> Vec<f64> {
         let all = self.all().max(1) as f64;
-        self.bins.iter().map(|count| 100.0 * *count as f64 / all).collect()
+        self.bins.chunks(bins).map(|counts| 100.0 * counts.iter().sum::<u64>() as f64 / all).collect()
     }
 }
 
@@ -112,6 +123,7 @@ mod tests {
         }
         assert_eq!((gaps.all(), gaps.near_share()), (5, 0.6));
         assert_eq!((gaps.share_below(40), gaps.percents()[30]), (0.4, 40.0));
+        assert_eq!((gaps.percents().len(), gaps.tenths().len(), gaps.tenths()[499]), (80, 800, 20.0));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use super::flow::MaceFlow;
 use super::model::WIRE;
-use super::run::Params;
+use super::params::Params;
 use crate::draw::exponential;
 use crate::rng::Rng;
 use std::cmp::Reverse;
@@ -20,7 +20,7 @@ pub const BACKGROUND: usize = 20;
 const BACKGROUND_WIRE: u32 = 700 + 8 + 20 + 26;
 const BACKGROUND_REST: Span = Span::from_nanos(100);
 /// Wire bytes of the longest Ethernet frame.
-const LONGEST: u32 = 1500 + 26;
+pub(crate) const LONGEST: u32 = 1500 + 26;
 
 /// A part of the sources: several hosts may send them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +66,8 @@ pub struct PooledTraffic {
     rngs: Vec<Rng>,
     /// The time between two packets of a background source, ns.
     interval: u64,
+    /// True if all packets of the background have the mean length.
+    fixed: bool,
     agenda: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
@@ -89,7 +91,7 @@ impl PooledTraffic {
         if part != TrafficPart::Pool && params.background_percent > 0 {
             agenda.extend((pool..pool + BACKGROUND).map(|n| Reverse((rngs[n].below(interval), n as u32))));
         }
-        PooledTraffic { pool, lifetime: params.lifetime, flows, rngs, interval, agenda }
+        PooledTraffic { pool, lifetime: params.lifetime, flows, rngs, interval, fixed: params.fixed_sizes, agenda }
     }
 
     /// The next event and its time, ns from the beginning; `None` if there is no source.
@@ -99,7 +101,10 @@ impl PooledTraffic {
         let Reverse((now, number)) = *top;
         let n = number as usize;
         let (event, next) = if n >= self.pool {
-            let rest = exponential(&mut self.rngs[n], BACKGROUND_REST).as_nanos();
+            let rest = match self.fixed {
+                true => BACKGROUND_REST.as_nanos(),
+                false => exponential(&mut self.rngs[n], BACKGROUND_REST).as_nanos(),
+            };
             let rest = rest.min(u64::from(LONGEST - BACKGROUND_WIRE));
             let event = TrafficEvent::Background { source: n - self.pool, bytes: BACKGROUND_WIRE + rest as u32 };
             (event, now + self.interval)

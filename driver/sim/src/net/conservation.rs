@@ -22,6 +22,7 @@ impl Net {
                     let leaves = tree.leaves().filter_map(|(leaf, _)| tree.counters(leaf));
                     u64::from(tree.queued()) + leaves.map(|leaf| leaf.held.packets).sum::<u64>()
                 }
+                HopQueue::Mace(mace) => u64::from(mace.packets()),
                 _ => 0,
             };
             somewhere += on_it + held + queued;

@@ -27,7 +27,7 @@ impl Net {
     }
 
     /// Drops the packets on a wire and in a plain queue, as a kernel flushes a queue when its interface goes
-    /// down. The queue of a port or a tree stays.
+    /// down. The queue of a port, of a tree, or of two levels stays.
     fn cut(&mut self, run: &Run, h: usize) {
         let now = run.now().as_nanos();
         let hop = &mut self.hops[h];
@@ -37,7 +37,7 @@ impl Net {
         match &mut hop.egress {
             HopQueue::Limited(waiting) => waiting.clear(),
             HopQueue::Rio(rio) => rio.clear(now),
-            HopQueue::Fifo | HopQueue::Port | HopQueue::Tree(_) => {}
+            HopQueue::Fifo | HopQueue::Port | HopQueue::Tree(_) | HopQueue::Mace(_) => {}
         }
         if hop.is_simple() {
             hop.free_at = now;

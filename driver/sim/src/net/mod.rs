@@ -14,7 +14,7 @@ mod routes;
 mod transit;
 
 use crate::capture::Capture;
-use crate::hop::HopPort;
+use crate::hop::{HopPort, HopQueue};
 use crate::labels::Labels;
 use crate::link::SimLink;
 use crate::map::{RouteMap, position};
@@ -23,7 +23,7 @@ use crate::playable::Unplayable;
 use crate::scenario::{NodeId, Scenario};
 use crate::station::Station;
 use std::rc::Rc;
-use terms::{IfIndex, Time};
+use terms::{FlowKey, IfIndex, Time};
 use traffic::plan::PlanOp;
 
 /// Number of connections whose packets and states fit in caches.
@@ -218,9 +218,21 @@ impl Net {
     }
 
     /// Notes all counters at an edge of the measured window.
-    pub(crate) fn edge(&mut self, edge: usize) {
+    pub(crate) fn edge(&mut self, now: Time, edge: usize) {
         for hop in &mut self.hops {
             hop.rest.edges[edge] = Some(hop.tally());
+            if let HopQueue::Mace(mace) = &mut hop.egress {
+                mace.edge(now, edge);
+            }
+        }
+    }
+
+    /// Tells every direction that recognises flows that this one has ended.
+    pub(crate) fn flow_ended(&mut self, now: Time, flow: &FlowKey) {
+        for hop in &mut self.hops {
+            if let HopQueue::Mace(mace) = &mut hop.egress {
+                mace.flow_ended(now, flow);
+            }
         }
     }
 

@@ -5,7 +5,9 @@ use super::Net;
 use crate::hop::HopQueue;
 use crate::run::{Due, Run};
 use terms::{Dscp, PacketMeta, Time};
+use traffic::meter::Color;
 use traffic::port::Verdict;
+use traffic::queue::QueueLevel;
 use traffic::tree::PathVerdict;
 
 impl Net {
@@ -51,6 +53,26 @@ impl Net {
         self.send_next(run, node, n);
     }
 
+    /// Puts a packet into a queue of two levels. Green is controlled load, yellow best effort.
+    pub(super) fn enter_mace(&mut self, run: &mut Run, h: usize, number: u32) {
+        let now = run.now();
+        let (node, n) = self.place_of(h);
+        let (flow, len) = (self.flow_of(number), u32::from(self.packets[number].len));
+        let hop = &mut self.hops[h];
+        let HopQueue::Mace(mace) = &mut hop.egress else { return };
+        let offer = mace.offer(now, &flow, number, len);
+        let color = color_of(offer.level);
+        self.packets[number].color = color;
+        hop.offered(color, len);
+        if let Some((lost, level)) = offer.lost {
+            hop.dropped(color_of(level), u32::from(self.packets[lost].len));
+            self.lost.queue += 1;
+            run.mark([2, node as u64, n as u64]);
+            self.let_go(lost);
+        }
+        self.send_next(run, node, n);
+    }
+
     fn place_of(&self, h: usize) -> (usize, usize) {
         let (node, interface) = self.hops[h].rest.from;
         (node as usize, interface as usize)
@@ -63,6 +85,12 @@ impl Net {
         let h = station.hop(n);
         let hop = &mut self.hops[h];
         if station.is_busy(n) || !hop.up {
+            return;
+        }
+        // Nothing waited when the last packet was sent, so that no event has been put in for its end.
+        if hop.free_at > now.as_nanos() && matches!(hop.egress, HopQueue::Mace(_)) {
+            station.is_sending(n);
+            run.put(Time::from_nanos(hop.free_at), Due::Free { node: node as u32, interface: n as u32 });
             return;
         }
         let (next, wake) = match &mut hop.egress {
@@ -86,6 +114,7 @@ impl Net {
                 }
                 (next, if next.is_none() { tree.wake_at(now) } else { None })
             }
+            HopQueue::Mace(mace) => (mace.next_packet(now), None),
             HopQueue::Fifo | HopQueue::Limited(_) | HopQueue::Rio(_) => return,
         };
         while let Some(number) = self.dropped.pop() {
@@ -99,12 +128,14 @@ impl Net {
             }
             return;
         };
-        station.is_sending(n);
         let hop = &mut self.hops[h];
         let packet = &mut self.packets[number];
         packet.at = hop.send(now.as_nanos(), u32::from(packet.len));
-        let free = Time::from_nanos(hop.free_at);
-        run.put(free, Due::Free { node: node as u32, interface: n as u32 });
+        if !matches!(&hop.egress, HopQueue::Mace(mace) if mace.packets() == 0) {
+            station.is_sending(n);
+            let free = Time::from_nanos(hop.free_at);
+            run.put(free, Due::Free { node: node as u32, interface: n as u32 });
+        }
         self.put_on(run, h, number);
     }
 
@@ -165,5 +196,13 @@ impl Net {
             _ => return,
         }
         self.release(run, h);
+    }
+}
+
+/// The colour that a level counts as.
+fn color_of(level: QueueLevel) -> Color {
+    match level {
+        QueueLevel::First => Color::Green,
+        QueueLevel::Second => Color::Yellow,
     }
 }

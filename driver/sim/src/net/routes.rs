@@ -65,7 +65,11 @@ impl Net {
     /// because it comes to the second in the order of the first. This does not apply where agents or faults
     /// may act.
     pub(super) fn find_feeders(&mut self, scenario: &Scenario) {
-        if scenario.nodes.iter().any(|node| node.agent) || scenario.script.iter().any(|(_, action)| meddles(action)) {
+        let pooled = scenario.pool.is_some();
+        if pooled
+            || scenario.nodes.iter().any(|node| node.agent)
+            || scenario.script.iter().any(|(_, action)| meddles(action))
+        {
             return;
         }
         let mut feeders = vec![NONE; self.hops.len()];

@@ -4,6 +4,7 @@ use super::{Arrival, Net};
 use crate::capture::Headers;
 use crate::hop::HopQueue;
 use crate::link::Fate;
+use crate::mace::pool;
 use crate::map::{address, position};
 use crate::packet::{IPV4_HEADER, MessageInFlight, NONE, PacketKind, ROUTER_ALERT, RSVP, SimPacket};
 use crate::run::{Due, Run};
@@ -87,6 +88,7 @@ impl Net {
                 }
                 HopQueue::Port => return self.enter_port(run, h, number),
                 HopQueue::Tree(_) => return self.enter_tree(run, h, number),
+                HopQueue::Mace(_) => return self.enter_mace(run, h, number),
             };
             hop.offered(packet.color, len);
             if !room {
@@ -170,7 +172,7 @@ impl Net {
         let sending = self.hops[h].transmission(u32::from(packet.len));
         let left = packet.at.saturating_sub(self.hops[h].delay + sending);
         let (message, sizes) = match packet.kind {
-            PacketKind::Data => (None, (0, 0)),
+            PacketKind::Data | PacketKind::Pooled => (None, (0, 0)),
             PacketKind::Signal => (self.messages.get(packet.flow), (0, 0)),
             _ => (None, self.labels.sizes(packet.flow)),
         };
@@ -292,6 +294,7 @@ impl Net {
         let packet = &self.packets[number];
         match packet.kind {
             PacketKind::Data => self.labels.of_source(packet.flow),
+            PacketKind::Pooled => pool::flow_of(packet),
             PacketKind::Segment | PacketKind::Syn => self.labels.of_connection(packet.flow),
             PacketKind::Ack | PacketKind::SynAck => crate::labels::reverse(self.labels.of_connection(packet.flow)),
             PacketKind::Signal => match self.messages.get(packet.flow) {

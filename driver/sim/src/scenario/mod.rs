@@ -1,9 +1,11 @@
 //! The description of a run: nodes, links, traffic, and a script of actions. These are types only; their text
 //! form belongs to a client.
 
+mod mace;
 mod queue;
 mod tcp;
 
+pub use mace::{MaceReport, MaceSample, MaceSpec, PoolSpec, QueueCounts, ROOM};
 pub use queue::{EgressReport, EgressSpec, LinkConditioner, NO_LIMIT, Queue, QueueSpec, Tally, af1};
 pub use tcp::{Growth, RtoSpec, Tcp, TcpId, TcpReport, TcpSpec};
 
@@ -66,6 +68,8 @@ pub struct Scenario {
     pub sources: Vec<SourceSpec>,
     /// The recorded streams for [`SendPattern::Trace`].
     pub traces: Vec<Trace>,
+    /// A pool of flows that are replaced as they end.
+    pub pool: Option<Box<PoolSpec>>,
     /// Data traffic with congestion control.
     pub connections: Vec<TcpSpec>,
     /// Directions of links whose packets are captured.

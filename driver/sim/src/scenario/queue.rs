@@ -2,7 +2,7 @@
 //!
 //! The parts are described in the same words as the queue tree of the user-space plane ([`traffic::tree`]).
 
-use super::LinkId;
+use super::{LinkId, MaceSpec};
 use terms::Bytes;
 use traffic::meter::{AfClass, Marker};
 pub use traffic::plan::QueueSpec;
@@ -54,6 +54,8 @@ pub enum Queue {
     },
     /// A whole queue tree. Its rate and overhead must be those of the link.
     Tree(Box<TreeSpec>),
+    /// Two levels in one buffer: flows that never signalled are recognised, and admitted to the first by what is measured.
+    Mace(Box<MaceSpec>),
 }
 
 impl Queue {
@@ -76,7 +78,8 @@ pub fn af1() -> Marker {
 }
 
 /// Counters of one direction of a link within the measured window, by colour: green, yellow, red. A direction
-/// without conditioner and RIO counts everything as green.
+/// without conditioner and RIO counts everything as green; one that recognises flows counts controlled load as green and
+/// best effort as yellow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EgressReport {
     /// The offered load before drops, IP bytes: packets from the marker, or to the queue if there is no

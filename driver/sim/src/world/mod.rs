@@ -14,9 +14,10 @@ use crate::agents::{Agents, SimAgent, Turn};
 use crate::book::BookingHost;
 use crate::connections::Connections;
 use crate::flows::Flows;
-use crate::hop::HopPort;
+use crate::hop::{HopPort, HopQueue, MaceQueue};
 use crate::labels::Labels;
 use crate::link::SimLink;
+use crate::mace::pool::{PoolReport, PoolStep, PooledFlows};
 use crate::map::RouteMap;
 use crate::net::{Arrival, Net};
 use crate::packet::PacketKind;
@@ -24,7 +25,7 @@ use crate::playable::playable;
 use crate::promise::Promises;
 use crate::run::{Due, Run};
 use crate::run_trace::{RunTrace, TraceLine};
-use crate::scenario::{EgressReport, LinkId, NodeId, Scenario, ScenarioAction, SourceId, TcpId, TcpReport};
+use crate::scenario::{EgressReport, LinkId, MaceReport, NodeId, Scenario, ScenarioAction, SourceId, TcpId, TcpReport};
 use crate::sink::FlowReport;
 use crate::station::Station;
 use std::hint::black_box;
@@ -37,6 +38,7 @@ pub struct World {
     net: Net,
     tcp: Connections,
     flows: Flows,
+    pool: Option<Box<PooledFlows>>,
     promises: Promises,
     agents: Agents,
     script: Vec<ScenarioAction>,
@@ -56,6 +58,7 @@ impl World {
             run: Run::new(scenario.seed),
             tcp: Connections::new(scenario, labels),
             flows: Flows::new(scenario, &net),
+            pool: scenario.pool.as_ref().map(|spec| Box::new(PooledFlows::new(spec, scenario.measured))),
             promises: Promises::new(scenario),
             agents: Agents::new(scenario),
             script: scenario.script.iter().map(|(_, action)| action.clone()).collect(),
@@ -75,6 +78,9 @@ impl World {
             run.put(*at, Due::Script(n as u32));
         }
         self.flows.arm_all(run);
+        if let Some(at) = self.pool.as_ref().and_then(|pool| pool.next_at()) {
+            run.put(at, Due::Pool);
+        }
         for (n, spec) in scenario.connections.iter().enumerate() {
             run.put(spec.start, Due::Open(n as u32));
             if spec.stop != Time::FOREVER {
@@ -228,6 +234,24 @@ impl World {
         self.hops()[2 * link.0 + side].tally()
     }
 
+    /// Results of a direction of a link that recognises flows, within the measured window so far.
+    pub fn mace(&self, link: LinkId, side: usize) -> Option<MaceReport> {
+        self.mace_queue(link, side).map(|mace| mace.report(self.now()))
+    }
+
+    /// A direction of a link that recognises flows.
+    pub fn mace_queue(&self, link: LinkId, side: usize) -> Option<&MaceQueue> {
+        match &self.hops().get(2 * link.0 + side)?.egress {
+            HopQueue::Mace(mace) => Some(mace),
+            _ => None,
+        }
+    }
+
+    /// The pool's packets within the measured window, so far.
+    pub fn pool(&self) -> Option<&PoolReport> {
+        self.pool.as_ref().map(|pool| pool.report())
+    }
+
     /// All links.
     pub fn links(&self) -> &[SimLink] {
         self.net.links()
@@ -287,12 +311,13 @@ impl World {
             Due::Open(flow) => tcp.open(run, net, flow),
             Due::Stop(flow) => tcp.stop(flow),
             Due::Edge(edge) => {
-                net.edge(usize::from(edge));
+                net.edge(run.now(), usize::from(edge));
                 tcp.edge(usize::from(edge));
             }
             Due::Free { node, interface } => net.free(run, node as usize, interface as usize),
             Due::Look { node, interface } => net.look(run, node as usize, interface as usize),
             Due::Source(n) => self.source_sends(n as usize),
+            Due::Pool => self.pool_steps(),
             Due::Alarm { node, life } => self.turn().alarm(NodeId(node as usize), life),
             Due::PlaneDone { node, life } => self.turn().plane_done(NodeId(node as usize), life),
             Due::Written { node, life } => self.turn().book_written(NodeId(node as usize), life),
@@ -312,6 +337,25 @@ impl World {
             self.take(at, number);
         }
         self.flows.arm(&mut self.run, n);
+    }
+
+    fn pool_steps(&mut self) {
+        let World { run, net, pool: Some(pool), .. } = self else { return };
+        let (from, step) = (pool.node().0, pool.step());
+        if let Some(at) = pool.next_at() {
+            run.put(at, Due::Pool);
+        }
+        match step {
+            Some(PoolStep::Sends(packet)) => {
+                run.mark_word(u64::from(packet.flow) << 32 ^ packet.sent);
+                let number = net.keep(packet);
+                if net.forward(run, from, number) {
+                    self.take(from, number);
+                }
+            }
+            Some(PoolStep::Ends(flow)) => net.flow_ended(run.now(), &flow),
+            None => {}
+        }
     }
 
     /// Hands a packet that has come to a node to its receiver.
@@ -340,6 +384,12 @@ impl World {
             PacketKind::Data => {
                 self.flows.arrived(run, packet);
                 self.promises.check(run, at, packet);
+                net.let_go(number);
+            }
+            PacketKind::Pooled => {
+                if let Some(pool) = &mut self.pool {
+                    pool.arrived(run.now(), packet);
+                }
                 net.let_go(number);
             }
             PacketKind::Signal => self.turn().take(NodeId(at), number),

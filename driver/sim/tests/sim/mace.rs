@@ -45,7 +45,7 @@ fn what_is_admitted_stays_within_the_allocation_and_goes_first() {
         let [first, second] = outcome.levels;
         assert_eq!(first.dropped, 0, "{}", model.name);
         assert!(second.dropped * 5 > second.offered, "the background is 130 % of the link: {second:?}");
-        let mean_wait = |counts: sim::mace::queue::QueueCounts| counts.waited / counts.sent.max(1);
+        let mean_wait = |counts: sim::mace::QueueCounts| counts.waited / counts.sent.max(1);
         assert!(mean_wait(first) * 10 < mean_wait(second), "{first:?} {second:?}");
     }
 }
@@ -77,6 +77,6 @@ fn the_same_seed_tells_the_same_story_and_nothing_is_made_or_swallowed() {
     assert_ne!(twice[0], run(&params(6)));
     for counts in twice[0].levels {
         let held = counts.offered - counts.dropped - counts.sent;
-        assert!(held <= sim::mace::queue::ROOM as u64, "{counts:?}");
+        assert!(held <= u64::from(sim::mace::ROOM), "{counts:?}");
     }
 }

@@ -8,6 +8,7 @@ mod faults;
 mod guaranteed;
 mod mace;
 mod pipe;
+mod recognition;
 mod recovery;
 mod reservations;
 mod rfc2963;

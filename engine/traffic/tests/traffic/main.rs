@@ -14,3 +14,4 @@ mod shapers;
 mod shared_buckets;
 mod tables;
 mod tree;
+mod two_levels;

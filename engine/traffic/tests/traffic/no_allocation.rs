@@ -10,7 +10,7 @@ use terms::{Bytes, Dscp, FlowKey, PacketMeta, Rate, ServiceCurve, Span, Time};
 use traffic::dropper::{Coupling, RedCurve, Rio, RioProfile};
 use traffic::meter::*;
 use traffic::plan::QueueSpec;
-use traffic::queue::{Fifo, Pool};
+use traffic::queue::{Fifo, Pool, QueueLevel, TwoLevels};
 use traffic::scheduler::drr::Drr;
 use traffic::scheduler::hfsc::{Curves, Hfsc};
 use traffic::scheduler::htb::{Htb, HtbSpec};
@@ -57,6 +57,24 @@ fn meters_and_droppers() {
         }
     });
     assert_eq!(count, 0, "meters and droppers");
+}
+
+#[test]
+fn two_levels() {
+    let (mut queue, mut pool, mut seed, mut lost) = (TwoLevels::new(50), Pool::new(50), 4, 0);
+    pool.reserve(50);
+    let count = allocations(|| {
+        for _ in 0..10_000 {
+            let level = if draw(&mut seed) % 3 == 0 { QueueLevel::First } else { QueueLevel::Second };
+            let offered = queue.push(&mut pool, level, 40 + draw(&mut seed) % 1_460, ());
+            lost += u32::from(offered != Ok(None));
+            if draw(&mut seed) % 4 != 0 {
+                black_box(queue.pop(&mut pool));
+            }
+        }
+    });
+    assert_eq!(count, 0, "two levels");
+    assert!(lost > 1_000, "the buffer was full: {lost}");
 }
 
 /// Bursts for some of the classes, then all go out, over and over.

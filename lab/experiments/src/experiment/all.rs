@@ -10,6 +10,8 @@ pub const ALL: &[Experiment] = &[
     super::mace_table2::EXPERIMENT,
     crate::mace::LOSS,
     crate::mace::SPACING,
+    crate::mace::SAMPLE_PATH,
+    crate::mace::ONE_SIZE,
     super::video::EXPERIMENT,
     super::video::PACKETS_EXPERIMENT,
     super::bucket::EXPERIMENT,

@@ -8,7 +8,7 @@
 mod all;
 mod bucket;
 pub mod finding;
-mod mace_table2;
+pub(crate) mod mace_table2;
 mod profiled;
 pub mod report;
 pub mod statistics;

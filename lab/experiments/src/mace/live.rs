@@ -7,7 +7,7 @@ use crate::experiment::RunOptions;
 use bed::error::Error;
 use bed::scratch;
 use bed::testbed::UpOptions;
-use sim::mace::queue::QueueCounts;
+use sim::mace::QueueCounts;
 use sim::mace::{MaceOutcome, Params, SourceTally, TrafficPart};
 use std::time::{Duration, Instant};
 use terms::Span;

@@ -8,8 +8,8 @@ use bed::testbed::UpOptions;
 use documents::agent::{Answer, Request, RowFilter, Rows, View};
 use documents::mace::MaceDoc;
 use linux::error::SystemError;
+use sim::mace::QueueCounts;
 use sim::mace::model::WIRE;
-use sim::mace::queue::QueueCounts;
 use sim::mace::{Params, RuleTerms};
 use std::fmt::Write;
 

@@ -26,6 +26,8 @@ impl Reader<'_> {
         // A dropper in it is timed for each link of its own; here for a link that sends nothing faster.
         let slowest = scenario.links.iter().map(|link| (link.rate, link.overhead)).min();
         match &found.queue {
+            Some(queue) if queue.get_ref().mace.is_some() => Err(self
+                .wrong(queue.span(), "mace is of the queue of one link, and counts what comes there: write it there")),
             Some(queue) => self.queue(queue, slowest.unwrap_or((Rate::from_mbps(10), 0))),
             None => Ok(usual_queue()),
         }
@@ -59,7 +61,13 @@ impl Reader<'_> {
                 return Err(self.wrong(at, format!("the link {a}-{b} is there twice")));
             }
             for (side, way) in [&text.there, &text.back].into_iter().enumerate() {
-                scenario.egress.extend(self.way_out(text, way.as_ref(), side, id, &link)?);
+                let egress = self.way_out(text, way.as_ref(), side, id, &link)?;
+                let node = &scenario.nodes[link.ends[side].0];
+                if node.agent && egress.as_ref().is_some_and(|egress| matches!(egress.queue, Queue::Mace(_))) {
+                    let wrong = format!("{} has an agent: a queue recognises flows at nodes without one", node.name);
+                    return Err(self.wrong(at, wrong));
+                }
+                scenario.egress.extend(egress);
             }
         }
         Ok(())
@@ -117,6 +125,9 @@ impl Reader<'_> {
 
     fn queue(&self, text: &Spanned<QueueText>, (rate, overhead): (Rate, u32)) -> Result<Queue, Mistake> {
         let found = text.get_ref();
+        if let Some(mace) = &found.mace {
+            return self.mace(mace, text, rate);
+        }
         if let Some(tree) = &found.tree {
             return self.tree(tree, (rate, overhead));
         }

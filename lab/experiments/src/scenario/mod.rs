@@ -9,6 +9,7 @@ pub mod capture;
 mod fault;
 pub mod file;
 mod link;
+mod mace;
 mod names;
 pub mod outcome;
 pub mod play;

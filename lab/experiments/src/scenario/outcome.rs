@@ -35,10 +35,10 @@ pub struct PointOutcome {
     pub readings: Vec<SeedMeans>,
 }
 
-/// The readings of one source, connection, group or link: means over the seeds.
+/// The readings of one source, connection, group, link or recognising queue: means over the seeds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SeedMeans {
-    /// The kind: `source`, `tcp`, `group`, `link`.
+    /// The kind: `source`, `tcp`, `group`, `link`, `mace`.
     pub kind: String,
     /// Its name.
     pub name: String,
@@ -105,11 +105,12 @@ pub fn readings(runs: &[&[Raw]]) -> Vec<SeedMeans> {
 }
 
 /// The kinds, each with the value and the axis of its figure.
-const KINDS: [(&str, &str, &str); 4] = [
+const KINDS: [(&str, &str, &str); 5] = [
     ("source", "received Mb/s", "Received (Mb/s)"),
     ("tcp", "goodput Mb/s", "Goodput (Mb/s)"),
     ("group", "goodput Mb/s", "Goodput and received (Mb/s)"),
     ("link", "offered Mb/s", "Offered to the link (Mb/s)"),
+    ("mace", "mean flows", "Flows admitted by measurement"),
 ];
 /// The number of connections above which only groups are shown, if there are groups.
 const MANY: usize = 40;

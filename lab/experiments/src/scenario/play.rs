@@ -9,7 +9,8 @@ use bed::patience::Patience;
 use serde::{Deserialize, Serialize};
 use sim::World;
 use sim::experiment::set_up_time;
-use sim::scenario::{EgressSpec, Scenario, ScenarioAction, SendPattern, SimReservation, SourceId, TcpId};
+use sim::mace::{QueueCounts, RuleTerms};
+use sim::scenario::{EgressSpec, MaceReport, Scenario, ScenarioAction, SendPattern, SimReservation, SourceId, TcpId};
 use std::path::PathBuf;
 use terms::Span;
 
@@ -146,6 +147,9 @@ fn read(file: &ScenarioFile, world: &World, reserved: bool) -> Vec<Raw> {
     for egress in &file.scenario.egress {
         all.push(link(file, world, egress));
     }
+    for egress in &file.scenario.egress {
+        all.extend(world.mace(egress.link, egress.side).map(|report| mace(&way(file, egress), &report)));
+    }
     all
 }
 
@@ -198,8 +202,6 @@ fn group(file: &ScenarioFile, world: &World, number: usize) -> Raw {
 
 /// Reads a direction with its own queue or conditioner: offered traffic by colour, and drops.
 fn link(file: &ScenarioFile, world: &World, egress: &EgressSpec) -> Raw {
-    let ends = file.scenario.links[egress.link.0].ends.map(|end| file.scenario.nodes[end.0].name.as_str());
-    let (from, to) = if egress.side == 0 { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
     let report = world.egress(egress.link, egress.side);
     let seconds = window_s(file);
     let total = report.total();
@@ -207,7 +209,7 @@ fn link(file: &ScenarioFile, world: &World, egress: &EgressSpec) -> Raw {
     let color = |n: usize| coloured.then(|| mbps(report.offered[n].bytes, seconds));
     let dropped = report.dropped.iter().map(|tally| tally.packets).sum::<u64>() + report.refused.packets;
     let dropped_of = |n: usize| coloured.then_some(report.dropped[n].packets as f64);
-    Raw::new("link", &format!("{from}>{to}"))
+    Raw::new("link", &way(file, egress))
         .with("offered Mb/s", mbps(total.bytes, seconds))
         .with("green Mb/s", color(0))
         .with("yellow Mb/s", color(1))
@@ -216,6 +218,36 @@ fn link(file: &ScenarioFile, world: &World, egress: &EgressSpec) -> Raw {
         .with("green dropped", dropped_of(0))
         .with("yellow dropped", dropped_of(1))
         .with("red dropped", dropped_of(2))
+}
+
+/// Reads a direction that recognises flows: who asked, who was admitted, and what each level lost.
+fn mace(way: &str, report: &MaceReport) -> Raw {
+    let lost = |level: usize| {
+        let QueueCounts { offered, dropped, .. } = report.levels[level];
+        (offered > 0).then(|| 100.0 * dropped as f64 / offered as f64)
+    };
+    let all = |raw: Raw, (terms, (admits, _)): &(RuleTerms, (u64, u64))| {
+        raw.with(&format!("{terms} would admit"), *admits as f64)
+    };
+    let raw = Raw::new("mace", way)
+        .with("asked", report.asked as f64)
+        .with("admitted", report.admitted as f64)
+        .with("refused", report.refused as f64)
+        .with("silent", report.silent as f64)
+        .with("mean flows", report.mean_flows)
+        .with("most flows", report.most_flows as f64)
+        .with("CL lost %", lost(0))
+        .with("BE lost %", lost(1))
+        .with("used %", report.utilisation)
+        .with("estimate Mb/s", report.estimate.as_bps() as f64 / 1e6);
+    report.shadows.iter().fold(raw, all)
+}
+
+/// The name of a direction of a link.
+fn way(file: &ScenarioFile, egress: &EgressSpec) -> String {
+    let ends = file.scenario.links[egress.link.0].ends.map(|end| file.scenario.nodes[end.0].name.as_str());
+    let (from, to) = if egress.side == 0 { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
+    format!("{from}>{to}")
 }
 
 fn window_s(file: &ScenarioFile) -> f64 {

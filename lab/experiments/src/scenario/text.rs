@@ -33,6 +33,7 @@
 //! dropper = { green = { min = 20, max = 60, p = 0.1 } }   # RED by the curve `green`, RIO by three, see `dropper`
 //! marker = { af = 1 }         # see `marker`
 //! tree = "tree.toml"          # a whole queue tree instead, as for `sluice plane`; the path is relative to this file
+//! mace = { applications = "applications" }   # two levels with room for `packets` in all (default: 50), see `mace`
 //!
 //! [dropper]
 //! green = { min = 20, max = 60, p = 0.1, gentle = false }   # none before min packets, p at max, all beyond
@@ -118,6 +119,7 @@
 //! rates = ["1mbit", "2mbit"]
 //! ```
 
+use super::mace::MaceText;
 use crate::plane::leaf_text::{DropperText, MarkerText, MeterText, ShaperText};
 use crate::plane::words::{Word, Written};
 use serde::Deserialize;
@@ -232,6 +234,8 @@ pub struct QueueText {
     pub marker: Option<Spanned<MarkerText>>,
     /// The file of a whole queue tree, as for `sluice plane`. The path is relative to the scenario's folder.
     pub tree: Option<Spanned<String>>,
+    /// Recognition and admission by measurement before a queue of two levels.
+    pub mace: Option<Spanned<MaceText>>,
 }
 
 #[derive(Deserialize)]

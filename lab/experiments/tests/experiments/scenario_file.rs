@@ -94,6 +94,56 @@ fn a_reservation_outlives_lost_signalling_and_a_dead_agent_but_not_a_dead_link()
 }
 
 #[test]
+fn telephones_that_never_signalled_are_recognised_and_more_of_them_by_what_is_measured() {
+    let outcome = played(&example("mace.toml"));
+    let [simple, measured] = &outcome.points[..] else { panic!("two points: {outcome}") };
+    let get = |point, what: &str| reading(point, "router>far").get(what);
+    let mace = |point: &'_ PointOutcome, what: &str| {
+        let reading = point.readings.iter().find(|reading| reading.kind == "mace").expect("a queue that recognises");
+        reading.get(what).unwrap_or_else(|| panic!("{what}: {outcome}"))
+    };
+    // 3 Mb/s by 66.8 kbit/s on the wire.
+    assert_eq!(mace(simple, "most flows"), 44.0, "{outcome}");
+    assert!(mace(measured, "most flows") > 55.0 && mace(measured, "refused") < mace(simple, "refused"), "{outcome}");
+    for point in [simple, measured] {
+        assert!(mace(point, "CL lost %") < 0.01 && mace(point, "BE lost %") > 20.0, "{outcome}");
+        // The early ones that were admitted fall silent at 150 s.
+        assert!(mace(point, "silent") >= 20.0 && mace(point, "hoeffding would admit") > 0.0, "{outcome}");
+        assert!(get(point, "green Mb/s").is_some_and(|green| green > 0.5), "{outcome}");
+    }
+    assert!(outcome.to_string().contains("simple-sum would admit"), "{outcome}");
+}
+
+#[test]
+fn mistakes_about_recognition_are_told_with_their_line() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let right = std::fs::read_to_string(folder.join("mace.toml")).unwrap();
+    let cases = [
+        ("rule = \"measured-sum\"", "rule = \"sum\"", "\"sum\" is no rule: write measured-sum"),
+        ("window = 20", "window = 0", "window = 0: from 1 to 100000"),
+        ("period = \"1s\"", "period = \"1ms\"", "from 100 ms to 24h"),
+        ("allocated = \"30%\"", "allocated = \"130%\"", "is no share: 0% to 100%"),
+        ("\"mace-applications\"", "\"nowhere\"", "nowhere: No such file"),
+        ("\"mace-applications\"", "\"mace.toml\"", "an application is NAME PROTOCOL"),
+        ("packets = 50 ", "packets = 0 ", "a queue of 0 packets: allowed are 1 to 100000"),
+        ("packets = 50 ", "bytes = \"9kb\"", "a queue with mace has packets, and no bytes"),
+        ("window = 20", "windows = 20", "unknown field `windows`"),
+        ("agents = false", "agents = true", "router has an agent: a queue recognises flows at nodes without one"),
+        (
+            "queue = {} ",
+            "queue = { mace = { applications = \"mace-applications\" } } ",
+            "mace is of the queue of one link",
+        ),
+    ];
+    for (old, new, said) in cases {
+        assert!(right.contains(old), "{old}");
+        let text = right.replacen(old, new, 1);
+        let message = ScenarioFile::parse(&folder.join("mace.toml"), &text).unwrap_err().to_string();
+        assert!(message.contains(said) && message.contains("mace.toml:"), "{new}: {message}");
+    }
+}
+
+#[test]
 fn the_network_of_rfc2963_as_a_file_is_the_one_that_the_experiment_builds() {
     use sim::scenarios::rfc2963::{Params, Shaping, rfc2963};
     let file = example("rfc2963.toml");

@@ -79,6 +79,54 @@ pub struct MaceConfig {
     pub signalled: bool,
 }
 
+/// The keys that say how flows are admitted, wherever they stand: in `[mace]`, or at a queue of a scenario.
+#[derive(Clone, Copy, Debug)]
+pub struct MaceTermsText<'a> {
+    /// `allocated`.
+    pub allocated: Option<&'a Spanned<String>>,
+    /// `rule`.
+    pub rule: Option<&'a Spanned<String>>,
+    /// `target`.
+    pub target: Option<&'a Spanned<String>>,
+    /// `nines`.
+    pub nines: Option<&'a Spanned<u32>>,
+    /// `space`.
+    pub space: Option<&'a Spanned<String>>,
+    /// `shadow`.
+    pub shadow: &'a [Spanned<String>],
+    /// `period`.
+    pub period: Option<&'a Spanned<String>>,
+    /// `window`.
+    pub window: Option<&'a Spanned<u32>>,
+    /// `refused_for`.
+    pub refused_for: Option<&'a Spanned<String>>,
+    /// `candidates`.
+    pub candidates: Option<&'a Spanned<u32>>,
+    /// `max_flows`.
+    pub max_flows: Option<&'a Spanned<u32>>,
+}
+
+/// The values of these keys, with the defaults of those that are not there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MaceTerms {
+    /// The rate set aside for promoted flows.
+    pub allocated: RateShare,
+    /// The rule that decides.
+    pub rule: RuleTerms,
+    /// The rules in shadow.
+    pub shadow: Vec<RuleTerms>,
+    /// Time between samples.
+    pub period: Span,
+    /// The samples of a window.
+    pub window: u32,
+    /// The time before a refused flow is asked about again.
+    pub refused_for: Span,
+    /// The places for candidates.
+    pub candidates: usize,
+    /// The most promoted flows.
+    pub most_flows: usize,
+}
+
 /// The parameters that rules may have.
 struct RuleNumbers {
     target: (u32, u32),
@@ -103,10 +151,45 @@ pub(crate) fn read(
     if let Some(wrong) = wrong {
         return Err(document.at(found.interface.span(), wrong));
     }
+    let text = MaceTermsText {
+        allocated: found.allocated.as_ref(),
+        rule: found.rule.as_ref(),
+        target: found.target.as_ref(),
+        nines: found.nines.as_ref(),
+        space: found.space.as_ref(),
+        shadow: &found.shadow,
+        period: found.period.as_ref(),
+        window: found.window.as_ref(),
+        refused_for: found.refused_for.as_ref(),
+        candidates: found.candidates.as_ref(),
+        max_flows: found.max_flows.as_ref(),
+    };
+    let MaceTerms { allocated, rule, shadow, period, window, refused_for, candidates, most_flows } =
+        terms(document, &text)?;
+    Ok(MaceConfig {
+        interface: name.clone(),
+        applications: file.parent().map_or_else(|| found.applications.clone(), |dir| dir.join(&found.applications)),
+        allocated,
+        rule,
+        shadow,
+        period,
+        window,
+        refused_for,
+        candidates,
+        most_flows,
+        signalled: found.signalled,
+    })
+}
+
+/// Reads the keys that say how flows are admitted.
+///
+/// # Errors
+/// The first that is out of its limits, with its place.
+pub fn terms(document: &Document<'_>, text: &MaceTermsText<'_>) -> Result<MaceTerms, Mistake> {
     let numbers = RuleNumbers {
-        target: target(document, found.target.as_ref())?,
-        nines: within(document, found.nines.as_ref(), 3, (1, 32), "nines")?,
-        space: match &found.space {
+        target: target(document, text.target)?,
+        nines: within(document, text.nines, 3, (1, 32), "nines")?,
+        space: match text.space {
             None => Rate::from_mbps(1),
             Some(text) => match unit(document, text, units::parse_rate)? {
                 Rate::ZERO => return Err(document.at(text.span(), "a space of zero admits nothing")),
@@ -114,27 +197,22 @@ pub(crate) fn read(
             },
         },
     };
-    if found.shadow.len() > MOST_SHADOWS {
-        let wrong = format!("at most {MOST_SHADOWS} rules in shadow");
-        return Err(document.at(found.shadow[MOST_SHADOWS].span(), wrong));
+    if let Some(beyond) = text.shadow.get(MOST_SHADOWS) {
+        return Err(document.at(beyond.span(), format!("at most {MOST_SHADOWS} rules in shadow")));
     }
-    let shadow = found.shadow.iter().map(|text| rule(document, text, &numbers)).collect::<Result<_, _>>()?;
     let usual = RuleTerms::MeasuredSum { target: numbers.target, departures: false };
-    Ok(MaceConfig {
-        interface: name.clone(),
-        applications: file.parent().map_or_else(|| found.applications.clone(), |dir| dir.join(&found.applications)),
-        allocated: match &found.allocated {
+    Ok(MaceTerms {
+        allocated: match text.allocated {
             None => RateShare::PerMille(300),
             Some(text) => share(document, text)?,
         },
-        rule: found.rule.as_ref().map_or(Ok(usual), |text| rule(document, text, &numbers))?,
-        shadow,
-        period: span(document, found.period.as_ref(), Span::from_secs(5), Span::from_millis(100))?,
-        window: within(document, found.window.as_ref(), 20, (1, 100_000), "window")?,
-        refused_for: span(document, found.refused_for.as_ref(), Span::from_secs(30), Span::from_secs(1))?,
-        candidates: within(document, found.candidates.as_ref(), 65_536, (16, 1 << 22), "candidates")? as usize,
-        most_flows: within(document, found.max_flows.as_ref(), 4_096, (1, 65_536), "max_flows")? as usize,
-        signalled: found.signalled,
+        rule: text.rule.map_or(Ok(usual), |text| rule(document, text, &numbers))?,
+        shadow: text.shadow.iter().map(|text| rule(document, text, &numbers)).collect::<Result<_, _>>()?,
+        period: span(document, text.period, Span::from_secs(5), Span::from_millis(100))?,
+        window: within(document, text.window, 20, (1, 100_000), "window")?,
+        refused_for: span(document, text.refused_for, Span::from_secs(30), Span::from_secs(1))?,
+        candidates: within(document, text.candidates, 65_536, (16, 1 << 22), "candidates")? as usize,
+        most_flows: within(document, text.max_flows, 4_096, (1, 65_536), "max_flows")? as usize,
     })
 }
 

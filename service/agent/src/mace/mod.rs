@@ -104,8 +104,11 @@ enum OpenFailed {
     Plane(Fault),
 }
 
-/// The list of a file, or a sentence about each of its mistakes.
-pub(crate) fn load(file: &Path) -> Result<ApplicationList, String> {
+/// The list of a file.
+///
+/// # Errors
+/// A sentence about each of its mistakes; or the file cannot be read.
+pub fn load(file: &Path) -> Result<ApplicationList, String> {
     let told = |error: io::Error| format!("{}: {error}", file.display());
     let length = fs::metadata(file).map_err(told)?.len();
     if length > ::mace::list::LONGEST_LIST as u64 {
