@@ -65,10 +65,10 @@ fn two_levels() {
     pool.reserve(50);
     let count = allocations(|| {
         for _ in 0..10_000 {
-            let level = if draw(&mut seed) % 3 == 0 { QueueLevel::First } else { QueueLevel::Second };
+            let level = if draw(&mut seed).is_multiple_of(3) { QueueLevel::First } else { QueueLevel::Second };
             let offered = queue.push(&mut pool, level, 40 + draw(&mut seed) % 1_460, ());
             lost += u32::from(offered != Ok(None));
-            if draw(&mut seed) % 4 != 0 {
+            if !draw(&mut seed).is_multiple_of(4) {
                 black_box(queue.pop(&mut pool));
             }
         }
