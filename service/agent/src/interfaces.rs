@@ -50,7 +50,7 @@ fn state(link: &LinkState, addresses: &[Address], config: &AgentConfig, planes: 
 
 /// The rate set aside for flows that are admitted by measurement.
 fn measured(config: &AgentConfig, name: &str, rate: Rate) -> Rate {
-    config.mace.as_ref().filter(|mace| mace.interface == name).map_or(Rate::ZERO, |mace| mace.allocated.of(rate))
+    config.mace.as_ref().filter(|mace| mace.interface == name).map_or(Rate::ZERO, |mace| mace.terms.allocated.of(rate))
 }
 
 fn reservable(link: &LinkState, wanted: &InterfaceConfig, rate: Rate, planes: &Planes) -> Reservable {

@@ -83,17 +83,18 @@ impl Planes {
     /// Says how many flows have room in the kernel, if that is not the usual number or not what was asked for: the room
     /// costs memory.
     pub(crate) fn room(&self, config: &AgentConfig) -> Option<(Level, String)> {
-        let limit = self.kernel.flow_limit();
-        if limit != config.max_flows {
-            let words = "more are reserved: the next start with fewer follows it";
-            return Some((
-                Level::Warn,
-                format!("max_flows = {}, but {words}; room for {limit} flows", config.max_flows),
-            ));
+        let (limit, wanted) = (self.kernel.flow_limit(), config.max_flows);
+        if limit != wanted {
+            let why = "more are reserved, or a change was interrupted; the next start tries again";
+            return Some((Level::Warn, format!("max_flows = {wanted}, but there is room for {limit} flows: {why}")));
         }
-        let memory =
-            self.kernel.flow_memory().map(|bytes| format!(", {:.1} MB of kernel memory now", bytes as f64 / 1e6));
-        (limit != MAX_FLOWS).then(|| (Level::Info, format!("room for {limit} flows{}", memory.unwrap_or_default())))
+        if limit == MAX_FLOWS {
+            return None;
+        }
+        let memory = self.kernel.flow_memory();
+        let memory = memory
+            .map_or_else(|_| String::new(), |bytes| format!(", {:.1} MB of kernel memory now", bytes as f64 / 1e6));
+        Some((Level::Info, format!("room for {limit} flows{memory}")))
     }
 
     /// Notes the interfaces that are there.

@@ -85,7 +85,7 @@ impl FlowTable {
         let least = older.as_ref().map_or(Ok(0), older::Older::limit)?;
         let other = resize::OtherSize::put_aside(&mount, max_flows)?;
         fs::create_dir_all(&dir).map_err(fault("make a directory in the bpffs"))?;
-        let max_flows = max_flows.max(least);
+        let max_flows = other.as_ref().map_or(Ok(max_flows), |other| other.size(max_flows))?.max(least);
         let mut table = FlowTable::pinned(&hooks).map_or_else(|| FlowTable::load(&hooks, max_flows), Ok)?;
         if let Some(older) = &older {
             older.move_to(&mut table)?;

@@ -8,11 +8,8 @@
 //! again.
 
 use super::entry::{ClassRecord, FirstFlow, RawClassKey, RawFlow, RawKey, RawState};
-use super::hook::{LINK, fault};
-use super::{FlowTable, broken, sys};
+use super::{FlowTable, broken, resize};
 use aya::maps::{Array, HashMap, Map, MapData};
-use std::fs;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use terms::Fault;
 
@@ -37,16 +34,12 @@ impl Older {
 
     /// The number of flows that it has room for; the new maps need as many.
     pub(super) fn limit(&self) -> Result<u32, Fault> {
-        let pinned = sys::open_pinned(&self.dir.join("states"));
-        pinned.and_then(|map| sys::map_room(map.as_fd())).map_err(fault("look at the older bucket map"))
+        resize::room(&self.dir)
     }
 
     /// Copies everything into this build's maps and moves its links.
     pub(super) fn move_to(&self, table: &mut FlowTable) -> Result<(), Fault> {
-        for item in self.classes.iter() {
-            let (key, record) = item.map_err(|error| broken("read the older class map", &error))?;
-            table.classes.insert(key, record, 0).map_err(|error| broken("write the class map", &error))?;
-        }
+        resize::copy(&self.classes, &mut table.classes)?;
         for item in self.flows.iter() {
             let (key, flow) = item.map_err(|error| broken("read the older flow map", &error))?;
             let Some(flow) = RawFlow::from_first(&flow) else { continue };
@@ -54,20 +47,11 @@ impl Older {
             table.put_state(flow.slot, &state.map_err(|error| broken("read the older bucket map", &error))?)?;
             table.put_flow(&key, &flow)?;
         }
-        for file in fs::read_dir(&self.dir).map_err(fault("list the older pins"))?.flatten() {
-            if file.file_name().to_string_lossy().starts_with(LINK) {
-                fs::rename(file.path(), table.hooks.pins.join(file.file_name()))
-                    .map_err(fault("move the pin of a link"))?;
-            }
-        }
-        Ok(())
+        resize::move_links(&self.dir, &table.hooks.pins)
     }
 
     /// Removes its pins, once every link has the new program.
     pub(super) fn forget(self) -> Result<(), Fault> {
-        for file in fs::read_dir(&self.dir).map_err(fault("list the older pins"))?.flatten() {
-            fs::remove_file(file.path()).map_err(fault("unpin what an older build left"))?;
-        }
-        fs::remove_dir(&self.dir).map_err(fault("remove the older pins"))
+        resize::forget(&self.dir)
     }
 }

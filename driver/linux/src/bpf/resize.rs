@@ -50,8 +50,7 @@ impl OtherSize {
             }
             forget(&aside)?;
         }
-        let Ok(states) = sys::open_pinned(&used.join("states")) else { return Ok(None) };
-        if sys::map_room(states.as_fd()).map_err(fault("look at the bucket map"))? == max_flows {
+        if !used.join("states").exists() || room(&used)? == max_flows {
             return Ok(None);
         }
         let Some(mut found) = OtherSize::open(&used) else { return Ok(None) };
@@ -61,6 +60,17 @@ impl OtherSize {
         fs::rename(&used, &aside).map_err(fault("put the pins of the flow map aside"))?;
         found.dir = aside;
         Ok(Some(found))
+    }
+
+    /// The size of the new maps: `max_flows`, or as many as here if what these hold has no room in so few.
+    ///
+    /// # Errors
+    /// The maps cannot be read.
+    pub(super) fn size(&self, max_flows: u32) -> Result<u32, Fault> {
+        if self.fits(max_flows)? {
+            return Ok(max_flows);
+        }
+        room(&self.dir)
     }
 
     fn open(dir: &Path) -> Option<OtherSize> {
@@ -101,13 +111,7 @@ impl OtherSize {
             table.put_state(flow.slot, &state.map_err(|error| broken("read the bucket map", &error))?)?;
             table.put_flow(&key, &flow)?;
         }
-        for file in fs::read_dir(&self.dir).map_err(fault("list the pins"))?.flatten() {
-            let name = file.file_name();
-            if [LINK, BEHIND].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
-                fs::rename(file.path(), table.hooks.pins.join(name)).map_err(fault("move the pin of a link"))?;
-            }
-        }
-        Ok(())
+        move_links(&self.dir, &table.hooks.pins)
     }
 
     /// Removes the old pins, once every link has the new program.
@@ -116,18 +120,39 @@ impl OtherSize {
     }
 }
 
-/// Unpins all that is in this directory.
-fn forget(dir: &Path) -> Result<(), Fault> {
-    for file in fs::read_dir(dir).map_err(fault("list the pins"))?.flatten() {
-        fs::remove_file(file.path()).map_err(fault("unpin the flow map of another size"))?;
-    }
-    fs::remove_dir(dir).map_err(fault("remove the pins of another size"))
+/// The number of flows that the maps pinned here have room for.
+pub(super) fn room(dir: &Path) -> Result<u32, Fault> {
+    let pinned = sys::open_pinned(&dir.join("states"));
+    pinned.and_then(|map| sys::map_room(map.as_fd())).map_err(fault("look at the bucket map"))
 }
 
-fn copy<K: Pod, V: Pod>(from: &HashMap<MapData, K, V>, to: &mut HashMap<MapData, K, V>) -> Result<(), Fault> {
+/// Moves the pins of all links.
+pub(super) fn move_links(from: &Path, to: &Path) -> Result<(), Fault> {
+    for file in fs::read_dir(from).map_err(fault("list the pins"))?.flatten() {
+        let name = file.file_name();
+        if [LINK, BEHIND].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            fs::rename(file.path(), to.join(name)).map_err(fault("move the pin of a link"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Unpins all that is in this directory.
+pub(super) fn forget(dir: &Path) -> Result<(), Fault> {
+    for file in fs::read_dir(dir).map_err(fault("list the pins"))?.flatten() {
+        fs::remove_file(file.path()).map_err(fault("unpin a map that was replaced"))?;
+    }
+    fs::remove_dir(dir).map_err(fault("remove the pins of maps that were replaced"))
+}
+
+/// Copies a map.
+pub(super) fn copy<K: Pod, V: Pod>(
+    from: &HashMap<MapData, K, V>,
+    to: &mut HashMap<MapData, K, V>,
+) -> Result<(), Fault> {
     for item in from.iter() {
-        let (key, value) = item.map_err(|error| broken("read a map of another size", &error))?;
-        to.insert(key, value, 0).map_err(|error| broken("write a map of another size", &error))?;
+        let (key, value) = item.map_err(|error| broken("read a map that is replaced", &error))?;
+        to.insert(key, value, 0).map_err(|error| broken("write a map that replaces another", &error))?;
     }
     Ok(())
 }

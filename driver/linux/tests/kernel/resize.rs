@@ -82,7 +82,7 @@ fn an_interrupted_move_is_taken_up_again() {
         let open = |max_flows| KernelPlane::open_with(bed.state.path(), max_flows, Hook::Best);
         let mut plane = open(64).expect("opens");
         plane.apply(&bed.base(3_300)).expect("fits");
-        plane.apply(&[bed.flow(1, ClassId::CONTROLLED_LOAD, 10)]).expect("one");
+        plane.apply(&[1, 2].map(|n| bed.flow(n, ClassId::CONTROLLED_LOAD, 10))).expect("two");
         let told = plane.read();
         drop(plane);
         let mount = bed.state.path().join("bpf");
@@ -90,6 +90,11 @@ fn an_interrupted_move_is_taken_up_again() {
         // It stopped when the pins were put aside: nothing else is there.
         std::fs::rename(&used, &aside).expect("put aside");
         let mut plane = open(128).expect("opens");
+        assert_eq!((plane.flow_limit(), plane.read(), aside.exists()), (128, told.clone(), false));
+        drop(plane);
+        // The same, and the next one was told a number that what is there has no room in.
+        std::fs::rename(&used, &aside).expect("put aside");
+        let mut plane = open(1).expect("opens");
         assert_eq!((plane.flow_limit(), plane.read(), aside.exists()), (128, told.clone(), false));
         drop(plane);
         // It stopped when it had unpinned some of the old maps.

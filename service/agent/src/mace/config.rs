@@ -59,22 +59,8 @@ pub struct MaceConfig {
     pub interface: String,
     /// The application list.
     pub applications: PathBuf,
-    /// The rate set aside for promoted flows.
-    pub allocated: RateShare,
-    /// The rule that decides.
-    pub rule: RuleTerms,
-    /// The rules in shadow.
-    pub shadow: Vec<RuleTerms>,
-    /// Time between samples.
-    pub period: Span,
-    /// The samples of a window.
-    pub window: u32,
-    /// The time before a refused flow is asked about again.
-    pub refused_for: Span,
-    /// The places for candidates.
-    pub candidates: usize,
-    /// The most promoted flows.
-    pub most_flows: usize,
+    /// The terms on which flows are admitted.
+    pub terms: MaceTerms,
     /// True: controlled load that is signalled there is admitted by measurement too.
     pub signalled: bool,
 }
@@ -164,19 +150,10 @@ pub(crate) fn read(
         candidates: found.candidates.as_ref(),
         max_flows: found.max_flows.as_ref(),
     };
-    let MaceTerms { allocated, rule, shadow, period, window, refused_for, candidates, most_flows } =
-        terms(document, &text)?;
     Ok(MaceConfig {
         interface: name.clone(),
         applications: file.parent().map_or_else(|| found.applications.clone(), |dir| dir.join(&found.applications)),
-        allocated,
-        rule,
-        shadow,
-        period,
-        window,
-        refused_for,
-        candidates,
-        most_flows,
+        terms: terms(document, &text)?,
         signalled: found.signalled,
     })
 }

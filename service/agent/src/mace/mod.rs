@@ -47,24 +47,24 @@ impl MaceHost {
         let key = || Ok::<_, SystemError>([seed()?, seed()?]);
         let shared = SharedTerms {
             allocated: Rate::ZERO,
-            period: config.period,
-            window: config.window,
-            most_flows: config.most_flows,
+            period: config.terms.period,
+            window: config.terms.window,
+            most_flows: config.terms.most_flows,
         };
         let engine = Config {
             shared,
-            rule: config.rule,
-            shadow: config.shadow.clone(),
+            rule: config.terms.rule,
+            shadow: config.terms.shadow.clone(),
             overhead,
-            refused_for: config.refused_for,
+            refused_for: config.terms.refused_for,
             look: LOOK,
             // Only those that were refused are candidates here: the kernel counts the others.
-            candidates: config.candidates.min(8_192),
+            candidates: config.terms.candidates.min(8_192),
             key: key().map_err(OpenFailed::System)?,
         };
         let hash = key().map_err(OpenFailed::System)?;
-        let mut recogniser =
-            FlowRecogniser::open(config.candidates, config.refused_for + GRAIN, hash).map_err(OpenFailed::Plane)?;
+        let mut recogniser = FlowRecogniser::open(config.terms.candidates, config.terms.refused_for + GRAIN, hash)
+            .map_err(OpenFailed::Plane)?;
         recogniser.watch(&watched(&list)).map_err(OpenFailed::Plane)?;
         let meaningless = Fault { what: "the rules of [mace] mean nothing", code: 0 };
         Ok(MaceHost {
