@@ -7,7 +7,7 @@ use linux::bpf::edge::{RawRule, RawRuleKey};
 use linux::bpf::entry::{MAJOR, RawFlow, RawKey, RawState};
 use linux::bpf::packet_order::PacketOrder;
 use linux::bpf::sys::{SkBuff, test_runs};
-use linux::bpf::{EdgeTable, FlowRecogniser, FlowTable, Hook, WatchedPorts};
+use linux::bpf::{EdgeTable, FlowRecogniser, FlowTable, Hook};
 use linux::cgroup;
 use linux::netlink::Socket;
 use linux::plane::KernelPlane;
@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use terms::{Bytes, Dscp, FlowKey, IfIndex, Rate, SenderGroup, ServiceCurve, Span};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowSpecEntry, LinkSpec, OwnerRecord, PlanOp, QueueSpec};
+use traffic::plane::WatchedPorts;
 
 const LO: IfIndex = IfIndex(1);
 

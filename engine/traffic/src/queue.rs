@@ -6,7 +6,7 @@
 
 mod two_levels;
 
-pub use two_levels::{QueueLevel, TwoLevels};
+pub use two_levels::{LevelVerdict, QueueLevel, TwoLevels};
 
 use crate::spec::QueueSpec;
 use alloc::vec::Vec;

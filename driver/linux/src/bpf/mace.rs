@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use terms::{Bytes, Fault, FlowKey, IfIndex, Span};
 use traffic::edge::Side;
 use traffic::plan::ClassId;
+use traffic::plane::WatchedPorts;
 
 /// The compiled program.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/mace.o");
@@ -33,17 +34,6 @@ struct RawSettings {
 
 // SAFETY: `repr(C)`, no padding (2 * 8 + 2 * 4 = 24, aligned to 8), every bit pattern is a value.
 unsafe impl aya::Pod for RawSettings {}
-
-/// The ports of an application, and the packets that make a flow of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WatchedPorts {
-    /// IP protocol: 17 or 6; others are passed over.
-    pub protocol: u8,
-    /// The first and the last port.
-    pub ports: (u16, u16),
-    /// The number of packets.
-    pub threshold: u32,
-}
 
 /// The loaded program and its maps.
 pub struct FlowRecogniser {

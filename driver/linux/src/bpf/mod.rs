@@ -21,7 +21,7 @@ pub mod sys;
 
 pub use edge::EdgeTable;
 pub use hook::Hook;
-pub use mace::{FlowRecogniser, WatchedPorts};
+pub use mace::FlowRecogniser;
 
 use crate::netlink::Socket;
 use aya::maps::{Array, HashMap, Map, MapData, MapError};

@@ -5,12 +5,13 @@ use crate::bed::{Bed, NEAR, bed, key};
 use crate::{policer, scratch};
 use linux::bpf::entry::{RawFlow, RawKey, RawState};
 use linux::bpf::sys::{SkBuff, test_run};
-use linux::bpf::{FlowRecogniser, FlowTable, Hook, WatchedPorts};
+use linux::bpf::{FlowRecogniser, FlowTable, Hook};
 use linux::plane::KernelPlane;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 use terms::{Bytes, FlowKey, Rate, Span};
 use traffic::plan::{BucketSpec, ClassId};
+use traffic::plane::WatchedPorts;
 
 const WATCHED: WatchedPorts = WatchedPorts { protocol: 17, ports: (5_000, 5_009), threshold: 5 };
 

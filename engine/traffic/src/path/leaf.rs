@@ -249,6 +249,22 @@ impl Leaf {
         Some(queued.packet)
     }
 
+    /// Takes the packet that came last out of the queue, and counts it as dropped there.
+    pub(super) fn push_out(&mut self, now: Time, buffers: &mut Buffers) -> Option<PacketMeta> {
+        let (_, queued) = self.queue.pop_last(&mut buffers.queued)?;
+        let len = queued.packet.len;
+        let tally = &mut self.counters.colors[queued.color as usize];
+        tally.queued.sub(len);
+        tally.overflowed.add(len);
+        self.left(now, queued.color, len);
+        Some(queued.packet)
+    }
+
+    /// The bytes of the packets in the queue.
+    pub(super) fn backlog_bytes(&self) -> u64 {
+        self.queue.bytes()
+    }
+
     /// The number of packets in the queue.
     pub(super) fn backlog(&self) -> u32 {
         self.queue.packets()

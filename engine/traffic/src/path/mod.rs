@@ -21,11 +21,13 @@
 
 mod counters;
 mod inner;
+mod joined;
 mod leaf;
 mod serve;
 mod share;
 
 pub use counters::{ColorTally, LeafCounters, Tally};
+pub use joined::JoinedLeaves;
 pub use leaf::LeafParts;
 pub use share::{MAX_QUANTUM, TreeShare};
 
@@ -83,6 +85,8 @@ pub enum Drop {
     Forced(Color),
     /// The queue, or the pool of all queues, is full.
     QueueFull(Color, Full),
+    /// A packet that goes before it came when the buffer of both was full.
+    PushedOut,
     /// Its class, or the link's, was removed while it waited.
     Purged,
     /// The driver has not asked for the packets that were lost before.
@@ -122,6 +126,8 @@ pub struct PacketPath {
     parts: Vec<LeafParts>,
     vacant: Vec<u32>,
     inners: Vec<Inner>,
+    /// True if two leaves have one place.
+    joined: bool,
     buffers: Buffers,
     /// Leaves with packets in their shapers, by the time at which the head may leave, to the nanosecond.
     due: Wheel,
@@ -158,6 +164,7 @@ impl PacketPath {
             parts: Vec::new(),
             vacant: Vec::new(),
             inners: alloc::vec![Inner::new(server, ROOT, SchedulerClass::ROOT)],
+            joined: false,
             buffers: Buffers { queued: Pool::new(packets), held: Pool::new(packets) },
             due: Wheel::new(0, now, 0),
             lost: VecDeque::new(),

@@ -31,7 +31,9 @@ impl PacketPath {
     /// True if nothing waits, in queues and in shapers, and the schedulers guarantee by curves: what passes an idle link by them
     /// needs no account.
     pub(crate) fn is_idle(&self) -> bool {
-        let curves = self.inners.len() == 1 && matches!(self.inners[ROOT as usize].server, Server::Hfsc(_));
+        // A place of two leaves has the curve; which of them is first matters to packets that wait.
+        let flat = self.joined || self.inners.len() == 1;
+        let curves = flat && matches!(self.inners[ROOT as usize].server, Server::Hfsc(_));
         curves && self.buffers.queued.is_empty() && self.buffers.held.is_empty() && self.lost.is_empty()
     }
 
@@ -53,7 +55,14 @@ impl PacketPath {
             let inner = &self.inners[at as usize];
             let (class, _) = inner.head?;
             match inner.child(class)? {
-                Child::Inner(below) => at = below,
+                Child::Inner(below) => {
+                    if self.joined {
+                        // What came since may go first.
+                        self.inners[below as usize].head = None;
+                        self.commit(now, below)?;
+                    }
+                    at = below;
+                }
                 Child::Leaf(leaf) => break LeafId(leaf),
             }
         };

@@ -84,6 +84,8 @@ impl Port {
         if *path.link() == spec {
             return Ok(());
         }
+        self.separate(now);
+        let Some(path) = &mut self.path else { return Ok(()) };
         let (members, classes) = (&self.members, &self.classes);
         let share = |leaf: LeafId| {
             let member = members.get(leaf.0 as usize).filter(|member| classes.get(&member.class) == Some(&leaf))?;
@@ -97,12 +99,14 @@ impl Port {
             // Only what a slower link cannot carry is refused: the conditioner stays as it was.
             let _ = path.change_leaf(now, *leaf, &parts);
         }
+        self.arrange(now);
         Ok(())
     }
 
     /// Goes back to one FIFO; it takes the packets of the classes as far as there is room.
     fn drop_link(&mut self, now: Time) {
         self.claim_losses();
+        self.separate(now);
         let Some(mut path) = self.path.take() else { return };
         for leaf in (0..self.members.len() as u32).map(LeafId) {
             if self.classes.get(&self.members[leaf.0 as usize].class) == Some(&leaf) {
@@ -144,6 +148,7 @@ impl Port {
         let link = *path.link();
         let share = TreeShare::of(link.scheduler, &spec, &link);
         if let Some(&leaf) = self.classes.get(&class) {
+            let joined = self.joined.is_some_and(|joined| joined.contains(&leaf));
             let member = &mut self.members[leaf.0 as usize];
             if member.spec == spec {
                 return Ok(());
@@ -152,8 +157,11 @@ impl Port {
                 let wanted = checked(&link, spec.queue, member.conditioner)?;
                 path.change_leaf(now, leaf, &wanted).map_err(|fault| PortRefused::Conditioner("", fault))?;
             }
-            path.change_share(now, leaf, share).map_err(|_| PortRefused::UnknownClass(class))?;
+            if !joined {
+                path.change_share(now, leaf, share).map_err(|_| PortRefused::UnknownClass(class))?;
+            }
             member.spec = spec;
+            self.arrange(now);
             return Ok(());
         }
         if self.classes.len() >= self.limits.classes {
@@ -169,6 +177,7 @@ impl Port {
         }
         self.classes.insert(class, leaf);
         self.name_defaults();
+        self.arrange(now);
         Ok(())
     }
 
@@ -176,6 +185,9 @@ impl Port {
         let Some(&leaf) = self.classes.get(&class) else { return Ok(()) };
         if self.members[leaf.0 as usize].flows > 0 {
             return Err(PortRefused::FlowsRemain(class));
+        }
+        if self.is_joined(leaf) {
+            self.separate(now);
         }
         let Some(path) = &mut self.path else { return Ok(()) };
         path.remove_leaf(now, leaf).map_err(|_| PortRefused::UnknownClass(class))?;
@@ -200,6 +212,7 @@ impl Port {
         let parts = checked(path.link(), member.spec.queue, wanted)?;
         path.change_leaf(now, leaf, &parts).map_err(|fault| PortRefused::Conditioner("", fault))?;
         member.conditioner = wanted;
+        self.arrange(now);
         Ok(())
     }
 

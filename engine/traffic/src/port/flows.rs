@@ -4,7 +4,7 @@
 use crate::bucket::TokenBucket;
 use crate::classifier::Classifier;
 use crate::path::LeafId;
-use crate::plan::{BucketId, Counters, FlowSpecEntry};
+use crate::plan::{BucketId, ClassId, Counters, FlowSpecEntry};
 use crate::shapes::Shapes;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -41,6 +41,8 @@ struct Bucket {
     tokens: TokenBucket,
     counters: Counters,
     flows: u32,
+    /// The time of the last packet; that of its first flow's installation before there was one.
+    last: Time,
 }
 
 impl Flows {
@@ -62,6 +64,7 @@ impl Flows {
         let (leaf, bucket) = (flow.leaf, flow.bucket);
         let bucket = &mut self.buckets[bucket as usize];
         let conforms = bucket.tokens.take(now, packet.len);
+        bucket.last = now;
         let counters = &mut bucket.counters;
         let (packets, bytes) = match conforms {
             true => (&mut counters.packets, &mut counters.bytes),
@@ -132,6 +135,12 @@ impl Flows {
         self.table.iter().map(|(key, flow)| (key, &flow.entry))
     }
 
+    /// The flows of a class, each with the time of its bucket's last packet.
+    pub(super) fn last_packets(&self, class: ClassId) -> impl Iterator<Item = (&FlowKey, Time)> {
+        let mine = self.table.iter().filter(move |(_, flow)| flow.entry.class == class);
+        mine.map(|(key, flow)| (key, self.buckets[flow.bucket as usize].last))
+    }
+
     /// The packets that conformed to a flow's bucket, and those that did not.
     pub(super) fn counters(&self, key: &FlowKey) -> Option<Counters> {
         self.table.get(key).map(|flow| self.buckets[flow.bucket as usize].counters)
@@ -146,7 +155,8 @@ impl Flows {
             bucket.flows += 1;
             return found;
         }
-        let fresh = Bucket { tokens: TokenBucket::new(&entry.bucket, now), counters: Counters::default(), flows: 1 };
+        let tokens = TokenBucket::new(&entry.bucket, now);
+        let fresh = Bucket { tokens, counters: Counters::default(), flows: 1, last: now };
         let at = match self.vacant.pop() {
             Some(at) => {
                 self.buckets[at as usize] = fresh;

@@ -17,6 +17,7 @@
 
 mod change;
 mod flows;
+mod joined;
 mod plane;
 mod refused;
 mod serve;
@@ -33,7 +34,7 @@ use crate::edge::{Conditioned, Edge, Side};
 use crate::meter::Color;
 use crate::path::{LeafId, PacketPath, PathVerdict};
 use crate::plan::{ClassId, ClassSpec, Counters, EdgePlan, FlowSpecEntry, LinkPlan, LinkSpec, QueueSpec};
-use crate::queue::{Fifo, Pool};
+use crate::queue::{Fifo, Full, Pool};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use terms::signalling::SignallingPackets;
@@ -137,6 +138,10 @@ pub struct Port {
     /// The classes, by leaf.
     members: Vec<Member>,
     flows: Flows,
+    /// The classes that have one place of the link together: [`ClassId::MEASURED`] and best effort.
+    joined: Option<[LeafId; 2]>,
+    /// True if the last packet belonged to a flow.
+    claimed: bool,
     edges: BTreeMap<Side, Edge>,
     key: [u64; 2],
     lost: VecDeque<PortLoss>,
@@ -172,6 +177,8 @@ impl Port {
             control: None,
             members: Vec::new(),
             flows: Flows::new(key, limits.flows),
+            joined: None,
+            claimed: false,
             edges: BTreeMap::new(),
             key,
             lost: VecDeque::new(),
@@ -248,9 +255,14 @@ impl Port {
     }
 
     fn put(&mut self, now: Time, packet: PacketMeta, leaf: Option<LeafId>, excess: bool) -> Verdict {
+        let room = leaf.is_none_or(|leaf| self.make_room(now, leaf, packet.len));
         let verdict = match leaf.zip(self.path.as_mut()) {
             Some((leaf, path)) => {
-                let (verdict, wire) = (path.enqueue(now, leaf, packet), path.wire_bytes(packet.len));
+                let wire = path.wire_bytes(packet.len);
+                let verdict = match room {
+                    true => path.enqueue(now, leaf, packet),
+                    false => PathVerdict::Dropped(Drop::QueueFull(Color::Green, Full::Packets)),
+                };
                 let member = &mut self.members[leaf.0 as usize];
                 let class = member.class;
                 match verdict {
@@ -405,6 +417,17 @@ impl Port {
         self.flows.iter()
     }
 
+    /// The flows of a class, each with the time of the last packet that its bucket saw, in no particular order.
+    pub fn flows_of(&self, class: ClassId) -> impl Iterator<Item = (&FlowKey, Time)> {
+        let any = self.member(class).is_some_and(|member| member.flows > 0);
+        any.then(|| self.flows.last_packets(class)).into_iter().flatten()
+    }
+
+    /// True if the last outgoing packet belonged to an installed flow.
+    pub fn was_claimed(&self) -> bool {
+        self.claimed
+    }
+
     fn member(&self, class: ClassId) -> Option<&Member> {
         self.classes.get(&class).map(|leaf| &self.members[leaf.0 as usize])
     }
@@ -420,7 +443,9 @@ impl Port {
 
     /// The class of a packet, and true if it exceeds its flow's bucket. No class: the plain FIFO.
     fn classify(&mut self, now: Time, packet: &PacketMeta) -> (Option<LeafId>, bool) {
-        match self.flows.charge(now, packet) {
+        let charged = self.flows.charge(now, packet);
+        self.claimed = charged.is_some();
+        match charged {
             Some((leaf, true)) => (Some(leaf), false),
             Some((_, false)) => (self.best_effort, true),
             None if self.control.is_some() && self.is_signalling(&packet.flow) => (self.control, false),

@@ -18,6 +18,30 @@ pub enum QueueLevel {
     Second,
 }
 
+/// The fate of a packet that comes to a buffer of two levels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LevelVerdict {
+    /// It enters.
+    Enters,
+    /// It enters in the place of the second level's last packet.
+    PushesOut,
+    /// It is dropped.
+    Dropped,
+}
+
+impl QueueLevel {
+    /// The fate of a packet of this level. `full`: with it the buffer would hold more than it may; `second_waits`: a packet of
+    /// the second level is in it.
+    #[inline]
+    pub const fn verdict(self, full: bool, second_waits: bool) -> LevelVerdict {
+        match self {
+            _ if !full => LevelVerdict::Enters,
+            QueueLevel::First if second_waits => LevelVerdict::PushesOut,
+            QueueLevel::First | QueueLevel::Second => LevelVerdict::Dropped,
+        }
+    }
+}
+
 /// Two queues that share one limit in packets. Their packets lie in a [`Pool`], as those of a [`Fifo`].
 #[derive(Clone, Copy, Debug)]
 pub struct TwoLevels {
@@ -66,15 +90,17 @@ impl TwoLevels {
     ) -> Result<Option<(u32, T)>, Full> {
         let [first, second] = &mut self.levels;
         let full = first.packets() + second.packets() >= self.room;
-        match level {
-            QueueLevel::First if full && !second.is_empty() => {
+        match level.verdict(full, !second.is_empty()) {
+            LevelVerdict::Dropped => Err(Full::Packets),
+            // The place that has just become free is there for it.
+            LevelVerdict::PushesOut => {
                 let out = second.pop_last(pool);
-                // The place that has just become free is there for it.
                 first.push(pool, bytes, item).map(|()| out)
             }
-            QueueLevel::First => first.push(pool, bytes, item).map(|()| None),
-            QueueLevel::Second if full => Err(Full::Packets),
-            QueueLevel::Second => second.push(pool, bytes, item).map(|()| None),
+            LevelVerdict::Enters => match level {
+                QueueLevel::First => first.push(pool, bytes, item).map(|()| None),
+                QueueLevel::Second => second.push(pool, bytes, item).map(|()| None),
+            },
         }
     }
 

@@ -3,6 +3,7 @@
 mod bucket;
 mod droppers;
 mod edge;
+mod joined;
 mod masks;
 mod meters;
 mod no_allocation;

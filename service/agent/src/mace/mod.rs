@@ -12,7 +12,7 @@ use crate::start::seed;
 use ::mace::rules::SharedTerms;
 use ::mace::{ApplicationList, Config, Event, Mace};
 use control::tc::SignalledFlow;
-use linux::bpf::{FlowRecogniser, WatchedPorts};
+use linux::bpf::FlowRecogniser;
 use linux::error::SystemError;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
