@@ -13,10 +13,9 @@ use linux::netlink::Socket;
 use linux::plane::KernelPlane;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use terms::{Bytes, Dscp, FlowKey, IfIndex, Rate, SenderGroup, ServiceCurve, Span};
+use terms::{Bytes, Dscp, FlowKey, IfIndex, Rate, SenderGroup, ServiceCurve, Span, WatchedPorts};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowSpecEntry, LinkSpec, OwnerRecord, PlanOp, QueueSpec};
-use traffic::plane::WatchedPorts;
 
 const LO: IfIndex = IfIndex(1);
 

@@ -3,6 +3,7 @@
 use crate::protocol::{
     PairStatus, PlaneAnswer, PlaneHello, PlaneRequest, ServedInterface, VERSION, receive_answer, send_request,
 };
+use crate::recognition::{RecognisedFlows, WatchSpec};
 use crate::serve::netns_number;
 use linux::error::SystemError;
 use linux::process;
@@ -10,8 +11,8 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use terms::{Fault, Time};
-use traffic::plan::{Plan, PlanOp};
+use terms::{Fault, FlowKey, IfIndex, Span, Time};
+use traffic::plan::{ClassId, Plan, PlanOp};
 use traffic::plane::{DataPlane, PlaneCounters};
 
 /// How long the plane may take for an answer. Its thread answers between two bursts.
@@ -67,6 +68,39 @@ impl UserPlane {
     pub fn status(&mut self) -> Result<Vec<PairStatus>, Fault> {
         match self.ask(&PlaneRequest::Status)? {
             PlaneAnswer::Status(pairs) => Ok(pairs),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Has flows that never signalled recognised at an interface, instead of what was watched there.
+    ///
+    /// # Errors
+    /// The plane does not answer, does not serve the interface, or no packets pass there.
+    pub fn watch(&mut self, oif: IfIndex, watch: &WatchSpec) -> Result<(), Fault> {
+        match self.ask(&PlaneRequest::Watch { oif, watch: watch.clone() })? {
+            PlaneAnswer::Applied => Ok(()),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Takes the flows that were recognised at an interface.
+    ///
+    /// # Errors
+    /// The plane does not answer, or does not serve the interface.
+    pub fn take_recognised(&mut self, oif: IfIndex) -> Result<RecognisedFlows, Fault> {
+        match self.ask(&PlaneRequest::TakeRecognised { oif })? {
+            PlaneAnswer::Recognised(flows) => Ok(flows),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// The installed flows of a class at an interface, each with the time since its last packet.
+    ///
+    /// # Errors
+    /// The plane does not answer, or does not serve the interface.
+    pub fn silences(&mut self, oif: IfIndex, class: ClassId) -> Result<Vec<(FlowKey, Span)>, Fault> {
+        match self.ask(&PlaneRequest::Silences { oif, class })? {
+            PlaneAnswer::Silences(flows) => Ok(flows),
             other => Err(unexpected(other)),
         }
     }

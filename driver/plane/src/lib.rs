@@ -8,7 +8,7 @@
 //!
 //! [`serve::PlaneServer`] is a process of its own that runs the plan of an agent ([`port`]) on any number of pairs; [`client`]
 //! is the agent's end of its socket, [`protocol`] what they say, [`delays`] how long packets stay, held against what was
-//! promised. One thread for packets, no lock, no allocation for a packet, one copy in and one out.
+//! promised, [`recognition`] looks for flows that never signalled. One thread for packets, no lock, no allocation for a packet, one copy in and one out.
 #![forbid(unsafe_code)]
 
 pub mod client;
@@ -20,6 +20,7 @@ pub mod pair;
 mod pool;
 pub mod port;
 pub mod protocol;
+pub mod recognition;
 pub mod segment;
 pub mod serve;
 mod shaping;

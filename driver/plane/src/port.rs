@@ -2,9 +2,11 @@
 
 use crate::delays::{ClassDelay, DelayWatch, ErrorTerms};
 use crate::packet;
+use crate::recognition::{RecognisedFlows, Recognition};
 use crate::shaping::{PLAIN, plain};
 use crate::way::Frames;
-use terms::{Bytes, PacketMeta, Time};
+use mace::Recogniser;
+use terms::{Bytes, FlowKey, PacketMeta, Span, Time};
 use traffic::plan::{ClassId, PlanOp};
 use traffic::port::{Port, PortEgress, PortLoss, Verdict};
 
@@ -15,13 +17,15 @@ pub struct PortShaping {
     /// The time at which its link is free.
     free: Time,
     watch: DelayWatch,
+    /// Flows that never signalled, if they are to be recognised here.
+    recognition: Option<Recognition>,
 }
 
 impl PortShaping {
     pub(crate) fn new(port: Port, bound: Option<ErrorTerms>, buffers: usize, now: Time) -> PortShaping {
         let mut watch = DelayWatch::new(bound, buffers);
         port.classes().for_each(|(class, spec)| watch.set(now, class, spec));
-        PortShaping { port, free: now, watch }
+        PortShaping { port, free: now, watch, recognition: None }
     }
 
     /// The port.
@@ -56,6 +60,22 @@ impl PortShaping {
         self.watch.beyond()
     }
 
+    /// Watches with these tables from now on. Returns the ones that it had.
+    pub(crate) fn watch_ports(&mut self, recogniser: Box<Recogniser>) -> Option<Box<Recogniser>> {
+        let wanted = Recognition::new(recogniser, self.recognition.as_ref());
+        self.recognition.replace(wanted).map(Recognition::into_tables)
+    }
+
+    /// Takes the flows that were recognised.
+    pub(crate) fn take_recognised(&mut self) -> RecognisedFlows {
+        self.recognition.as_mut().map(Recognition::take).unwrap_or_default()
+    }
+
+    /// The flows of a class, each with the time since its last packet.
+    pub(crate) fn silences(&self, now: Time, class: ClassId) -> Vec<(FlowKey, Span)> {
+        self.port.flows_of(class).map(|(flow, last)| (*flow, now.since(last))).collect()
+    }
+
     pub(crate) fn enter(&mut self, path: &mut Frames, (now, loop_now): (Time, Time), number: u32) {
         let (frame, counters) = path.counted(number);
         let bytes = frame.bytes();
@@ -64,10 +84,16 @@ impl PortShaping {
         let (meta, verdict) = match found {
             Some((ip, meta)) if packet::is_neighbour_discovery(ip) => (meta, self.port.enqueue_link_frame(now, meta)),
             Some((_, meta)) if self.free <= now => match self.port.enqueue_free(now, meta) {
-                Ok((class, meta)) => return self.pass(path, (now, loop_now), class, number, meta),
-                Err(verdict) => (meta, verdict),
+                Ok((class, out)) => {
+                    self.recognise(now, &meta, class);
+                    return self.pass(path, (now, loop_now), class, number, out);
+                }
+                Err(verdict) => (meta, self.recognised(now, &meta, verdict)),
             },
-            Some((_, meta)) => (meta, self.port.enqueue(now, meta)),
+            Some((_, meta)) => {
+                let verdict = self.port.enqueue(now, meta);
+                (meta, self.recognised(now, &meta, verdict))
+            }
             None if packet::is_arp(bytes) => {
                 counters.arp += 1;
                 let meta = plain(bytes.len(), now, number);
@@ -88,9 +114,25 @@ impl PortShaping {
         }
     }
 
+    /// Notes a packet for recognition, and returns its verdict.
+    fn recognised(&mut self, now: Time, packet: &PacketMeta, verdict: Verdict) -> Verdict {
+        if let Verdict::Queued { class, .. } | Verdict::Held { class, .. } | Verdict::Dropped { class, .. } = verdict {
+            self.recognise(now, packet, class);
+        }
+        verdict
+    }
+
+    fn recognise(&mut self, now: Time, packet: &PacketMeta, class: ClassId) {
+        let PortShaping { port, recognition, .. } = self;
+        let Some(recognition) = recognition else { return };
+        let overhead = port.link().map_or(0, |link| link.overhead);
+        let wire = packet.len.saturating_add(overhead);
+        recognition.packet(now, &packet.flow, class, port.was_claimed(), wire);
+    }
+
     /// A packet that came at `came` goes at once.
     fn pass(&mut self, path: &mut Frames, (came, now): (Time, Time), class: ClassId, number: u32, packet: PacketMeta) {
-        let PortShaping { port, free, watch } = self;
+        let PortShaping { port, free, watch, .. } = self;
         let Some(link) = port.link() else { return };
         let wire = packet.len.saturating_add(link.overhead);
         *free = came + link.rate.span_for(Bytes::new(u64::from(wire)));
@@ -100,7 +142,7 @@ impl PortShaping {
     }
 
     pub(crate) fn serve(&mut self, now: Time, until: Time, path: &mut Frames) {
-        let PortShaping { port, free, watch } = self;
+        let PortShaping { port, free, watch, .. } = self;
         *free = port.serve(*free, until, &mut Egress { now, watch, path });
     }
 
@@ -135,10 +177,11 @@ impl PortEgress for Egress<'_> {
 mod tests {
     use super::*;
     use crate::link::WireSpec;
+    use crate::recognition::WatchSpec;
     use crate::way::FrameWay;
     use linux::error::SystemError;
     use linux::frames::{BurstSent, FrameBuffer, FrameIo, Offload};
-    use terms::{FlowKey, IfIndex, Rate, ServiceCurve, Wild};
+    use terms::{IfIndex, Rate, ServiceCurve, WatchedPorts, Wild};
     use traffic::plan::{BucketSpec, ClassSpec, FlowSpecEntry, LinkSpec, OwnerRecord, QueueSpec};
     use traffic::port::{Limits, SchedulerKind};
 
@@ -252,6 +295,45 @@ mod tests {
         from = Memory { now: ms(20), coming: vec![12, 14, 19], gone: 0 };
         way.turn(ms(20), &mut from, &mut to).unwrap();
         assert_eq!((to.gone, way.inside()), (7, 0));
+    }
+
+    /// Packets that no flow claims are counted until their flow is told; those of the class of promoted flows are measured.
+    #[test]
+    fn flows_of_watched_ports_are_told_unless_a_flow_has_them() {
+        let mut way = way();
+        let class = ClassId::MEASURED;
+        let shaping = way.port_mut().unwrap();
+        assert_eq!(shaping.take_recognised(), RecognisedFlows::default(), "nothing is watched");
+        let ports = vec![WatchedPorts { protocol: 17, ports: (10, 10), threshold: 2 }];
+        let mut watch = WatchSpec { ports, candidates: 16, quiet: Span::from_secs(1), key: [1, 2] };
+        assert!(shaping.watch_ports(watch.recogniser().unwrap()).is_none());
+        let turn = |way: &mut FrameWay, now: u64, coming: Vec<u64>| {
+            way.turn(ms(now), &mut Memory { now: ms(now), coming, gone: 0 }, &mut Memory::default()).unwrap();
+            way.catch_up(ms(now));
+        };
+        turn(&mut way, 10, vec![1, 3, 5]);
+        assert_eq!(way.port_mut().unwrap().take_recognised().flows, [], "reserved");
+        let port = way.port_mut().unwrap().port_mut();
+        let entry = *port.flow(&flow()).unwrap();
+        let spec = *port.classes().find(|(class, _)| *class == entry.class).unwrap().1;
+        port.apply(ms(10), &PlanOp::DropFlow { oif: OIF, flow: flow() }).unwrap();
+        turn(&mut way, 30, vec![11, 13, 25]);
+        let found = way.port_mut().unwrap().take_recognised();
+        assert_eq!((found.watching, &found.flows[..], found.arrived), (true, &[flow()][..], Bytes::ZERO));
+        let port = way.port_mut().unwrap().port_mut();
+        port.apply(ms(30), &PlanOp::Class { oif: OIF, class, spec }).unwrap();
+        let entry = FlowSpecEntry { class, ..entry };
+        port.apply(ms(30), &PlanOp::Flow { oif: OIF, flow: flow(), entry }).unwrap();
+        turn(&mut way, 50, vec![41, 43]);
+        let shaping = way.port_mut().unwrap();
+        let found = shaping.take_recognised();
+        assert_eq!((&found.flows[..], found.arrived), (&[][..], Bytes::new(2 * LEN as u64)));
+        assert_eq!(shaping.silences(ms(50), class), [(flow(), Span::from_millis(7))]);
+        assert!(shaping.watch_ports(watch.recogniser().unwrap()).is_some());
+        watch.ports = vec![WatchedPorts { protocol: 17, ports: (0, 65_535), threshold: 2 }; 3];
+        assert!(watch.recogniser().is_err(), "more ports than there are");
+        watch = WatchSpec { ports: Vec::new(), candidates: u32::MAX, ..watch };
+        assert!(watch.recogniser().is_err(), "too large");
     }
 
     /// Clocks may step: a frame that seems to come before those that are gone comes after them.

@@ -84,6 +84,21 @@ impl CandidateTable {
         candidate
     }
 
+    /// Counts a packet of a candidate. True: with it the flow has as many as its `threshold`, and the count begins anew. No
+    /// packet counts before [`Candidate::refused_until`].
+    pub fn count(&mut self, now: Time, flow: &FlowKey, threshold: u32) -> bool {
+        let candidate = self.at(now, flow);
+        if candidate.refused_until > now {
+            return false;
+        }
+        candidate.packets += 1;
+        let reached = candidate.packets >= threshold;
+        if reached {
+            candidate.packets = 0;
+        }
+        reached
+    }
+
     /// Removes a candidate.
     pub fn remove(&mut self, flow: &FlowKey) {
         let row = self.row(flow);

@@ -201,13 +201,7 @@ impl Mace {
     fn packet(&mut self, now: Time, flow: &FlowKey) {
         let Some(place) = self.list.of(flow).filter(|_| !self.promoted.contains_key(flow)) else { return };
         let threshold = self.list.all()[place].threshold;
-        let candidate = self.candidates.at(now, flow);
-        if candidate.refused_until > now {
-            return;
-        }
-        candidate.packets += 1;
-        if candidate.packets >= threshold {
-            candidate.packets = 0;
+        if self.candidates.count(now, flow, threshold) {
             self.consider(now, flow, place);
         }
     }

@@ -18,7 +18,8 @@
 //! they come in and not as they leave, are [`Input::Counter`], once a sampling period. At a start the flows of an earlier
 //! run come first, as [`Input::Adopted`].
 //!
-//! Reading order: [`list`] (the applications), [`candidates`], [`rules`], [`io`], [`engine`].
+//! Reading order: [`list`] (the applications), [`candidates`], [`rules`], [`io`], [`engine`]; [`recogniser`] is for a plane that
+//! counts packets in another process than the engine's.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -28,10 +29,12 @@ pub mod candidates;
 pub mod engine;
 pub mod io;
 pub mod list;
+pub mod recogniser;
 pub mod rules;
 mod units;
 
 pub use engine::Mace;
 pub use io::{Config, Event, Input, Output};
 pub use list::{ApplicationList, KnownApplication, ListMistake};
+pub use recogniser::Recogniser;
 pub use rules::RuleTerms;

@@ -5,7 +5,7 @@
 //! **supply rounds down, demand rounds up, nothing overflows**.
 //!
 //! Reading order: [`time`], [`rate`], [`amount`], [`bytes`], [`tspec`], [`curve`], [`session`], [`adspec`],
-//! [`guaranteed`], [`packet`], [`group`], [`signalling`], [`window`], [`error`], [`book`], [`ports`], [`probe`], [`rng`].
+//! [`guaranteed`], [`packet`], [`group`], [`signalling`], [`watched`], [`window`], [`error`], [`book`], [`ports`], [`probe`], [`rng`].
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -29,6 +29,7 @@ pub mod session;
 pub mod signalling;
 pub mod time;
 pub mod tspec;
+pub mod watched;
 pub mod window;
 
 pub use adspec::{Adspec, GuaranteedTerms, HopExport};
@@ -43,4 +44,5 @@ pub use rng::{Probability, Rng};
 pub use session::{FilterSpec, IfIndex, SenderTemplate, Session, Style};
 pub use time::{Span, Time};
 pub use tspec::{FlowSpec, Rspec, Tspec};
+pub use watched::WatchedPorts;
 pub use window::Window;

@@ -11,12 +11,13 @@ use linux::bpf::{Hook, MAX_FLOWS};
 use linux::netlink::Socket;
 use linux::plane::{KernelPlane, PlaneDrift, has_hfsc};
 use std::collections::{BTreeMap, BTreeSet};
-use terms::{Fault, IfIndex, Time};
-use traffic::plan::{LinkPlan, Plan, PlanOp};
+use terms::{Fault, FlowKey, IfIndex, Span, Time};
+use traffic::plan::{ClassId, LinkPlan, Plan, PlanOp};
 use traffic::plane::{DataPlane, PlaneCounters};
 use traffic::scheduler::SchedulerKind;
 use user_plane::client::UserPlane;
 use user_plane::protocol::ServedInterface;
+use user_plane::recognition::{RecognisedFlows, WatchSpec};
 
 /// News of the plane in user space.
 pub(crate) enum PlaneNews {
@@ -53,6 +54,8 @@ struct UserSide {
     /// The reason why it does not answer.
     silence: Option<Fault>,
 }
+
+const NO_PLANE: Fault = Fault { what: "there is no plane in user space", code: 0 };
 
 impl Planes {
     /// Opens the kernel's plane, and that in user space if an interface wants it or may have it.
@@ -112,6 +115,38 @@ impl Planes {
     /// True if the plane in user space queues the packets of this interface.
     pub(crate) fn is_user(&self, oif: IfIndex) -> bool {
         self.user.as_ref().is_some_and(|side| side.has(oif))
+    }
+
+    /// True if the plane in user space queues the packets of the interface of this name.
+    pub(crate) fn queues(&self, name: &str) -> bool {
+        self.user.as_ref().is_some_and(|side| side.names.contains(name))
+    }
+
+    /// Has flows that never signalled recognised at an interface of the plane in user space.
+    ///
+    /// # Errors
+    /// The plane does not answer, or no packets pass there.
+    pub(crate) fn watch(&mut self, oif: IfIndex, watch: &WatchSpec) -> Result<(), Fault> {
+        self.user.as_mut().ok_or(NO_PLANE)?.plane.watch(oif, watch)
+    }
+
+    /// Takes the flows that were recognised at such an interface.
+    ///
+    /// # Errors
+    /// The plane does not answer.
+    pub(crate) fn take_recognised(&mut self, oif: IfIndex) -> Result<RecognisedFlows, Fault> {
+        self.user.as_mut().ok_or(NO_PLANE)?.plane.take_recognised(oif)
+    }
+
+    /// The installed flows of a class at an interface, each with the time since its last packet.
+    ///
+    /// # Errors
+    /// The plane of the interface does not answer.
+    pub(crate) fn silences(&mut self, oif: IfIndex, class: ClassId) -> Result<Vec<(FlowKey, Span)>, Fault> {
+        match &mut self.user {
+            Some(side) if side.has(oif) => side.plane.silences(oif, class),
+            _ => self.kernel.silence(oif, class),
+        }
     }
 
     /// The scheduler of an interface, given what its configuration says.
@@ -303,12 +338,7 @@ impl UserSide {
             );
             return Err(StartError::UserPlane(words));
         }
-        // Flows are recognised by a program of the kernel.
-        let recognises = |name: &str| config.mace.as_ref().is_some_and(|mace| mace.interface == name);
-        let wants = config
-            .interfaces
-            .iter()
-            .filter(|interface| interface.plane != PlaneChoice::Kernel && !recognises(&interface.name));
+        let wants = config.interfaces.iter().filter(|interface| interface.plane != PlaneChoice::Kernel);
         let names: BTreeSet<String> =
             wants.map(|interface| interface.name.clone()).filter(|name| is_served(name)).collect();
         if names.is_empty() {

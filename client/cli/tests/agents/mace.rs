@@ -22,18 +22,19 @@ const FAR: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 2);
 const VOICE: u16 = 5_000;
 const OTHERS: u16 = 7_000;
 /// Flows of each kind.
-const FLOWS: u16 = 10;
+pub(super) const FLOWS: u16 = 10;
 /// Between two packets of a flow: 200 bytes each, 80 kbit/s.
 const TICK: Duration = Duration::from_millis(20);
 const LIST: &str = "voice udp 5000-5099 100kbit 4kb 5 8s\n";
 
 /// Two namespaces with a link of 10 Mb/s between them, and an agent on one.
-struct Site {
+pub(super) struct Site {
     place: Place,
     near: Guarded,
     far: Guarded,
     agent: Option<ProcessId>,
     far_agent: Option<ProcessId>,
+    plane: Option<ProcessId>,
 }
 
 impl Site {
@@ -50,10 +51,61 @@ impl Site {
         let near = Guarded::create(&name).expect("a namespace");
         let far = Guarded::create(&format!("{name}-far")).expect("a namespace");
         near.run(|| Socket::open().unwrap().add_veth("near", "far", Some(far.as_fd())).unwrap()).unwrap();
+        Some(Site::between(place, near, far, more))
+    }
+
+    /// With a plane in user space, which queues what the agent's host sends.
+    pub(super) fn in_user_space() -> Option<Site> {
+        if skipped() {
+            return None;
+        }
+        let (name, place) = place();
+        let near = Guarded::create(&name).expect("a namespace");
+        let far = Guarded::create(&format!("{name}-far")).expect("a namespace");
+        near.run(|| {
+            let mut socket = Socket::open().unwrap();
+            socket.add_veth("near", "nearp", None).unwrap();
+            socket.add_veth("out", "far", Some(far.as_fd())).unwrap();
+            ["nearp", "out"].iter().for_each(|link| bring_up(link));
+        })
+        .unwrap();
+        let mut site = Site::between(place, near, far, "");
+        let file = site.place.join("agent.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let socket = site.place.join("plane.sock");
+        let text = format!("plane_socket = {socket:?}\n{text}");
+        std::fs::write(file, text.replace("rate = \"10mbit\"", "rate = \"10mbit\"\nplane = \"user\"")).unwrap();
+        let pair = "[[pair]]\ninterface = \"near\"\ninside = \"nearp\"\noutside = \"out\"";
+        let text = format!("socket = {socket:?}\nspin = \"0s\"\n{pair}\n");
+        std::fs::write(site.place.join("plane.toml"), text).unwrap();
+        site.start_plane();
+        Some(site)
+    }
+
+    pub(super) fn start_plane(&mut self) {
+        let mut command = Command::new(SLUICE);
+        command.args(["plane", "serve"]).arg(self.place.join("plane.toml"));
+        self.near.enter_at_exec(&mut command);
+        self.plane = Some(detached(&mut command, &self.place.join("plane.log")));
+        wait_for("the plane passes packets", || {
+            let log = std::fs::read_to_string(self.place.join("plane.log")).unwrap_or_default();
+            (self.place.join("plane.sock").exists() && log.contains("near")).then_some(())
+        });
+    }
+
+    /// Kills the plane.
+    pub(super) fn kill_plane(&mut self) {
+        let Some(plane) = self.plane.take() else { return };
+        plane.signal(9).unwrap();
+        plane.reap();
+    }
+
+    /// The addresses and the agent's files.
+    fn between(place: Place, near: Guarded, far: Guarded, more: &str) -> Site {
         for (namespace, link, address) in [(&near, "near", NEAR), (&far, "far", FAR)] {
             namespace.run(|| up(link, address)).unwrap();
         }
-        let site = Site { place, near, far, agent: None, far_agent: None };
+        let site = Site { place, near, far, agent: None, far_agent: None, plane: None };
         let text = format!(
             "name = \"near\"\nauth = \"none\"\nsocket = {:?}\nstate = {:?}\n[store]\nany_filesystem = true\n\
              [[interface]]\nname = \"near\"\nrate = \"10mbit\"\n[mace]\ninterface = \"near\"\n\
@@ -64,7 +116,7 @@ impl Site {
         );
         std::fs::write(site.place.join("agent.toml"), text).unwrap();
         site.list(LIST);
-        Some(site)
+        site
     }
 
     fn socket(&self) -> PathBuf {
@@ -75,7 +127,7 @@ impl Site {
         std::fs::write(self.place.join("applications"), text).unwrap();
     }
 
-    fn start(&mut self) {
+    pub(super) fn start(&mut self) {
         let mut command = Command::new(SLUICE);
         command.args(["agent", "--config"]).arg(self.place.join("agent.toml"));
         self.near.enter_at_exec(&mut command);
@@ -83,14 +135,14 @@ impl Site {
         wait_for("the agent answers", || Client::connect(&self.socket()).ok()?.call(Request::Hello).ok());
     }
 
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         let Some(agent) = self.agent.take() else { return };
         agent.signal(9).unwrap();
         agent.reap();
         wait_for("the agent is gone", || (!agent.is_running()).then_some(()));
     }
 
-    fn mace(&self) -> MaceDoc {
+    pub(super) fn mace(&self) -> MaceDoc {
         let request = Request::Show { view: View::Mace, filter: RowFilter::default() };
         match Client::connect(&self.socket()).unwrap().call(request).unwrap() {
             Answer::Shown(shown) => match shown.rows {
@@ -101,7 +153,7 @@ impl Site {
         }
     }
 
-    fn log(&self) -> String {
+    pub(super) fn log(&self) -> String {
         std::fs::read_to_string(self.place.join("agent.log")).unwrap_or_default()
     }
 
@@ -121,37 +173,43 @@ impl Drop for Site {
         if std::thread::panicking() {
             eprintln!("{}", self.log());
         }
-        for agent in self.agent.take().into_iter().chain(self.far_agent.take()) {
+        for agent in self.agent.take().into_iter().chain(self.far_agent.take()).chain(self.plane.take()) {
             let _ = agent.signal(9);
             agent.reap();
         }
     }
 }
 
-fn up(link: &str, address: Ipv4Addr) {
+fn bring_up(link: &str) {
     let mut socket = Socket::open().unwrap();
     let index = socket.link_by_name(link).unwrap().index;
     offload::segmentation_off(&mut socket, link, index).unwrap();
     socket.set_link_up(index, true).unwrap();
+}
+
+fn up(link: &str, address: Ipv4Addr) {
+    bring_up(link);
+    let mut socket = Socket::open().unwrap();
+    let index = socket.link_by_name(link).unwrap().index;
     socket.add_address(&Address { index, address: IpAddr::V4(address), prefix: 24 }).unwrap();
 }
 
 /// What one kind of flows sent and received.
 #[derive(Clone, Copy, Default, Debug)]
-struct Count {
+pub(super) struct Count {
     sent: u32,
     received: u32,
 }
 
 impl Count {
-    fn loss_percent(self) -> f64 {
+    pub(super) fn loss_percent(self) -> f64 {
         100.0 * (1.0 - f64::from(self.received) / f64::from(self.sent.max(1)))
     }
 }
 
 /// Sends both kinds of flows for a while, beside a flood of `flood` packets of 1,000 bytes in each tick, and returns what
 /// came of each kind.
-fn send(site: &Site, ticks: u32, flood: u32) -> [Count; 2] {
+pub(super) fn send(site: &Site, ticks: u32, flood: u32) -> [Count; 2] {
     let sinks = [site.sinks(VOICE), site.sinks(OTHERS)];
     let mut counts = [Count::default(); 2];
     let take = |counts: &mut [Count; 2]| {

@@ -9,10 +9,9 @@ use super::{broken, classifier, fault, map, refused, sys};
 use aya::EbpfLoader;
 use aya::maps::{Array, Map, MapData, PerCpuArray, RingBuf};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use terms::{Bytes, Fault, FlowKey, IfIndex, Span};
+use terms::{Bytes, Fault, FlowKey, IfIndex, Span, WatchedPorts};
 use traffic::edge::Side;
 use traffic::plan::ClassId;
-use traffic::plane::WatchedPorts;
 
 /// The compiled program.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/mace.o");

@@ -9,9 +9,8 @@ use linux::bpf::{FlowRecogniser, FlowTable, Hook};
 use linux::plane::KernelPlane;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
-use terms::{Bytes, FlowKey, Rate, Span};
+use terms::{Bytes, FlowKey, Rate, Span, WatchedPorts};
 use traffic::plan::{BucketSpec, ClassId};
-use traffic::plane::WatchedPorts;
 
 const WATCHED: WatchedPorts = WatchedPorts { protocol: 17, ports: (5_000, 5_009), threshold: 5 };
 

@@ -8,10 +8,11 @@ pub(crate) mod coded;
 mod plan;
 
 use crate::delays::{ClassDelay, ErrorTerms};
+use crate::recognition::{RecognisedFlows, WatchSpec};
 use crate::way::WayCounters;
 use coded::{Coded, Rest, record};
 use std::io::{self, Read, Write};
-use terms::{Fault, IfIndex};
+use terms::{Fault, FlowKey, IfIndex, Span};
 use traffic::plan::{ClassId, Plan, PlanOp};
 use traffic::plane::PlaneCounters;
 
@@ -41,6 +42,25 @@ pub enum PlaneRequest {
     Counters,
     /// The state of each pair.
     Status,
+    /// Recognise flows that never signalled at an interface. A plane of before does not know it.
+    Watch {
+        /// The interface.
+        oif: IfIndex,
+        /// The wish.
+        watch: WatchSpec,
+    },
+    /// The flows that were recognised there, once.
+    TakeRecognised {
+        /// The interface.
+        oif: IfIndex,
+    },
+    /// The flows of a class, each with the time since its last packet.
+    Silences {
+        /// The interface.
+        oif: IfIndex,
+        /// The class.
+        class: ClassId,
+    },
 }
 
 /// The plane's answer.
@@ -48,7 +68,7 @@ pub enum PlaneRequest {
 pub enum PlaneAnswer {
     /// To a hello.
     Hello(PlaneHello),
-    /// The batch is in force.
+    /// The batch, or the watch, is in force.
     Applied,
     /// The plan.
     Plan(Plan),
@@ -56,6 +76,10 @@ pub enum PlaneAnswer {
     Counters(PlaneCounters),
     /// The state of each pair.
     Status(Vec<PairStatus>),
+    /// The flows that were recognised.
+    Recognised(RecognisedFlows),
+    /// The flows of a class.
+    Silences(Vec<(FlowKey, Span)>),
     /// It failed, and nothing has changed.
     Fault(Fault),
 }
@@ -122,6 +146,20 @@ impl Coded for PlaneRequest {
             PlaneRequest::Read => to.push(2),
             PlaneRequest::Counters => to.push(3),
             PlaneRequest::Status => to.push(4),
+            PlaneRequest::Watch { oif, watch } => {
+                to.push(5);
+                oif.put(to);
+                watch.put(to);
+            }
+            PlaneRequest::TakeRecognised { oif } => {
+                to.push(6);
+                oif.put(to);
+            }
+            PlaneRequest::Silences { oif, class } => {
+                to.push(7);
+                oif.put(to);
+                class.put(to);
+            }
         }
     }
 
@@ -132,6 +170,9 @@ impl Coded for PlaneRequest {
             2 => PlaneRequest::Read,
             3 => PlaneRequest::Counters,
             4 => PlaneRequest::Status,
+            5 => PlaneRequest::Watch { oif: IfIndex::take(from)?, watch: WatchSpec::take(from)? },
+            6 => PlaneRequest::TakeRecognised { oif: IfIndex::take(from)? },
+            7 => PlaneRequest::Silences { oif: IfIndex::take(from)?, class: ClassId::take(from)? },
             _ => return None,
         })
     }
@@ -161,6 +202,14 @@ impl Coded for PlaneAnswer {
                 to.push(5);
                 fault.put(to);
             }
+            PlaneAnswer::Recognised(flows) => {
+                to.push(6);
+                flows.put(to);
+            }
+            PlaneAnswer::Silences(flows) => {
+                to.push(7);
+                flows.put(to);
+            }
         }
     }
 
@@ -172,6 +221,8 @@ impl Coded for PlaneAnswer {
             3 => PlaneAnswer::Counters(PlaneCounters::take(from)?),
             4 => PlaneAnswer::Status(Vec::take(from)?),
             5 => PlaneAnswer::Fault(Fault::take(from)?),
+            6 => PlaneAnswer::Recognised(RecognisedFlows::take(from)?),
+            7 => PlaneAnswer::Silences(Vec::take(from)?),
             _ => return None,
         })
     }

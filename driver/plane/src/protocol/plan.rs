@@ -2,8 +2,9 @@
 
 use super::coded::{Coded, Rest, record, variants};
 use crate::delays::{ClassDelay, LeafDelay};
+use crate::recognition::{RecognisedFlows, WatchSpec};
 use crate::way::WayCounters;
-use terms::{Bytes, Dscp, Fault, FlowKey, IfIndex, Rate, SenderGroup, ServiceCurve, Span, Wild};
+use terms::{Bytes, Dscp, Fault, FlowKey, IfIndex, Rate, SenderGroup, ServiceCurve, Span, WatchedPorts, Wild};
 use traffic::conditioner::{ConditionerSpec, DropperSpec, MeterKind, MeterSpec, QueueUnit, RasSpec, ShaperSpec};
 use traffic::dropper::{Coupling, RedCurve};
 use traffic::edge::{BehaviourAggregate, EdgeAt, EdgeRule, MultiField, Side};
@@ -57,6 +58,9 @@ record!(RasSpec { buffer, k, green });
 record!(MeterSpec { kind, aware });
 record!(DropperSpec { curves, weight, slot, coupling, unit });
 record!(RedCurve { min, max, max_p, gentle });
+record!(WatchedPorts { protocol, ports, threshold });
+record!(WatchSpec { ports, candidates, quiet, key });
+record!(RecognisedFlows { watching, flows, arrived });
 record!(PlaneCounters { classes, flows, rules, stripped });
 record!(LeafDelay { packets, sum_ns, most_ns });
 record!(ClassDelay { delay, late_ns, bound_ns, beyond });
@@ -117,7 +121,7 @@ impl Coded for Plan {
 }
 
 /// The faults that a plane in user space says, so that their words are ours on both sides.
-pub(crate) const WORDS: [&str; 18] = [
+pub(crate) const WORDS: [&str; 19] = [
     "no such interface",
     "operation for another interface",
     "the interface has no root",
@@ -136,6 +140,7 @@ pub(crate) const WORDS: [&str; 18] = [
     "the queues of all classes hold more packets than the plane in user space has buffers (`buffers` in its file)",
     "the plane in user space does not know this message",
     "the plane in user space ends",
+    "no packets pass the plane in user space at this interface",
 ];
 /// Stands for words that are none of them.
 const OTHER: &str = "the plane in user space refused";

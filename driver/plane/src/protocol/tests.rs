@@ -2,7 +2,7 @@
 
 use super::*;
 use std::collections::BTreeMap;
-use terms::{Bytes, Dscp, FlowKey, Rate, ServiceCurve, Span, Wild};
+use terms::{Bytes, Dscp, Rate, ServiceCurve, WatchedPorts, Wild};
 use traffic::conditioner::{ConditionerSpec, DropperSpec, MeterKind, MeterSpec, QueueUnit, RasSpec, ShaperSpec};
 use traffic::dropper::{Coupling, RedCurve};
 use traffic::edge::{BehaviourAggregate, EdgeAt, EdgeRule, MultiField, Side};
@@ -85,6 +85,12 @@ fn ops() -> Vec<PlanOp> {
     all
 }
 
+fn watch() -> PlaneRequest {
+    let ports = vec![WatchedPorts { protocol: 17, ports: (5_000, 5_009), threshold: 5 }];
+    let watch = WatchSpec { ports, candidates: 64, quiet: Span::from_secs(32), key: [3, 4] };
+    PlaneRequest::Watch { oif: OIF, watch }
+}
+
 fn answers() -> Vec<PlaneAnswer> {
     let mut plan = Plan::default();
     ops().iter().take(5).for_each(|op| plan.apply(op));
@@ -112,14 +118,30 @@ fn answers() -> Vec<PlaneAnswer> {
         PlaneAnswer::Counters(counters),
         PlaneAnswer::Status(vec![pair]),
         PlaneAnswer::Fault(Fault { what: "no such class", code: 5 }),
+        PlaneAnswer::Recognised(RecognisedFlows {
+            watching: true,
+            flows: vec![flow(); 3],
+            arrived: Bytes::new(1 << 40),
+        }),
+        PlaneAnswer::Silences(vec![(flow(), Span::from_millis(7))]),
     ]
 }
 
 #[test]
 fn messages_come_back_as_they_went() {
     let hello = PlaneRequest::Hello { version: VERSION };
-    for request in [hello, PlaneRequest::Apply(ops()), PlaneRequest::Read, PlaneRequest::Counters, PlaneRequest::Status]
-    {
+    let apply = PlaneRequest::Apply(ops());
+    let silences = PlaneRequest::Silences { oif: OIF, class: ClassId::MEASURED };
+    for request in [
+        hello,
+        apply,
+        PlaneRequest::Read,
+        PlaneRequest::Counters,
+        PlaneRequest::Status,
+        watch(),
+        PlaneRequest::TakeRecognised { oif: OIF },
+        silences,
+    ] {
         let mut bytes = Vec::new();
         send_request(&mut bytes, &request).unwrap();
         assert_eq!(receive_request(&mut bytes.as_slice()).unwrap(), Some(request));
@@ -152,6 +174,7 @@ fn a_long_answer_comes_in_parts_and_a_long_request_is_not_sent() {
 fn no_bytes_panic_and_lengths_are_not_believed() {
     let mut bytes = Vec::new();
     send_request(&mut bytes, &PlaneRequest::Apply(ops())).unwrap();
+    send_request(&mut bytes, &watch()).unwrap();
     for answer in answers() {
         send_answer(&mut bytes, &answer).unwrap();
     }

@@ -15,6 +15,7 @@ use linux::clock::Clock;
 use linux::error::SystemError;
 use linux::notifier::Notifier;
 use linux::poll::{Poll, PollInterest, Token};
+use mace::Recogniser;
 use pair::{PairFound, ServedPair, find};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -64,8 +65,13 @@ pub struct PairSpec {
 #[derive(Debug)]
 pub(crate) struct PlaneCall {
     request: PlaneRequest,
-    answer: SyncSender<PlaneAnswer>,
+    /// The tables of a [`PlaneRequest::Watch`], made by the caller: the packet thread has no time for that.
+    tables: Option<Box<Recogniser>>,
+    answer: SyncSender<Answered>,
 }
+
+/// An answer, and tables that the packet thread needs no longer: the caller frees them.
+type Answered = (PlaneAnswer, Option<Box<Recogniser>>);
 
 /// The caller's end of the packet thread.
 #[derive(Clone, Debug)]
@@ -78,10 +84,17 @@ impl Caller {
     /// Asks the packet thread.
     pub(crate) fn ask(&self, request: PlaneRequest) -> PlaneAnswer {
         const ENDS: Fault = Fault { what: "the plane in user space ends", code: 0 };
+        let tables = match &request {
+            PlaneRequest::Watch { watch, .. } => match watch.recogniser() {
+                Ok(tables) => Some(tables),
+                Err(fault) => return PlaneAnswer::Fault(fault),
+            },
+            _ => None,
+        };
         let (answer, wait) = sync_channel(1);
-        let asked = self.calls.send(PlaneCall { request, answer });
+        let asked = self.calls.send(PlaneCall { request, tables, answer });
         self.wake.notify();
-        asked.ok().and_then(|()| wait.recv().ok()).unwrap_or(PlaneAnswer::Fault(ENDS))
+        asked.ok().and_then(|()| wait.recv().ok()).map_or(PlaneAnswer::Fault(ENDS), |(answer, _)| answer)
     }
 }
 
@@ -89,10 +102,15 @@ impl Caller {
 #[derive(Debug)]
 struct Pairs(Vec<ServedPair>);
 
+impl Pairs {
+    fn of(&mut self, oif: IfIndex) -> Option<&mut ServedPair> {
+        self.0.iter_mut().find(|pair| pair.served().is_some_and(|served| served.index == oif))
+    }
+}
+
 impl PortSet for Pairs {
     fn port_of(&mut self, oif: IfIndex) -> Option<&mut Port> {
-        let found = self.0.iter_mut().find(|pair| pair.served().is_some_and(|served| served.index == oif));
-        found.and_then(ServedPair::port_mut)
+        self.of(oif).and_then(ServedPair::port_mut)
     }
 }
 
@@ -209,13 +227,16 @@ impl PlaneServer {
     }
 
     fn answer_one(&mut self, now: Time) -> bool {
-        let Ok(PlaneCall { request, answer }) = self.calls.try_recv() else { return false };
+        let Ok(PlaneCall { request, mut tables, answer }) = self.calls.try_recv() else { return false };
+        let answered = self.answer(now, request, &mut tables);
         // A caller that has gone needs no answer.
-        let _ = answer.send(self.answer(now, request));
+        let _ = answer.send((answered, tables));
         true
     }
 
-    fn answer(&mut self, now: Time, request: PlaneRequest) -> PlaneAnswer {
+    /// Answers a request. `tables` are put to work if it wants that, and become those that had been.
+    fn answer(&mut self, now: Time, request: PlaneRequest, tables: &mut Option<Box<Recogniser>>) -> PlaneAnswer {
+        const NO_INTERFACE: PlaneAnswer = PlaneAnswer::Fault(Fault { what: "no such interface", code: 19 });
         match request {
             PlaneRequest::Hello { .. } => {
                 let interfaces = self.pairs.0.iter().filter_map(ServedPair::served).collect();
@@ -228,6 +249,24 @@ impl PlaneServer {
             PlaneRequest::Read => PlaneAnswer::Plan(plan_of(self.ports())),
             PlaneRequest::Counters => PlaneAnswer::Counters(counters_of(self.ports())),
             PlaneRequest::Status => PlaneAnswer::Status(self.pairs.0.iter_mut().map(ServedPair::status).collect()),
+            PlaneRequest::Watch { oif, .. } => match (self.pairs.of(oif), tables.take()) {
+                (Some(pair), Some(wanted)) => match pair.watch_ports(wanted) {
+                    Ok(had) => {
+                        *tables = had;
+                        PlaneAnswer::Applied
+                    }
+                    Err(fault) => PlaneAnswer::Fault(fault),
+                },
+                _ => NO_INTERFACE,
+            },
+            PlaneRequest::TakeRecognised { oif } => match self.pairs.of(oif) {
+                Some(pair) => PlaneAnswer::Recognised(pair.take_recognised()),
+                None => NO_INTERFACE,
+            },
+            PlaneRequest::Silences { oif, class } => match self.pairs.of(oif) {
+                Some(pair) => PlaneAnswer::Silences(pair.silences(now, class)),
+                None => NO_INTERFACE,
+            },
         }
     }
 

@@ -11,14 +11,16 @@ use crate::live::{LINK_HEADER, NotLive, check};
 use crate::pair::{FramePair, PairTurn};
 use crate::port::PortShaping;
 use crate::protocol::{PairStatus, ServedInterface};
+use crate::recognition::RecognisedFlows;
 use crate::way::{FrameWay, WayCounters};
 use linux::bpf::pair_guard::PairGuard;
 use linux::frames::PacketFrames;
 use linux::netlink::Socket;
 use linux::poll::{Poll, PollInterest, Token};
+use mace::Recogniser;
 use terms::signalling::SIGNALLING;
-use terms::{Bytes, IfIndex, Time};
-use traffic::plan::{PlanOp, QueueSpec};
+use terms::{Bytes, Fault, FlowKey, IfIndex, Span, Time};
+use traffic::plan::{ClassId, PlanOp, QueueSpec};
 use traffic::port::{Limits, Port};
 
 /// The most flows and classes of an interface.
@@ -221,6 +223,37 @@ impl ServedPair {
             && let Some(shaping) = pair.way_mut(0).and_then(FrameWay::port_mut)
         {
             shaping.changed(now, ops);
+        }
+    }
+
+    /// Has flows recognised with these tables. Returns those that had been at work.
+    ///
+    /// # Errors
+    /// No packets pass.
+    pub(crate) fn watch_ports(&mut self, tables: Box<Recogniser>) -> Result<Option<Box<Recogniser>>, Fault> {
+        const DOWN: Fault = Fault { what: "no packets pass the plane in user space at this interface", code: 100 };
+        self.shaping_mut().map(|shaping| shaping.watch_ports(tables)).ok_or(DOWN)
+    }
+
+    /// Takes the flows that were recognised.
+    pub(crate) fn take_recognised(&mut self) -> RecognisedFlows {
+        self.shaping_mut().map(PortShaping::take_recognised).unwrap_or_default()
+    }
+
+    /// The flows of a class, each with the time since its last packet; while no packets pass, since now.
+    pub(crate) fn silences(&self, now: Time, class: ClassId) -> Vec<(FlowKey, Span)> {
+        match (self.shaping(), self.port()) {
+            (Some(shaping), _) => shaping.silences(now, class),
+            (None, port) => {
+                port.into_iter().flat_map(|port| port.flows_of(class)).map(|(flow, _)| (*flow, Span::ZERO)).collect()
+            }
+        }
+    }
+
+    fn shaping_mut(&mut self) -> Option<&mut PortShaping> {
+        match &mut self.state {
+            PairState::Up { pair, .. } => pair.way_mut(0)?.port_mut(),
+            PairState::Down(..) => None,
         }
     }
 

@@ -3,6 +3,7 @@
 mod candidates;
 mod life;
 mod list;
+mod recogniser;
 mod rules;
 
 use std::net::{IpAddr, Ipv4Addr};

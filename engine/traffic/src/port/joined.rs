@@ -1,7 +1,7 @@
 //! Flows that are admitted by measurement, and best effort: one place of the link and one buffer for both, as the queue of
 //! *Measurement-based Admission Control for Controlled-load Service* (Jamin, Jin 1998), section 3, has two levels.
 //!
-//! Where HFSC schedules, [`ClassId::MEASURED`] goes before best effort in all that both together are guaranteed, and both wait in
+//! Under HFSC [`ClassId::MEASURED`] goes before best effort in all that both together are guaranteed, and both wait in
 //! the buffer that best effort has without it: when that is full, a packet of the first takes the place of the second's last
 //! one. Other schedulers have priorities of their own, and other classes their queues.
 

@@ -19,7 +19,7 @@
 //!                                      # within `allocated`; the default is false: such reservations are exact
 //! ```
 
-use crate::config::{InterfaceConfig, PlaneChoice};
+use crate::config::InterfaceConfig;
 use crate::document::{Document, Mistake};
 use crate::fields::{RateShare, share, unit, within};
 use documents::units;
@@ -127,14 +127,8 @@ pub(crate) fn read(
     interfaces: &[InterfaceConfig],
 ) -> Result<MaceConfig, Mistake> {
     let name = found.interface.get_ref();
-    let wrong = match interfaces.iter().find(|interface| interface.name == *name) {
-        None => Some(format!("there is no [[interface]] named {name}")),
-        Some(interface) if interface.plane == PlaneChoice::User => {
-            Some(format!("{name} has plane = \"user\", and flows are recognised by a program of the kernel"))
-        }
-        Some(_) => None,
-    };
-    if let Some(wrong) = wrong {
+    if !interfaces.iter().any(|interface| interface.name == *name) {
+        let wrong = format!("there is no [[interface]] named {name}");
         return Err(document.at(found.interface.span(), wrong));
     }
     let text = MaceTermsText {

@@ -2,6 +2,7 @@
 //! and the list of applications.
 
 pub mod config;
+mod eyes;
 mod show;
 pub(crate) mod turn;
 
@@ -12,6 +13,7 @@ use crate::start::seed;
 use ::mace::rules::SharedTerms;
 use ::mace::{ApplicationList, Config, Event, Mace};
 use control::tc::SignalledFlow;
+use eyes::{Eyes, PlaneEyes};
 use linux::bpf::FlowRecogniser;
 use linux::error::SystemError;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,7 +21,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use terms::ports::RHandle;
-use terms::{Fault, FlowKey, IfIndex, Rate, Span, Time};
+use terms::{Fault, FlowKey, IfIndex, Rate, Span, Time, WatchedPorts};
+use user_plane::recognition::WatchSpec;
 
 /// The time between two looks for silent flows.
 const LOOK: Span = Span::from_secs(1);
@@ -29,7 +32,7 @@ const GRAIN: Span = Span::from_secs(2);
 /// The engine and its eyes.
 pub(crate) struct MaceHost {
     engine: Mace,
-    recogniser: FlowRecogniser,
+    eyes: Eyes,
     /// The interface, while it is there.
     oif: Option<IfIndex>,
     /// Traffic control's handles of the promoted flows.
@@ -42,8 +45,13 @@ pub(crate) struct MaceHost {
 }
 
 impl MaceHost {
-    /// Loads the program and makes the engine.
-    fn open(config: &MaceConfig, overhead: u32, list: ApplicationList) -> Result<MaceHost, OpenFailed> {
+    /// Makes the engine, and loads the program of the kernel unless a plane in user space queues the packets.
+    fn open(
+        config: &MaceConfig,
+        overhead: u32,
+        list: ApplicationList,
+        in_user_space: bool,
+    ) -> Result<MaceHost, OpenFailed> {
         let key = || Ok::<_, SystemError>([seed()?, seed()?]);
         let shared = SharedTerms {
             allocated: Rate::ZERO,
@@ -58,18 +66,24 @@ impl MaceHost {
             overhead,
             refused_for: config.terms.refused_for,
             look: LOOK,
-            // Only those that were refused are candidates here: the kernel counts the others.
+            // Only those that were refused are candidates here: the plane counts the others.
             candidates: config.terms.candidates.min(8_192),
             key: key().map_err(OpenFailed::System)?,
         };
-        let hash = key().map_err(OpenFailed::System)?;
-        let mut recogniser = FlowRecogniser::open(config.terms.candidates, config.terms.refused_for + GRAIN, hash)
-            .map_err(OpenFailed::Plane)?;
-        recogniser.watch(&watched(&list)).map_err(OpenFailed::Plane)?;
+        let (key, quiet) = (key().map_err(OpenFailed::System)?, config.terms.refused_for + GRAIN);
+        let (candidates, ports) = (config.terms.candidates, watched(&list));
+        let eyes = if in_user_space {
+            let candidates = u32::try_from(candidates).unwrap_or(u32::MAX);
+            Eyes::Plane(PlaneEyes::new(WatchSpec { ports, candidates, quiet, key }))
+        } else {
+            let mut recogniser = FlowRecogniser::open(candidates, quiet, key).map_err(OpenFailed::Plane)?;
+            recogniser.watch(&ports).map_err(OpenFailed::Plane)?;
+            Eyes::Kernel(recogniser)
+        };
         let meaningless = Fault { what: "the rules of [mace] mean nothing", code: 0 };
         Ok(MaceHost {
             engine: Mace::new(engine, list).map_err(|_| OpenFailed::Plane(meaningless))?,
-            recogniser,
+            eyes,
             oif: None,
             handles: BTreeMap::new(),
             installed: VecDeque::new(),
@@ -93,8 +107,8 @@ impl MaceHost {
         if !self.installed.is_empty() || !self.signalled.is_empty() {
             return Some(Time::ZERO);
         }
-        let sample = self.oif.map(|_| self.next_sample);
-        sample.into_iter().chain(self.engine.wake_at()).min()
+        let there = self.oif.map(|_| self.eyes.wake_at().map_or(self.next_sample, |ask| ask.min(self.next_sample)));
+        there.into_iter().chain(self.engine.wake_at()).min()
     }
 }
 

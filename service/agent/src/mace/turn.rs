@@ -1,6 +1,7 @@
 //! The agent's work for flows that never signalled: those that the kernel recognised go to the engine, its decisions go to
 //! the node, and the counter is read once a period.
 
+use super::eyes::{Eyes, PlaneQuestion};
 use super::{MaceHost, OpenFailed, event_words, load, watched};
 use crate::drive::Drive;
 use crate::log::Level;
@@ -32,11 +33,14 @@ impl<'a> MaceTurn<'a> {
         let list = load(&config.applications).map_err(|wrong| StartError::Interfaces(vec![wrong]))?;
         let interface = self.0.config.interfaces.iter().find(|interface| interface.name == config.interface);
         let overhead = interface.map_or(crate::config::DEFAULT_OVERHEAD, |interface| interface.overhead);
-        let host = MaceHost::open(&config, overhead, list).map_err(|failed| match failed {
+        let in_user_space = self.0.plane.queues(&config.interface);
+        let host = MaceHost::open(&config, overhead, list, in_user_space).map_err(|failed| match failed {
             OpenFailed::System(error) => StartError::Failed(error),
             OpenFailed::Plane(fault) => StartError::Plane(fault),
         })?;
-        self.0.console.wake_for(&host.recogniser.ring(), token)?;
+        if let Eyes::Kernel(recogniser) = &host.eyes {
+            self.0.console.wake_for(&recogniser.ring(), token)?;
+        }
         self.0.mace = Some(host);
         self.renew();
         Ok(())
@@ -60,7 +64,14 @@ impl<'a> MaceTurn<'a> {
         self.tell(Input::Allocated(allocated));
         let Some(host) = &mut self.0.mace else { return };
         host.next_sample = host.next_sample.max(now);
-        if let Err(fault) = host.recogniser.attach(oif) {
+        let attached = match &mut host.eyes {
+            Eyes::Kernel(recogniser) => recogniser.attach(oif),
+            Eyes::Plane(eyes) => {
+                eyes.forget();
+                Ok(())
+            }
+        };
+        if let Err(fault) = attached {
             self.0.console.announce(Level::Error, "mace_fault", &format!("no flow is recognised: {fault}"));
         }
     }
@@ -87,7 +98,8 @@ impl<'a> MaceTurn<'a> {
     pub(crate) fn take(&mut self) {
         for _ in 0..MOST_TAKEN {
             let Some(host) = &mut self.0.mace else { return };
-            let Some((oif, flow)) = host.recogniser.next_recognised() else { return };
+            let Eyes::Kernel(recogniser) = &mut host.eyes else { return };
+            let Some((oif, flow)) = recogniser.next_recognised() else { return };
             if host.oif == Some(oif) {
                 self.tell(Input::Recognised(flow));
             }
@@ -101,6 +113,7 @@ impl<'a> MaceTurn<'a> {
             return;
         }
         self.hear();
+        self.ask(now, false);
         self.sample(now);
         if self.0.mace.as_ref().is_some_and(|host| host.engine.wake_at().is_some_and(|at| at <= now)) {
             self.tell(Input::Wake);
@@ -114,7 +127,7 @@ impl<'a> MaceTurn<'a> {
         let Some(host) = &mut self.0.mace else { return };
         match load(&file) {
             Ok(list) => {
-                if let Err(fault) = host.recogniser.watch(&watched(&list)) {
+                if let Err(fault) = host.eyes.watch(watched(&list)) {
                     self.0.console.announce(Level::Error, "mace_fault", &format!("ports: {fault}"));
                 }
                 let text = format!("{} read again: {} applications", file.display(), list.all().len());
@@ -165,14 +178,38 @@ impl<'a> MaceTurn<'a> {
         self.0.node.set_measured_room(oif, Some(host.engine.room()));
     }
 
+    /// Asks the plane in user space, if it is that and its time has come, or `at_once`.
+    fn ask(&mut self, now: Time, at_once: bool) {
+        let Some(MaceHost { eyes: Eyes::Plane(eyes), oif: Some(oif), .. }) = &mut self.0.mace else { return };
+        let oif = *oif;
+        let failed = match eyes.question(now, at_once) {
+            None => return,
+            Some(PlaneQuestion::Watch(watch)) => self.0.plane.watch(oif, &watch).map(|()| eyes.watching()).err(),
+            Some(PlaneQuestion::Take) => match self.0.plane.take_recognised(oif) {
+                Ok(found) => {
+                    eyes.took(&found);
+                    return found.flows.into_iter().for_each(|flow| self.tell(Input::Recognised(flow)));
+                }
+                Err(fault) => Some(fault),
+            },
+        };
+        if let Some(fault) = failed.filter(|fault| eyes.failed(now, *fault)) {
+            self.0.console.announce(Level::Error, "mace_fault", &format!("no flow is recognised: {fault}"));
+        }
+    }
+
     fn sample(&mut self, now: Time) {
         let Some(host) = &mut self.0.mace else { return };
         if host.next_sample > now || host.oif.is_none() {
             return;
         }
         host.next_sample = now + host.engine.config().shared.period;
-        match host.recogniser.arrived(ClassId::MEASURED) {
-            Ok(bytes) => self.tell(Input::Counter { at: now, bytes }),
+        self.ask(now, true);
+        let Some(host) = &mut self.0.mace else { return };
+        match host.eyes.arrived() {
+            Ok(Some(bytes)) => self.tell(Input::Counter { at: now, bytes }),
+            // That it does not answer has been said.
+            Ok(None) => {}
             Err(fault) => self.0.console.announce(Level::Error, "mace_fault", &format!("no sample: {fault}")),
         }
     }
@@ -216,7 +253,7 @@ impl<'a> MaceTurn<'a> {
     fn look(&mut self, now: Time) {
         let Some(host) = &mut self.0.mace else { return };
         let Some(oif) = host.oif else { return };
-        let silence = match self.0.plane.kernel().silence(oif, ClassId::MEASURED) {
+        let silence = match self.0.plane.silences(oif, ClassId::MEASURED) {
             Ok(silence) => silence,
             Err(fault) => {
                 let text = format!("no look for silent flows: {fault}");
