@@ -192,7 +192,7 @@ pub fn set(part: &mut PartDoc, amount: f64) -> Result<(), CallFailure> {
     }
     let whole = amount.ceil() as u64;
     match ResourceKind::of(&part.resource) {
-        ResourceKind::Network | ResourceKind::Sla => part.rate = Some(whole),
+        ResourceKind::Network | ResourceKind::Sla | ResourceKind::Measured => part.rate = Some(whole),
         ResourceKind::Cpu => part.cores = Some(amount.max(1e-6)),
         ResourceKind::Disk => part.bytes_per_s = Some(whole),
         ResourceKind::Countable => part.count = Some(whole),

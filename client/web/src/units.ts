@@ -42,6 +42,7 @@ export function partOf(resource: string, value: number): PartDoc {
   switch (kindOf(resource)) {
     case "net":
     case "sla":
+    case "measured":
       return { resource, rate: Math.round(value) };
     case "cpu":
       return { resource, cores: value };

@@ -21,11 +21,14 @@ pub enum Unit {
     Pieces,
     /// bit/s of IP bytes that come in from a neighbouring domain.
     SlaBits,
+    /// bit/s of IP bytes that leave an interface, admitted by what is measured there.
+    MeasuredBits,
 }
 
 impl Unit {
     /// All units.
-    pub const ALL: [Unit; 5] = [Unit::NetworkBits, Unit::CoreMillionths, Unit::DiskBits, Unit::Pieces, Unit::SlaBits];
+    pub const ALL: [Unit; 6] =
+        [Unit::NetworkBits, Unit::CoreMillionths, Unit::DiskBits, Unit::Pieces, Unit::SlaBits, Unit::MeasuredBits];
 
     /// The words for it.
     pub const fn name(self) -> &'static str {
@@ -35,6 +38,7 @@ impl Unit {
             Unit::DiskBits => "bit/s of a disk",
             Unit::Pieces => "pieces",
             Unit::SlaBits => "bit/s of an agreement",
+            Unit::MeasuredBits => "bit/s admitted by measurement",
         }
     }
 }

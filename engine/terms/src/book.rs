@@ -31,12 +31,21 @@ pub enum ResourceKind {
     Countable,
     /// `sla/PEER`: what a neighbouring domain may send us as premium, by agreement; bit/s of IP bytes.
     Sla,
+    /// `measured/IFACE`: packets that leave the interface, of flows that are admitted when their window begins, by what is
+    /// measured; bit/s of IP bytes.
+    Measured,
 }
 
 impl ResourceKind {
     /// All kinds.
-    pub const ALL: [ResourceKind; 5] =
-        [ResourceKind::Network, ResourceKind::Cpu, ResourceKind::Disk, ResourceKind::Countable, ResourceKind::Sla];
+    pub const ALL: [ResourceKind; 6] = [
+        ResourceKind::Network,
+        ResourceKind::Cpu,
+        ResourceKind::Disk,
+        ResourceKind::Countable,
+        ResourceKind::Sla,
+        ResourceKind::Measured,
+    ];
 
     /// The kind of the resource of this name, by the part before the slash. Any other name is a countable.
     pub fn of(name: &str) -> ResourceKind {
@@ -45,6 +54,7 @@ impl ResourceKind {
             Some("cpu") => ResourceKind::Cpu,
             Some("disk") => ResourceKind::Disk,
             Some("sla") => ResourceKind::Sla,
+            Some("measured") => ResourceKind::Measured,
             _ => ResourceKind::Countable,
         }
     }
@@ -57,6 +67,7 @@ impl ResourceKind {
             ResourceKind::Disk => Unit::DiskBits,
             ResourceKind::Countable => Unit::Pieces,
             ResourceKind::Sla => Unit::SlaBits,
+            ResourceKind::Measured => Unit::MeasuredBits,
         }
     }
 
@@ -67,20 +78,20 @@ impl ResourceKind {
 
     /// True if an amount is a rate at which a volume is moved.
     pub const fn is_rate(self) -> bool {
-        matches!(self, ResourceKind::Network | ResourceKind::Disk | ResourceKind::Sla)
+        matches!(self, ResourceKind::Network | ResourceKind::Disk | ResourceKind::Sla | ResourceKind::Measured)
     }
 
-    /// The kind whose amounts are written alike: an SLA's are rates, as a network part's are.
+    /// The kind whose amounts are written alike: an SLA's and a measured part's are rates, as a network part's are.
     pub const fn written_as(self) -> ResourceKind {
         match self {
-            ResourceKind::Sla => ResourceKind::Network,
+            ResourceKind::Sla | ResourceKind::Measured => ResourceKind::Network,
             other => other,
         }
     }
 
     /// True if its parts are packets, which have a least size and a round-trip time.
     pub const fn has_packets(self) -> bool {
-        matches!(self, ResourceKind::Network | ResourceKind::Sla)
+        matches!(self, ResourceKind::Network | ResourceKind::Sla | ResourceKind::Measured)
     }
 
     /// True if nothing is enforced before the part is bound to packets or processes.

@@ -82,6 +82,12 @@ impl FlowMeter {
         told(&reading, &counters)
     }
 
+    /// The last rate of a flow; `None`: it has not been read twice.
+    pub fn last(&self, oif: IfIndex, flow: &FlowKey) -> Option<FlowMeasured> {
+        let reading = self.flows.get(&(oif, *flow)).filter(|reading| reading.over > Span::ZERO)?;
+        Some(told(reading, &reading.counters))
+    }
+
     /// Forgets flows that were not read for the time `after`.
     pub fn forget(&mut self, now: Time, after: Span) {
         self.flows.retain(|_, reading| now.since(reading.at) < after);

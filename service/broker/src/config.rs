@@ -372,7 +372,7 @@ fn agents(document: &Document<'_>, found: Vec<AgentFile>, tls: Option<&Files>) -
         return Err(document.whole(format!("more than {MAX_AGENTS} agents")));
     }
     // Names of resources begin with `net` and the like, so no agent can have such a name.
-    let taken = ["net", "cpu", "disk", "licence", "sla"];
+    let taken = ["net", "cpu", "disk", "licence", "sla", "measured"];
     let read = |agent: AgentFile| {
         let name = agent.name.get_ref();
         if !is_name(name) || taken.contains(&name.as_str()) || !seen.insert(name.clone()) {

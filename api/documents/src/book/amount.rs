@@ -11,7 +11,7 @@ pub fn amount(kind: ResourceKind, amount: u64) -> f64 {
 /// The unit of a kind in documents.
 pub fn unit(kind: ResourceKind) -> &'static str {
     match kind {
-        ResourceKind::Network | ResourceKind::Sla => "bit/s",
+        ResourceKind::Network | ResourceKind::Sla | ResourceKind::Measured => "bit/s",
         ResourceKind::Cpu => "cores",
         ResourceKind::Disk => "bytes/s",
         ResourceKind::Countable => "pieces",
@@ -21,7 +21,7 @@ pub fn unit(kind: ResourceKind) -> &'static str {
 /// The factor from a kind's unit in documents to its unit in the bookings.
 pub fn scale(kind: ResourceKind) -> f64 {
     match kind {
-        ResourceKind::Network | ResourceKind::Countable | ResourceKind::Sla => 1.0,
+        ResourceKind::Network | ResourceKind::Countable | ResourceKind::Sla | ResourceKind::Measured => 1.0,
         ResourceKind::Cpu => 1e6,
         ResourceKind::Disk => 8.0,
     }

@@ -172,7 +172,7 @@ fn part(text: &str, want: &WantArgs) -> Result<PartDoc, String> {
     if let Some(most) = most {
         let amount = amount_of(kind, most)?;
         match kind {
-            ResourceKind::Network | ResourceKind::Sla => part.rate = Some(amount as u64),
+            ResourceKind::Network | ResourceKind::Sla | ResourceKind::Measured => part.rate = Some(amount as u64),
             ResourceKind::Disk => part.bytes_per_s = Some(amount as u64),
             ResourceKind::Cpu => part.cores = Some(amount),
             ResourceKind::Countable => part.count = Some(amount as u64),
@@ -189,7 +189,9 @@ fn part(text: &str, want: &WantArgs) -> Result<PartDoc, String> {
 /// An amount in the unit that documents use for its kind.
 pub fn amount_of(kind: ResourceKind, text: &str) -> Result<f64, String> {
     match kind {
-        ResourceKind::Network | ResourceKind::Sla => units::parse_rate(text).map(|rate| rate.as_bps() as f64),
+        ResourceKind::Network | ResourceKind::Sla | ResourceKind::Measured => {
+            units::parse_rate(text).map(|rate| rate.as_bps() as f64)
+        }
         ResourceKind::Disk => units::parse_rate(text).map(|rate| (rate.as_bps() / 8) as f64),
         ResourceKind::Cpu => {
             let cores = text.parse::<f64>().ok().filter(|cores| cores.is_finite() && *cores >= 0.0);
@@ -223,7 +225,7 @@ pub fn whose(args: &WhoseArgs) -> Option<BindingDoc> {
 pub fn bind(ask: &mut AskDoc, binding: BindingDoc) -> Result<(), Complaint> {
     let packets = matches!(binding, BindingDoc::Flow(_));
     let fits = |part: &&mut PartDoc| match kind_of(&part.resource) {
-        ResourceKind::Network => packets,
+        ResourceKind::Network | ResourceKind::Measured => packets,
         ResourceKind::Cpu | ResourceKind::Disk => !packets,
         ResourceKind::Countable | ResourceKind::Sla => false,
     };

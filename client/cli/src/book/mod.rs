@@ -245,7 +245,7 @@ fn new_amount(resources: &[String], part: usize, text: &str) -> Result<AmountDoc
     let amount = ask::amount_of(kind, text).map_err(Complaint::usage)?;
     let mut doc = AmountDoc { part, ..AmountDoc::default() };
     match kind {
-        ResourceKind::Network | ResourceKind::Sla => doc.rate = Some(amount as u64),
+        ResourceKind::Network | ResourceKind::Sla | ResourceKind::Measured => doc.rate = Some(amount as u64),
         ResourceKind::Disk => doc.bytes_per_s = Some(amount as u64),
         ResourceKind::Cpu => doc.cores = Some(amount),
         ResourceKind::Countable => doc.count = Some(amount as u64),

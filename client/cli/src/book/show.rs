@@ -62,7 +62,9 @@ fn steps(unit: &str, all: &[StepDoc], calendar: &Calendar) -> Vec<String> {
 pub fn kind_of(resource: &str) -> ResourceKind {
     let first = resource.split('/').next().unwrap_or_default();
     match resource.split_once('/') {
-        Some((_, rest)) if !["net", "cpu", "disk", "licence", "sla"].contains(&first) => ResourceKind::of(rest),
+        Some((_, rest)) if !["net", "cpu", "disk", "licence", "sla", "measured"].contains(&first) => {
+            ResourceKind::of(rest)
+        }
         _ => ResourceKind::of(resource),
     }
 }

@@ -100,7 +100,7 @@ fn slower(typed: &[String], steps: &[&StepDoc], path: bool) -> Option<Vec<String
 
 fn amount(kind: ResourceKind, amount: f64) -> String {
     match kind {
-        ResourceKind::Network | ResourceKind::Sla => format!("{}bit", amount as u64),
+        ResourceKind::Network | ResourceKind::Sla | ResourceKind::Measured => format!("{}bit", amount as u64),
         ResourceKind::Disk => format!("{}bps", amount as u64),
         ResourceKind::Cpu => format!("{}", (amount * 1e6).floor() / 1e6),
         ResourceKind::Countable => format!("{}", amount as u64),

@@ -43,7 +43,7 @@ impl Site {
     }
 
     /// With more lines in the section of recognised flows.
-    fn with(more: &str) -> Option<Site> {
+    pub(super) fn with(more: &str) -> Option<Site> {
         if skipped() {
             return None;
         }
@@ -119,11 +119,11 @@ impl Site {
         site
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(super) fn socket(&self) -> PathBuf {
         self.place.join("agent.sock")
     }
 
-    fn list(&self, text: &str) {
+    pub(super) fn list(&self, text: &str) {
         std::fs::write(self.place.join("applications"), text).unwrap();
     }
 

@@ -37,6 +37,7 @@ mod life;
 mod load;
 pub mod lone;
 mod mace;
+mod mace_booked;
 mod mace_plane;
 mod monitoring;
 mod notice;

@@ -25,7 +25,7 @@ pub struct TokenLimits {
 /// The kind of a resource in checks. An agreement's rate is one of a network.
 pub(super) fn kind(kind: ResourceKind) -> &'static str {
     match kind {
-        ResourceKind::Network | ResourceKind::Sla => "network",
+        ResourceKind::Network | ResourceKind::Sla | ResourceKind::Measured => "network",
         ResourceKind::Cpu => "cpu",
         ResourceKind::Disk => "disk",
         ResourceKind::Countable => "licence",

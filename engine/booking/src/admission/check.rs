@@ -100,6 +100,14 @@ pub(crate) fn check_binding(n: usize, kind: ResourceKind, binding: &Binding) -> 
             Some(fault) => no(format!("the flow {fault}")),
             None => Ok(()),
         },
+        (ResourceKind::Measured, Binding::Flow(flow)) => match flow.whole() {
+            Some(_) => Ok(()),
+            None => {
+                no("a part that is admitted by measurement is for one flow of TCP or UDP: say both addresses, the \
+                        protocol and both ports"
+                    .into())
+            }
+        },
         (ResourceKind::Cpu | ResourceKind::Disk, Binding::Process(task) | Binding::Thread(task))
             if task.number == 0 =>
         {
@@ -115,6 +123,7 @@ pub(crate) fn check_binding(n: usize, kind: ResourceKind, binding: &Binding) -> 
         }
         (ResourceKind::Countable, _) => no("what is counted is for nobody in particular".into()),
         (ResourceKind::Sla, _) => no("an SLA is about all packets of the peer: leave its part unbound".into()),
+        (ResourceKind::Measured, _) => no("a part that is admitted by measurement is for a flow".into()),
         (ResourceKind::Network, _) => no("a network part is for a flow or a control group".into()),
         (ResourceKind::Cpu, _) => no("a processor part is for a process, a thread or a control group".into()),
         (ResourceKind::Disk, _) => no("a disk part is for a process or a control group".into()),

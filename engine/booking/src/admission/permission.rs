@@ -256,7 +256,7 @@ pub(crate) fn rules(granted: &[Permission]) -> Vec<Box<str>> {
 /// An amount, in the unit that people use.
 fn words(resource: &str, amount: u64) -> String {
     match ResourceKind::of(resource) {
-        ResourceKind::Network | ResourceKind::Sla => format!("{}", Rate::from_bps(amount)),
+        ResourceKind::Network | ResourceKind::Sla | ResourceKind::Measured => format!("{}", Rate::from_bps(amount)),
         ResourceKind::Cpu => format!("{}.{:06} cores", amount / 1_000_000, amount % 1_000_000),
         ResourceKind::Disk => format!("{} bytes/s", amount / 8),
         ResourceKind::Countable => format!("{amount}"),

@@ -212,7 +212,7 @@ impl Limits {
 /// An amount, in the unit that people use.
 pub(crate) fn words(resource: &str, amount: u64) -> String {
     match ResourceKind::of(resource) {
-        ResourceKind::Network | ResourceKind::Sla => format!("{}", Rate::from_bps(amount)),
+        ResourceKind::Network | ResourceKind::Sla | ResourceKind::Measured => format!("{}", Rate::from_bps(amount)),
         ResourceKind::Cpu => format!("{}.{:06} cores", amount / 1_000_000, amount % 1_000_000),
         ResourceKind::Disk => format!("{} bytes/s", amount / 8),
         ResourceKind::Countable => format!("{amount}"),

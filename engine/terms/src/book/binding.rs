@@ -1,6 +1,6 @@
 //! Bindings of parts to packets or processes, at any time of a booking's life (GARA section 3.1, `bind`).
 
-use crate::FlowKey;
+use crate::{FlowKey, Wild};
 use alloc::string::String;
 use core::net::IpAddr;
 
@@ -50,6 +50,15 @@ pub struct BoundFlow {
 }
 
 impl BoundFlow {
+    /// The one flow of TCP or UDP that this is; `None`: a field is open, it is another protocol's, or no flow can be it.
+    pub fn whole(&self) -> Option<FlowKey> {
+        let (src, dst) = (self.src?, self.dst?);
+        let protocol = self.protocol.filter(|protocol| matches!(protocol, 6 | 17))?;
+        let [src_port, dst_port] = [self.src_port?, self.dst_port?];
+        let possible = src.is_ipv4() == dst.is_ipv4() && src_port > 0 && dst_port > 0;
+        possible.then_some(FlowKey { src, dst, protocol, src_port, dst_port, wild: Wild::NONE })
+    }
+
     /// True if the flow includes these packets.
     pub fn covers(&self, key: &FlowKey) -> bool {
         fn fits<T: PartialEq>(wanted: Option<T>, is: T) -> bool {

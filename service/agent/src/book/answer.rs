@@ -6,10 +6,10 @@ use crate::drive::Drive;
 use crate::enforce::{Usage, premium};
 use booking::io::{CallId, CallResult as Said};
 use booking::{BookingView, Call, Input, Reply};
-use documents::agent::{Answer, BookAnswer, Problem, ReplyLine, Request};
+use documents::agent::{Answer, BookAnswer, FlowMeasured, Problem, ReplyLine, Request};
 use documents::book::{MeasuredDoc, ReservationDoc, amount, pages};
-use terms::Amount;
 use terms::book::ResourceKind;
+use terms::{Amount, Span};
 
 /// The most calls that wait for an answer, over all connections.
 const MOST_CALLS: usize = 1 << 16;
@@ -128,6 +128,12 @@ impl Drive {
                     row.means = premium::agreed(self.node.tc(), &self.names, &row.resource, background);
                     self.premium.agreed(&row.resource, background)
                 }
+                ResourceKind::Measured => {
+                    let found = self.mace.as_ref().and_then(|mace| mace.booked_flow((handle, n)));
+                    let usage = found.as_ref().and_then(|(oif, flow, _)| self.meter.last(*oif, flow)).map(of_flow);
+                    row.means = found.map(|(_, _, words)| words);
+                    usage
+                }
                 _ => {
                     row.means = self.book.enforcers.means(&row.resource, handle, n);
                     self.book.enforcers.measured(&row.resource, handle, n)
@@ -157,6 +163,13 @@ impl Drive {
             self.catch_up(client);
         }
     }
+}
+
+/// The use of a flow of its own: what passed its policer, and what exceeded it and was best effort.
+fn of_flow(found: FlowMeasured) -> Usage {
+    let of = |bps: f64| ResourceKind::Measured.amount(bps as u64);
+    let interval = Span::from_millis(found.interval_ms);
+    Usage { amount: of(found.bps), refused: Some(of(found.excess_bps)), unreserved: None, interval }
 }
 
 fn measured(kind: ResourceKind, usage: Usage) -> MeasuredDoc {

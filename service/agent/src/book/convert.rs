@@ -282,7 +282,7 @@ impl Given {
             return Err(format!("{} is not what it is counted in: give {}", field(other), field(kind)));
         }
         Ok(match kind {
-            ResourceKind::Network | ResourceKind::Sla => self.rate,
+            ResourceKind::Network | ResourceKind::Sla | ResourceKind::Measured => self.rate,
             ResourceKind::Countable => self.count,
             ResourceKind::Disk => match self.bytes_per_s {
                 Some(bytes) => Some(bytes.checked_mul(8).ok_or("bytes_per_s is too large")?),
@@ -298,7 +298,7 @@ impl Given {
 
 fn field(kind: ResourceKind) -> &'static str {
     match kind {
-        ResourceKind::Network | ResourceKind::Sla => "rate",
+        ResourceKind::Network | ResourceKind::Sla | ResourceKind::Measured => "rate",
         ResourceKind::Cpu => "cores",
         ResourceKind::Disk => "bytes_per_s",
         ResourceKind::Countable => "count",

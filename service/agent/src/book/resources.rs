@@ -34,7 +34,7 @@ pub(crate) struct ResourceFile {
 /// The mistake in the text.
 pub fn amount(kind: ResourceKind, text: &str) -> Result<u64, units::BadUnit> {
     match kind {
-        ResourceKind::Network | ResourceKind::Disk | ResourceKind::Sla => {
+        ResourceKind::Network | ResourceKind::Disk | ResourceKind::Sla | ResourceKind::Measured => {
             units::parse_rate(text).map(|rate| rate.as_bps())
         }
         ResourceKind::Cpu => cores(text),
@@ -84,6 +84,7 @@ fn resource(document: &Document<'_>, entry: &ResourceFile) -> Result<ResourceCon
         ResourceKind::Cpu => Some("processors are [cpu]"),
         ResourceKind::Disk => Some("a disk is a [[disk]]"),
         ResourceKind::Sla => Some("an agreement with a peer is an [[sla]]"),
+        ResourceKind::Measured => Some("flows that are admitted by measurement are booked by `booked` of [mace]"),
         ResourceKind::Countable => None,
     };
     if let Some(own) = own {

@@ -4,12 +4,13 @@ use super::LocalPolicy;
 use super::coordinators::CoordinatorAnswer;
 use crate::config::Level;
 use crate::drive::Drive;
+use crate::mace::booked::NO_HOST;
 use booking::Input;
 use booking::io::{CalendarOffset, CallId, Order, RecordTable};
 use control::core::Core;
 use control::resources::{Bookable, Resource};
 use node::io::Input as NodeInput;
-use terms::book::{Caller, CallerRole, Guarantee};
+use terms::book::{Caller, CallerRole, Guarantee, ResourceKind};
 use terms::{Amount, Span};
 
 /// The number of calls whose answers go to no connection. Those of connections begin at 1.
@@ -53,6 +54,11 @@ impl Drive {
                 background: config.core.background.of(link.spec.rate),
             };
             self.node.bookable(now, state.index, Bookable { share, background: config.background, core });
+            let mace = self.config.mace.as_ref().filter(|mace| mace.interface == state.name);
+            if let Some(capacity) = mace.and_then(|mace| mace.bookable(link.spec.rate)) {
+                let (name, shared) = (format!("measured/{}", state.name), Amount::zero(capacity.unit()));
+                self.node.add_resource(now, Resource { name, guarantee: Guarantee::Reserved, capacity, shared });
+            }
         }
         self.after();
         self.tell_roles();
@@ -153,6 +159,13 @@ impl Drive {
 
     /// Carries out an order on this host; the engine is told the result.
     pub(crate) fn carry_out(&mut self, order: &Order) {
+        if ResourceKind::of(&order.resource) == ResourceKind::Measured {
+            let nobody = || NodeInput::Booking(Input::Enforced { id: order.id, result: Err(NO_HOST.to_owned()) });
+            return match &mut self.mace {
+                Some(host) => host.order(order.clone()),
+                None => self.answer_node(nobody()),
+            };
+        }
         let result = self.book.enforcers.enforce(self.clock.now(), order);
         self.answer_node(NodeInput::Booking(Input::Enforced { id: order.id, result }));
     }

@@ -17,6 +17,7 @@
 //! max_flows = 4096                     # promoted flows; the default
 //! signalled = true                     # controlled load that RSVP or Boomerang asks for on that interface is admitted by the rule too,
 //!                                      # within `allocated`; the default is false: such reservations are exact
+//! booked = "200%"                      # of `allocated`: the most that may be booked at a time as `measured/eth1`; default: nothing
 //! ```
 
 use crate::config::InterfaceConfig;
@@ -27,7 +28,8 @@ use mace::RuleTerms;
 use mace::io::MOST_SHADOWS;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
-use terms::{Rate, Span};
+use terms::book::ResourceKind;
+use terms::{Amount, Rate, Span};
 use toml::Spanned;
 
 /// The section as written.
@@ -50,6 +52,7 @@ pub(crate) struct MaceFile {
     max_flows: Option<Spanned<u32>>,
     #[serde(default)]
     signalled: bool,
+    booked: Option<Spanned<String>>,
 }
 
 /// Recognition and admission by measurement on one interface.
@@ -63,6 +66,16 @@ pub struct MaceConfig {
     pub terms: MaceTerms,
     /// True: controlled load that is signalled there is admitted by measurement too.
     pub signalled: bool,
+    /// The most that may be booked at a time, per cent of the rate that is set aside.
+    pub booked: Option<u32>,
+}
+
+impl MaceConfig {
+    /// The most that may be booked at a time at a link of this rate; `None`: nothing.
+    pub(crate) fn bookable(&self, link: Rate) -> Option<Amount> {
+        let share = self.terms.allocated.of(link).share(self.booked?.into(), 100);
+        Some(ResourceKind::Measured.amount(share.as_bps()))
+    }
 }
 
 /// The keys that say how flows are admitted, wherever they stand: in `[mace]`, or at a queue of a scenario.
@@ -149,6 +162,7 @@ pub(crate) fn read(
         applications: file.parent().map_or_else(|| found.applications.clone(), |dir| dir.join(&found.applications)),
         terms: terms(document, &text)?,
         signalled: found.signalled,
+        booked: found.booked.as_ref().map(|text| percent(document, text, "share to be booked")).transpose()?,
     })
 }
 
@@ -204,11 +218,13 @@ fn rule(document: &Document<'_>, text: &Spanned<String>, numbers: &RuleNumbers) 
 
 fn target(document: &Document<'_>, text: Option<&Spanned<String>>) -> Result<(u32, u32), Mistake> {
     let Some(text) = text else { return Ok((90, 100)) };
+    percent(document, text, "target").map(|percent| (percent, 100))
+}
+
+fn percent(document: &Document<'_>, text: &Spanned<String>, what: &str) -> Result<u32, Mistake> {
     let percent = text.get_ref().strip_suffix('%').and_then(|percent| percent.trim().parse().ok());
-    match percent.filter(|percent| (1..=1_000).contains(percent)) {
-        Some(percent) => Ok((percent, 100)),
-        None => Err(document.at(text.span(), format!("{:?} is no target: 1% to 1000%", text.get_ref()))),
-    }
+    let percent = percent.filter(|percent| (1..=1_000).contains(percent));
+    percent.ok_or_else(|| document.at(text.span(), format!("{:?} is no {what}: 1% to 1000%", text.get_ref())))
 }
 
 fn span(document: &Document<'_>, text: Option<&Spanned<String>>, usual: Span, least: Span) -> Result<Span, Mistake> {

@@ -1,6 +1,7 @@
 //! Flows that never signalled in the agent (`docs/mace.md`): the engine, the program that recognises them in the kernel,
 //! and the list of applications.
 
+pub(crate) mod booked;
 pub mod config;
 mod eyes;
 mod show;
@@ -12,6 +13,7 @@ pub(crate) use show::show;
 use crate::start::seed;
 use ::mace::rules::SharedTerms;
 use ::mace::{ApplicationList, Config, Event, Mace};
+use booked::BookedFlows;
 use control::tc::SignalledFlow;
 use eyes::{Eyes, PlaneEyes};
 use linux::bpf::FlowRecogniser;
@@ -42,6 +44,8 @@ pub(crate) struct MaceHost {
     /// News of signalled reservations that the engine has yet to hear.
     signalled: VecDeque<SignalledFlow>,
     next_sample: Time,
+    /// Flows that are booked.
+    booked: BookedFlows,
 }
 
 impl MaceHost {
@@ -89,6 +93,7 @@ impl MaceHost {
             installed: VecDeque::new(),
             signalled: VecDeque::new(),
             next_sample: Time::ZERO,
+            booked: BookedFlows::default(),
         })
     }
 
@@ -104,7 +109,7 @@ impl MaceHost {
 
     /// When it has something to do by itself.
     pub(crate) fn wake_at(&self) -> Option<Time> {
-        if !self.installed.is_empty() || !self.signalled.is_empty() {
+        if !self.installed.is_empty() || !self.signalled.is_empty() || self.booked.is_asked() {
             return Some(Time::ZERO);
         }
         let there = self.oif.map(|_| self.eyes.wake_at().map_or(self.next_sample, |ask| ask.min(self.next_sample)));

@@ -3,7 +3,7 @@
 
 use super::eyes::{Eyes, PlaneQuestion};
 use super::{MaceHost, OpenFailed, event_words, load, watched};
-use crate::drive::Drive;
+use crate::drive::{AgentNode, Drive};
 use crate::log::Level;
 use crate::start::StartError;
 use ::mace::io::Promotion;
@@ -25,6 +25,37 @@ pub(crate) struct MaceTurn<'a>(&'a mut Drive);
 impl<'a> MaceTurn<'a> {
     pub(crate) fn of(drive: &'a mut Drive) -> MaceTurn<'a> {
         MaceTurn(drive)
+    }
+
+    pub(super) fn host(&mut self) -> Option<&mut MaceHost> {
+        self.0.mace.as_mut()
+    }
+
+    pub(super) fn node(&mut self) -> &mut AgentNode {
+        &mut self.0.node
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.0.clock.now()
+    }
+
+    /// The interface, while it is there.
+    pub(super) fn oif(&self) -> Option<IfIndex> {
+        self.0.mace.as_ref()?.oif
+    }
+
+    /// The name of the interface, and true while it is there.
+    pub(super) fn named(&self) -> Option<(String, bool)> {
+        Some((self.0.config.mace.as_ref()?.interface.clone(), self.oif().is_some()))
+    }
+
+    /// Carries out what follows from a change of the node.
+    pub(super) fn after(&mut self) {
+        self.0.after();
+    }
+
+    pub(super) fn answer_node(&mut self, answer: node::io::Input<'static>) {
+        self.0.answer_node(answer);
     }
 
     /// Loads program and list, after everything in the plane is known, and takes over what an earlier run promoted.
@@ -56,12 +87,15 @@ impl<'a> MaceTurn<'a> {
             let gone: Vec<FlowKey> = host.engine.promoted().keys().copied().collect();
             host.handles.clear();
             host.oif = oif;
+            let booked = host.booked.lose_all();
+            booked.into_iter().for_each(|handle| self.tell(Input::Gone(handle)));
             gone.into_iter().for_each(|flow| self.tell(Input::Lost(flow)));
             oif.into_iter().for_each(|oif| self.adopt(oif));
         }
         let (Some(oif), now) = (oif, self.0.clock.now()) else { return };
         let allocated = self.0.node.tc().measured(oif);
         self.tell(Input::Allocated(allocated));
+        self.restore_booked();
         let Some(host) = &mut self.0.mace else { return };
         host.next_sample = host.next_sample.max(now);
         let attached = match &mut host.eyes {
@@ -113,6 +147,7 @@ impl<'a> MaceTurn<'a> {
             return;
         }
         self.hear();
+        self.carry_out_orders();
         self.ask(now, false);
         self.sample(now);
         if self.0.mace.as_ref().is_some_and(|host| host.engine.wake_at().is_some_and(|at| at <= now)) {
@@ -144,7 +179,9 @@ impl<'a> MaceTurn<'a> {
     /// Tells the engine what the plane said.
     fn hear(&mut self) {
         while let Some((flow, result)) = self.0.mace.as_mut().and_then(|host| host.installed.pop_front()) {
-            self.tell(Input::Installed { flow, result });
+            if !self.hear_booked(&flow, &result) {
+                self.tell(Input::Installed { flow, result });
+            }
         }
         while let Some(news) = self.0.mace.as_mut().and_then(|host| host.signalled.pop_front()) {
             self.hear_signalled(&news);
@@ -161,6 +198,8 @@ impl<'a> MaceTurn<'a> {
             }
             SignalledFlow::Claimed { oif, flow } if here == Some(oif) => {
                 host.handles.remove(&flow);
+                let booked = host.booked.lose(&flow);
+                booked.into_iter().for_each(|handle| self.tell(Input::Gone(handle)));
                 self.tell(Input::Lost(flow));
             }
             // Whose interface is gone has gone with it.
@@ -215,7 +254,7 @@ impl<'a> MaceTurn<'a> {
     }
 
     /// Tells the engine one thing, and carries out what it says.
-    fn tell(&mut self, input: Input<'_>) {
+    pub(super) fn tell(&mut self, input: Input<'_>) {
         let now = self.0.clock.now();
         let Some(host) = &mut self.0.mace else { return };
         host.engine.handle(now, input);
