@@ -38,9 +38,17 @@ fn list_names_every_experiment_and_every_trial() {
     let json: Value = serde_json::from_slice(&sluice(&["lab", "list", "--json"]).stdout).expect("JSON");
     let names: Vec<&str> =
         json["experiments"].as_array().expect("a list").iter().filter_map(|e| e["name"].as_str()).collect();
-    for name in
-        ["video", "mace-table2", "mace-fig6", "mace-fig9", "setup-time", "excess", "kill-router", "kill-receiver"]
-    {
+    for name in [
+        "video",
+        "mace-table2",
+        "mace-fig6",
+        "mace-fig9",
+        "mace-applications",
+        "setup-time",
+        "excess",
+        "kill-router",
+        "kill-receiver",
+    ] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
     for name in names {

@@ -18,3 +18,11 @@ fn recognised_flows_lose_little_where_others_lose_a_quarter() {
         assert!(value(cell, "measured") <= 1.0, "{line}");
     }
 }
+
+#[test]
+fn programs_that_never_signal_lose_nothing_once_recognised_while_hundreds_ask() {
+    let _alone = alone();
+    let Some(line) = shown("mace-applications", &["tables.txt", "cells.csv"]) else { return };
+    assert!(value(&line, "lost_recognised") <= 0.01 && value(&line, "lost_beside_calls") <= 0.01, "{line}");
+    assert!(value(&line, "lost_plain") >= 0.1 && value(&line, "asked_per_minute") >= 1_900.0, "{line}");
+}

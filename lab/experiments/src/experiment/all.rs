@@ -12,6 +12,7 @@ pub const ALL: &[Experiment] = &[
     crate::mace::SPACING,
     crate::mace::SAMPLE_PATH,
     crate::mace::ONE_SIZE,
+    crate::mace::APPLICATIONS,
     super::video::EXPERIMENT,
     super::video::PACKETS_EXPERIMENT,
     super::bucket::EXPERIMENT,

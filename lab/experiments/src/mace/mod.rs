@@ -4,8 +4,9 @@
 //! [`scenario`] has the paper's scenarios as parameters of [`sim::mace`], [`site`] is the testbed of its Figure 4,
 //! [`source`] sends what the simulator would be offered, at the same times, [`sink`] counts what arrives and how it is
 //! spaced, [`live`] plays several runs side by side. [`loss`] has Figures 6 to 8, [`spacing`] Figures 9 to 13; on the simulator
-//! alone [`sample_path`] has Figures 14 to 16 and [`one_size`] Figure 5. Table 2 is in [`crate::experiment`].
+//! alone [`sample_path`] has Figures 14 to 16 and [`one_size`] Figure 5. [`applications`] has real programs in their place. Table 2 is in [`crate::experiment`].
 
+mod applications;
 pub(crate) mod live;
 mod loss;
 mod one_size;
@@ -16,6 +17,7 @@ mod site;
 mod source;
 mod spacing;
 
+pub use applications::EXPERIMENT as APPLICATIONS;
 pub use loss::EXPERIMENT as LOSS;
 pub use one_size::EXPERIMENT as ONE_SIZE;
 pub use sample_path::EXPERIMENT as SAMPLE_PATH;

@@ -106,16 +106,7 @@ impl MaceSite {
 
     /// The router's word about its flows; `None` if it does not recognise any.
     pub(super) fn mace(&self) -> Result<Option<MaceDoc>, Error> {
-        if !self.recognises {
-            return Ok(None);
-        }
-        match self.bed.client(ROUTER)?.call(Request::Show { view: View::Mace, filter: RowFilter::default() })? {
-            Answer::Shown(shown) => match shown.rows {
-                Rows::Mace(mut rows) => Ok(rows.pop()),
-                other => Err(Error::Void(format!("the router answered {other:?} when asked for its flows"))),
-            },
-            other => Err(Error::Void(format!("the router answered {other:?} when asked for its flows"))),
-        }
+        if self.recognises { mace_of(&self.bed, ROUTER) } else { Ok(None) }
     }
 
     /// The counters so far of the class of recognised flows and of best effort.
@@ -133,6 +124,17 @@ impl MaceSite {
             })
         };
         Ok([of("measured"), of("best-effort")])
+    }
+}
+
+/// A node's word about the flows that it recognises.
+pub(super) fn mace_of(bed: &Bed, node: &str) -> Result<Option<MaceDoc>, Error> {
+    match bed.client(node)?.call(Request::Show { view: View::Mace, filter: RowFilter::default() })? {
+        Answer::Shown(shown) => match shown.rows {
+            Rows::Mace(mut rows) => Ok(rows.pop()),
+            other => Err(Error::Void(format!("the router answered {other:?} when asked for its flows"))),
+        },
+        other => Err(Error::Void(format!("the router answered {other:?} when asked for its flows"))),
     }
 }
 
