@@ -1,11 +1,13 @@
-//! How many decisions about recognised flows an engine makes in a second.
+//! How many decisions about recognised flows an engine makes in a second, and the time that a packet without a flow takes to be
+//! counted by a plane in user space.
 
 use bench::Bench;
 use mace::rules::SharedTerms;
-use mace::{ApplicationList, Config, Input, Mace, Output, RuleTerms};
+use mace::{ApplicationList, Config, Input, Mace, Output, Recogniser, RuleTerms};
+use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
-use terms::{FlowKey, Rate, Span, Time, Wild};
+use terms::{FlowKey, Rate, Span, Time, WatchedPorts, Wild};
 
 const FLOWS: u32 = 65_536;
 
@@ -20,8 +22,39 @@ fn flow(n: u32) -> FlowKey {
     }
 }
 
+const RUNS: usize = 7;
+
 fn main() {
     let bench = Bench::from_args();
+    decide(&bench);
+    recognise(&bench);
+}
+
+/// Packets of as many flows as there are places, one after the other in random order, and of a port that nobody watches.
+fn recognise(bench: &Bench) {
+    let wanted = |name: &str, port: u16, bench: &Bench| {
+        if !bench.wants(name) {
+            return;
+        }
+        let mut recogniser = Recogniser::new(FLOWS as usize, Span::from_secs(30), [1, 2]);
+        recogniser.watch(&[WatchedPorts { protocol: 17, ports: (5004, 5004), threshold: u32::MAX }]);
+        let flows: Vec<FlowKey> =
+            (0..FLOWS).map(|n| FlowKey { dst_port: port, ..flow(n.wrapping_mul(2_654_435_761) % FLOWS) }).collect();
+        let mut nanos: Vec<f64> = (0..RUNS as u64)
+            .map(|run| {
+                let begun = Instant::now();
+                flows.iter().for_each(|flow| recogniser.packet(Time::from_nanos(run), black_box(flow)));
+                begun.elapsed().as_nanos() as f64 / f64::from(FLOWS)
+            })
+            .collect();
+        nanos.sort_by(f64::total_cmp);
+        bench.report(name, nanos[RUNS / 2], "ns", RUNS);
+    };
+    wanted("mace_recognise_ns_65536", 5004, bench);
+    wanted("mace_recognise_other_port_ns", 53, bench);
+}
+
+fn decide(bench: &Bench) {
     let name = "mace_decisions_per_s";
     if !bench.wants(name) {
         return;
@@ -43,7 +76,6 @@ fn main() {
         candidates: 4 * FLOWS as usize,
         key: [1, 2],
     };
-    const RUNS: usize = 7;
     let mut rates: Vec<f64> = (0..RUNS)
         .map(|_| {
             let mut mace = Mace::new(config.clone(), list.clone()).expect("an engine");
