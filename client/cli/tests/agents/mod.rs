@@ -37,6 +37,7 @@ mod life;
 mod load;
 pub mod lone;
 mod mace;
+mod meters;
 mod monitoring;
 mod notice;
 mod offers;

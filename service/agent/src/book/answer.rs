@@ -7,9 +7,10 @@ use crate::enforce::{Usage, premium};
 use booking::io::{CallId, CallResult as Said};
 use booking::{BookingView, Call, Input, Reply};
 use documents::agent::{Answer, BookAnswer, Problem, ReplyLine, Request};
-use documents::book::{MeasuredDoc, ReservationDoc, amount, pages};
+use documents::book::{ColorDoc, ColorsDoc, MeasuredDoc, ReservationDoc, amount, pages};
 use terms::Amount;
 use terms::book::ResourceKind;
+use traffic::edge::ColorCounters;
 
 /// The most calls that wait for an answer, over all connections.
 const MOST_CALLS: usize = 1 << 16;
@@ -121,11 +122,13 @@ impl Drive {
             let usage = match kind {
                 ResourceKind::Network => {
                     row.means = premium::means(self.node.tc(), &self.names, (handle, n));
+                    row.colors = self.premium.colors((handle, n)).map(colors);
                     self.premium.measured((handle, n))
                 }
                 ResourceKind::Sla => {
                     let background = row.background.is_some();
                     row.means = premium::agreed(self.node.tc(), &self.names, &row.resource, background);
+                    row.colors = self.premium.agreed_colors(&row.resource, background).map(colors);
                     self.premium.agreed(&row.resource, background)
                 }
                 _ => {
@@ -157,6 +160,11 @@ impl Drive {
             self.catch_up(client);
         }
     }
+}
+
+fn colors(counted: ColorCounters) -> ColorsDoc {
+    let [green, yellow, red] = counted.map(|of| ColorDoc { packets: of.packets, bytes: of.bytes });
+    ColorsDoc { green, yellow, red }
 }
 
 fn measured(kind: ResourceKind, usage: Usage) -> MeasuredDoc {
