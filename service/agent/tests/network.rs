@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use terms::book::{BoundFlow, Handle, PacketShape};
-use terms::{Bytes, Dscp, Fault, IfIndex, Rate, Span};
+use terms::{Bytes, Dscp, Fault, IfIndex, Rate};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, ClassId, LinkSpec, Plan};
 
