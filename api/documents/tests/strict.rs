@@ -47,7 +47,8 @@ const END: &str = "2026-11-21T15:00:00Z";
 fn part() -> Value {
     json!({
         "resource": "net/eth1", "rate": 3, "at_least": 1.0, "background": { "weight": 2, "floor": 1.0 },
-        "packet_bytes": 64, "rtt_ms": 1.5, "binding": { "flow": { "src": "10.0.0.1", "dst_port": 80 } },
+        "packet_bytes": 64, "rtt_ms": 1.5, "meter": { "kind": "trtcm", "peak": 5 },
+        "binding": { "flow": { "src": "10.0.0.1", "dst_port": 80 } },
     })
 }
 

@@ -15,6 +15,7 @@ from ._shapes import (
     Background,
     Binding,
     Border,
+    Colors,
     Ends,
     EnforcementWord,
     EventWord,
@@ -22,6 +23,7 @@ from ._shapes import (
     KnownDomain,
     Leg,
     Measured,
+    Meter,
     Neighbour,
     PathWord,
     Refusal,
@@ -84,10 +86,15 @@ class Part:
     measured: Optional[Measured] = None
     #: Present if the part only shares the capacity that foreground parts leave.
     background: Optional[Background] = None
+    #: Of a part with a meter: the packets of each colour, since its rule was made. Of an agreement
+    #: (``sla/PEER``) with one those of all its bookings.
+    colors: Optional[Colors] = None
     #: The handle at that agent.
     handle: str = ""
     #: The kernel's terms for the installed limits.
     means: Optional[str] = None
+    #: The meter that colours its packets, as it was asked for.
+    meter: Optional[Meter] = None
     #: The smallest size of its packets, bytes.
     packet_bytes: int = 0
     #: The longest round-trip time, milliseconds.
@@ -111,8 +118,10 @@ class Part:
             installed=doc.get("installed", 0.0),
             measured=doc.get("measured"),
             background=doc.get("background"),
+            colors=doc.get("colors"),
             handle=doc.get("handle", ""),
             means=doc.get("means"),
+            meter=doc.get("meter"),
             packet_bytes=doc.get("packet_bytes", 0),
             rtt_ms=doc.get("rtt_ms", 0.0),
         )

@@ -73,6 +73,55 @@ class Background(TypedDict, total=False):
     weight: int
 
 
+class Color(TypedDict):
+    """The packets of a colour."""
+
+    #: Their IP bytes.
+    bytes: int
+    #: Packets.
+    packets: int
+
+
+class Colors(TypedDict):
+    """The packets that a meter coloured of a part, since its rule was made."""
+
+    #: Within the committed rate.
+    green: Color
+    #: Above both.
+    red: Color
+    #: Above it, within the excess.
+    yellow: Color
+
+
+#: The kinds of meters.
+MeterWord = Literal["srtcm", "trtcm", "rfc4115"]
+
+
+class _MeterRequired(TypedDict):
+    #: The kind of meter.
+    kind: MeterWord
+
+
+class Meter(_MeterRequired, total=False):
+    """A meter, which colours the packets of a background part in the place of dropping what exceeds it: green
+    is AF11, yellow AF12. The committed rate is the rate of the part.
+    """
+
+    #: Colour-aware: packets that come as AF12 or AF13 get no better colour.
+    aware: bool
+    #: The committed burst, bytes; None: it follows from the rate and the round-trip time.
+    burst_bytes: Optional[int]
+    #: The excess rate of ``rfc4115``, bit/s; None: as the rate of the part.
+    excess: Optional[int]
+    #: Red packets go on as AF13; without it they are dropped, or lose their mark if the binding leaves a
+    #: field open.
+    mark_red: bool
+    #: The peak rate of ``trtcm``, bit/s; None: twice the rate of the part.
+    peak: Optional[int]
+    #: The excess burst, or of ``trtcm`` the peak burst, bytes; None: in proportion to the rates.
+    second_burst_bytes: Optional[int]
+
+
 #: The difference of an alternative from the original request.
 AlternativeWord = Literal["later", "slower", "shorter", "other_path"]
 
@@ -319,6 +368,9 @@ class PartWish(_PartWishRequired, total=False):
     cores: Optional[float]
     #: Of a counted resource: pieces.
     count: Optional[int]
+    #: Of a background part of an interface: the meter that colours its packets; None: what exceeds its rate
+    #: is dropped.
+    meter: Optional[Meter]
     #: The smallest size of its packets, bytes of IP; None: 1,000.
     packet_bytes: Optional[int]
     #: Of a network part: the rate, bit/s of IP bytes.

@@ -198,6 +198,19 @@ export type ClassRow = {
   rate_wire_bps: number;
 };
 
+/** The packets of a colour. */
+export type ColorDoc = {
+  bytes: number;
+  packets: number;
+};
+
+/** The packets that a meter coloured of a part, since its rule was made. */
+export type ColorsDoc = {
+  green: ColorDoc;
+  red: ColorDoc;
+  yellow: ColorDoc;
+};
+
 /** The direction of a message or of packets at an interface. */
 export type Direction = "in" | "out";
 
@@ -501,6 +514,20 @@ export type MeasuredDoc = {
   unreserved?: number | null;
 };
 
+/** A meter, which colours the packets of a background part in the place of dropping what exceeds it: green is AF11, yellow */
+export type MeterDoc = {
+  aware?: boolean;
+  burst_bytes?: number | null;
+  excess?: number | null;
+  kind: MeterWord;
+  mark_red?: boolean;
+  peak?: number | null;
+  second_burst_bytes?: number | null;
+};
+
+/** The kinds of meters. */
+export type MeterWord = "srtcm" | "trtcm" | "rfc4115";
+
 /** The kind of neighbours behind an interface. */
 export type NeighbourRole = "edge" | "core" | "peer";
 
@@ -543,6 +570,7 @@ export type PartDoc = {
   bytes_per_s?: number | null;
   cores?: number | null;
   count?: number | null;
+  meter?: null | MeterDoc;
   packet_bytes?: number | null;
   rate?: number | null;
   resource: string;
@@ -566,12 +594,14 @@ export type PartRow = {
   asked?: number;
   background?: null | BackgroundDoc;
   binding?: null | BindingDoc;
+  colors?: null | ColorsDoc;
   enforced: EnforcementWord;
   fault?: string | null;
   installed?: number;
   kind?: null | GuaranteeWord;
   means?: string | null;
   measured?: null | MeasuredDoc;
+  meter?: null | MeterDoc;
   now: number;
   packet_bytes: number;
   resource: string;

@@ -14,7 +14,8 @@ use linux::plane::KernelPlane;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use terms::{Bytes, Dscp, FlowKey, IfIndex, Rate, SenderGroup, ServiceCurve, Span, WatchedPorts};
-use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
+use traffic::conditioner::{MeterKind, MeterSpec};
+use traffic::edge::{EdgeAt, EdgeMeter, EdgeRule, MultiField, RedPackets, Side};
 use traffic::plan::{BucketSpec, ClassId, ClassSpec, FlowSpecEntry, LinkSpec, OwnerRecord, PlanOp, QueueSpec};
 
 const LO: IfIndex = IfIndex(1);
@@ -223,7 +224,13 @@ fn recognise(bench: &Bench) {
 /// rule, medians of 64 means of 10,000 runs. A mark is wiped once, so that is measured by runs of their own, beside the same of
 /// a packet without one.
 fn edge(bench: &Bench) {
-    let names = ["edge_program_ns", "edge_program_wipe_ns", "edge_program_rule_ns", "edge_program_in_ns"];
+    let names = [
+        "edge_program_ns",
+        "edge_program_wipe_ns",
+        "edge_program_rule_ns",
+        "edge_program_in_ns",
+        "edge_program_meter_ns",
+    ];
     if !names.iter().any(|name| bench.wants(name)) {
         return;
     }
@@ -255,11 +262,17 @@ fn edge(bench: &Bench) {
     }
     let fields = MultiField::of(0, &key(0));
     let bucket = BucketSpec { rate: Rate::from_mbps(100_000), depth: Bytes::new(1 << 30), min_unit: 64 };
-    let rule = RawRule::new(0, &EdgeRule { bucket, mark: Dscp::EF });
+    let rule = RawRule::new(0, &EdgeRule::of_bucket(bucket, Dscp::EF));
     table.put_state(0, &rule.full()).expect("state");
     table.put_rule(&RawRuleKey::new(at(Side::Egress), &fields), &rule).expect("rule");
     table.put_kinds(&[fields.kind()]).expect("kinds");
     bench.report(names[2], cost(&table, Side::Egress), "ns", 64);
+    let (rate, burst) = (Rate::from_mbps(100_000), Bytes::new(1 << 30));
+    let kind = MeterKind::TrTcm { cir: rate, cbs: burst, pir: rate, pbs: burst };
+    let meter = EdgeMeter::new(MeterSpec { kind, aware: true }, RedPackets::Marked).expect("it can work");
+    let rule = RawRule::new(0, &EdgeRule { meter: Some(meter), ..EdgeRule::of_bucket(bucket, Dscp::AF11) });
+    table.put_rule(&RawRuleKey::new(at(Side::Egress), &fields), &rule).expect("rule");
+    bench.report(names[4], cost(&table, Side::Egress), "ns", 64);
 }
 
 /// What a control group with a rule adds to a packet of another group at the way out: of a process that is in a group of
@@ -282,7 +295,7 @@ fn groups(bench: &Bench) {
     table.note(at, 14).expect("an edge");
     let bucket = BucketSpec { rate: Rate::from_mbps(100), depth: Bytes::new(1 << 20), min_unit: 64 };
     let mut rule = |slot, fields: &MultiField| {
-        let raw = RawRule::new(slot, &EdgeRule { bucket, mark: Dscp::EF });
+        let raw = RawRule::new(slot, &EdgeRule::of_bucket(bucket, Dscp::EF));
         table.put_state(slot, &raw.full()).expect("state");
         table.put_rule(&RawRuleKey::new(at, fields), &raw).expect("rule");
     };

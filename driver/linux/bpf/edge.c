@@ -8,25 +8,29 @@
 // groups that has a rule (at the egress of the host that sends it, where its socket is known); else the five-tuple with
 // the fewest wildcards.
 //
-//   conforming     its code point is the rule's; ECN bits stay (RFC 3168)
+//   conforming     its code point is the rule's; ECN bits stay (RFC 3168). Of a rule with a meter AF11, AF12 or AF13, by
+//                  its colour; red may be in excess instead
 //   in excess      dropped; of a rule that leaves a field open, or is a group's: its mark is wiped
 //   signalling     RSVP, Boomerang and what ICMP says beside echoes is no rule's
 //   of no rule     a premium code point is wiped: only a reservation makes a packet premium
 //   unreadable     the same
 //
 // An interface towards another domain has rules of aggregates, one for EF and one for AF1x: what is to go on as premium
-// is charged to its aggregate as well. In excess of that it is dropped; of an aggregate with no rate it loses the mark.
+// is charged to its aggregate as well. In excess of that it is dropped; of an aggregate with no rate it loses the mark. An
+// aggregate with a meter gives it the code point of the colour that it has there.
 //
 // What comes in by an interface that is believed (`core` of the configuration) keeps its code point. On the way out the
 // code points of packets that came in by such an interface, or past this program, stay; what this host sends itself and
 // what came in by an interface that nobody looks after is of no rule.
 //
-// User space alone writes `rules` and `rule_kinds`, this program alone writes `rule_states` and the counts of `edges`.
+// User space alone writes `rules`, `rule_profiles` and `rule_kinds`, this program alone writes `rule_states`, `rule_credits`
+// and the counts of `edges`.
 // `traffic::edge` decides the same in Rust and a test holds the two together.
 //
 // Build: make -C driver/linux/bpf (clang-14); the object is shipped, and a test rebuilds and compares it.
 
 #include "packet.h"
+#include "meter.h"
 
 #define TCX_NEXT -1 // which clsact calls TC_ACT_UNSPEC: the next program or filter sees the packet too
 #define TCX_DROP 2
@@ -80,7 +84,7 @@ struct rule_key {
 
 struct rule {
     __u32 slot; // index into rule_states
-    __u32 mark; // code point
+    __u32 mark; // code point, and METERED
     struct bucket bucket;
     __u32 min_unit; // a shorter packet counts as this long
     __u32 version;  // of what only user space reads
@@ -345,10 +349,10 @@ static __always_inline int is_premium(__u32 mark)
 #define EXCEEDS 2
 #define UNAGREED 3
 
-// Charges a packet that is to go on with this code point to the aggregate of its service.
-static __always_inline int charge_aggregate(struct __sk_buff *skb, const struct packet *p, __u8 side, __u32 mark)
+// Charges a packet that is to go on with this code point to the aggregate of its service, which may change it.
+static __always_inline int charge_aggregate(struct __sk_buff *skb, const struct packet *p, __u8 side, __u32 *mark)
 {
-    struct rule_key k = {.side = side, .kind = mark == EF ? OF_EF : OF_AF1};
+    struct rule_key k = {.side = side, .kind = *mark == EF ? OF_EF : OF_AF1};
     struct bill bill;
     k.flow.ifindex = skb->ifindex;
     k.flow.family = 4;
@@ -360,6 +364,13 @@ static __always_inline int charge_aggregate(struct __sk_buff *skb, const struct 
     if (!state)
         return UNCHARGED;
     draw_up(skb, p, rule->min_unit, &bill);
+    if (rule->mark & METERED && rule->bucket.rate) {
+        int given = remark(slot, &bill, *mark);
+        if (given < 0)
+            return EXCEEDS;
+        *mark = given;
+        return CONFORMS;
+    }
     if (police(&rule->bucket, state, &bill))
         return CONFORMS;
     return rule->bucket.rate ? EXCEEDS : UNAGREED;
@@ -394,8 +405,13 @@ static __always_inline int condition(struct __sk_buff *skb, __u8 side)
         if (p->fragment == 1)
             remember_ports(p);
         draw_up(skb, p, rule->min_unit, &bill);
-        if (police(&rule->bucket, state, &bill))
-            mark = rule->mark & 63;
+        int given = -1;
+        if (rule->mark & METERED)
+            given = remark(slot, &bill, p->dscp);
+        else if (police(&rule->bucket, state, &bill))
+            given = rule->mark & 63;
+        if (given >= 0)
+            mark = given;
         else if (kind == EXACT)
             return TCX_DROP;
     } else {
@@ -406,7 +422,7 @@ static __always_inline int condition(struct __sk_buff *skb, __u8 side)
         if (!unreadable && !is_control(skb, p))
             mark = p->dscp;
     }
-    int charged = is_premium(mark) ? charge_aggregate(skb, p, side, mark) : UNCHARGED;
+    int charged = is_premium(mark) ? charge_aggregate(skb, p, side, &mark) : UNCHARGED;
     if (charged == EXCEEDS)
         return TCX_DROP;
     if (charged == UNAGREED)

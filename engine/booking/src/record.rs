@@ -3,9 +3,11 @@
 
 mod audited;
 mod events;
+mod meter;
 
 pub(crate) use audited::audit;
 pub use audited::{Audited, AuditedAsk, AuditedPart};
+pub(crate) use meter::write_meter;
 
 use crate::notice::Notice;
 use crate::reservations::grants::Grant;
@@ -26,7 +28,9 @@ const WITH_MEMBERS: u8 = 1;
 const GRANTED: u8 = 2;
 /// And if its owner wants a notice before its end.
 const NOTICED: u8 = 4;
-const ALL_FORMS: u8 = WITH_MEMBERS + GRANTED + NOTICED;
+/// And if a part has a meter.
+const METERED: u8 = 8;
+const ALL_FORMS: u8 = WITH_MEMBERS + GRANTED + NOTICED + METERED;
 const UNKNOWN: Corrupt = Corrupt("a version that this program does not know");
 
 /// A reservation as the journal has it: with names, and without fields that recovery computes.
@@ -99,7 +103,9 @@ impl<'a, P: ExactSizeIterator<Item = WritingPart<'a>> + Clone> Writing<'_, P> {
         let granted = self.parts.clone().any(|part| *part.grant != Grant::default());
         let members = if self.members.is_empty() { 0 } else { WITH_MEMBERS };
         let noticed = if self.notice.is_some() { NOTICED } else { 0 };
-        w.byte(VERSION + members + noticed + if granted { GRANTED } else { 0 });
+        let metered = self.parts.clone().any(|part| part.shape.meter.is_some());
+        let forms = if granted { GRANTED } else { 0 } + if metered { METERED } else { 0 };
+        w.byte(VERSION + members + noticed + forms);
         w.raw(&self.handle.0);
         w.number(self.number);
         w.text(self.owner);
@@ -134,6 +140,9 @@ impl<'a, P: ExactSizeIterator<Item = WritingPart<'a>> + Clone> Writing<'_, P> {
             w.option(part.binding, write_binding);
             if granted {
                 write_grant(&mut w, part.grant);
+            }
+            if metered {
+                w.option(&part.shape.meter, write_meter);
             }
         }
         w.into_bytes()
@@ -182,7 +191,8 @@ impl Stored {
     pub fn decode(bytes: &[u8]) -> Result<Stored, Corrupt> {
         let mut r = RecordReader::new(bytes);
         let form = r.byte()?.checked_sub(VERSION).filter(|form| form & !ALL_FORMS == 0).ok_or(UNKNOWN)?;
-        let (with_members, granted, noticed) = (form & WITH_MEMBERS != 0, form & GRANTED != 0, form & NOTICED != 0);
+        let has = |bit: u8| form & bit != 0;
+        let (with_members, granted, noticed, metered) = (has(WITH_MEMBERS), has(GRANTED), has(NOTICED), has(METERED));
         let stored = StoredFields {
             handle: Handle(r.array()?),
             number: r.number()?,
@@ -197,7 +207,7 @@ impl Stored {
             state: one_of(&BookingState::ALL, r.byte()?)?,
             hold_until: time(&mut r)?,
             notice: if noticed { Some(read_notice(&mut r)?) } else { None },
-            parts: r.list(|r| read_part(r, granted))?,
+            parts: r.list(|r| read_part(r, granted, metered))?,
         };
         r.end()?;
         if with_members && stored.members.is_empty() {
@@ -209,6 +219,9 @@ impl Stored {
         if granted && stored.parts.iter().all(|part| part.grant == Grant::default()) {
             return Err(Corrupt("a form that nothing needs"));
         }
+        if metered && stored.parts.iter().all(|part| part.shape.meter.is_none()) {
+            return Err(Corrupt("a form that nothing needs"));
+        }
         Ok(Stored(stored))
     }
 }
@@ -218,15 +231,19 @@ fn read_notice(r: &mut RecordReader<'_>) -> Result<Notice, Corrupt> {
     if notice.before == Span::ZERO { Err(Corrupt("a notice that is none")) } else { Ok(notice) }
 }
 
-fn read_part(r: &mut RecordReader<'_>, granted: bool) -> Result<StoredPart, Corrupt> {
-    Ok(StoredPart {
+fn read_part(r: &mut RecordReader<'_>, granted: bool, metered: bool) -> Result<StoredPart, Corrupt> {
+    let mut part = StoredPart {
         resource: r.text()?,
         steps: read_steps(r)?,
         background: r.option(|r| Ok(Background { weight: r.small()?, floor: r.number()? }))?,
-        shape: PacketShape { packet: r.small()?, rtt: Span::from_nanos(r.number()?) },
+        shape: PacketShape { packet: r.small()?, rtt: Span::from_nanos(r.number()?), meter: None },
         binding: r.option(read_binding)?,
         grant: if granted { read_grant(r)? } else { Grant::default() },
-    })
+    };
+    if metered {
+        part.shape.meter = r.option(meter::read_meter)?;
+    }
+    Ok(part)
 }
 
 pub(crate) fn write_grant(w: &mut RecordWriter, grant: &Grant) {

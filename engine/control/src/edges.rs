@@ -24,11 +24,11 @@ use alloc::vec::Vec;
 use terms::book::{BoundFlow, PacketShape, burst};
 use terms::ports::{Route, RouteDecision};
 use terms::{Dscp, Fault, IfIndex, Rate, SenderGroup, Span, Time};
-use traffic::edge::{BehaviourAggregate, EdgeAt, EdgeRule, MultiField, Side};
+use traffic::edge::{BehaviourAggregate, EdgeAt, EdgeMeter, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, EdgePlan, Plan, PlanOp};
 
 pub use crate::io::PartId;
-pub use sla::SlaShare;
+pub use sla::{SlaPlace, SlaShare};
 
 /// The interval after which edges that could not be made or removed are tried again; for those that could not
 /// be removed it doubles up to the longest.
@@ -70,17 +70,15 @@ impl PremiumFlow {
         };
         let depth = burst(rate, shape.rtt, flow.is_tcp());
         let bucket = BucketSpec { rate, depth, min_unit: shape.packet };
-        let mark = if background { Dscp::AF11 } else { Dscp::EF };
-        PremiumFlow { oif, at, fields: MultiField::from(*flow), rule: EdgeRule { bucket, mark } }
+        PremiumFlow { oif, at, fields: MultiField::from(*flow), rule: rule(bucket, shape, background) }
     }
 
     /// The flow of a booked rate, in IP bytes, of a control group of this host: its rule is at the way out of `oif`.
     /// The bucket is as deep as that of a TCP flow, because most of what a group sends may be TCP.
     pub fn of_group(oif: IfIndex, group: SenderGroup, rate: Rate, shape: PacketShape, background: bool) -> PremiumFlow {
         let bucket = BucketSpec { rate, depth: burst(rate, shape.rtt, true), min_unit: shape.packet };
-        let mark = if background { Dscp::AF11 } else { Dscp::EF };
         let (at, fields) = (EdgeAt { interface: oif, side: Side::Egress }, MultiField::of_group(group));
-        PremiumFlow { oif, at, fields, rule: EdgeRule { bucket, mark } }
+        PremiumFlow { oif, at, fields, rule: rule(bucket, shape, background) }
     }
 
     fn key(&self) -> (EdgeAt, MultiField) {
@@ -95,6 +93,13 @@ impl PremiumFlow {
     fn is_background(&self) -> bool {
         self.rule.mark != Dscp::EF
     }
+}
+
+/// The rule of a bucket, or of the meter in its place. EF has no meter.
+fn rule(bucket: BucketSpec, shape: PacketShape, background: bool) -> EdgeRule {
+    let mark = if background { Dscp::AF11 } else { Dscp::EF };
+    let meter = shape.meter.filter(|_| background).and_then(|terms| EdgeMeter::booked(&terms, &bucket));
+    EdgeRule { meter, ..EdgeRule::of_bucket(bucket, mark) }
 }
 
 /// The load of one class of an interface by one part: interface, background, load.

@@ -27,6 +27,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
+use control::edges::SlaPlace;
 pub use control::io::{Event as ControlEvent, InterfaceState, PlanId, Reservable};
 use core::net::IpAddr;
 use rsvp::integrity::AuthMode;
@@ -120,9 +121,8 @@ pub enum Input<'a> {
         edges: BTreeSet<EdgeAt>,
         /// The interfaces whose marks are trusted.
         trusted: BTreeSet<IfIndex>,
-        /// The agreements with neighbouring domains, by the name of the resource (`sla/PEER`), and the interface by
-        /// which the peer's packets come in (`None`: it is not there).
-        slas: BTreeMap<String, Option<IfIndex>>,
+        /// The agreements with neighbouring domains, by the name of the resource (`sla/PEER`).
+        slas: BTreeMap<String, SlaPlace>,
     },
     /// The answer to [`Output::Trust`].
     Trusted(Result<(), Fault>),

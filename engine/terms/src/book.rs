@@ -6,6 +6,7 @@
 
 mod binding;
 mod handle;
+mod meter;
 
 use crate::{Amount, Bytes, Rate, Span, Time, Unit, Window};
 use alloc::string::String;
@@ -13,6 +14,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 pub use binding::{Binding, BoundFlow, Task};
 pub use handle::{BadHandle, Handle};
+pub use meter::{MeterForm, MeterTerms};
 
 /// A resource of this agent, by a number that its ledger gives out; `u32::MAX` is never one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -134,12 +136,14 @@ pub struct PacketShape {
     pub packet: u32,
     /// The longest round-trip time, from which the policer's burst is computed: [`burst`].
     pub rtt: Span,
+    /// The meter that colours its packets, of background parts alone; `None`: a bucket drops what exceeds the rate.
+    pub meter: Option<MeterTerms>,
 }
 
 impl Default for PacketShape {
     /// 1,000 octets and 100 ms.
     fn default() -> PacketShape {
-        PacketShape { packet: 1_000, rtt: Span::from_millis(100) }
+        PacketShape { packet: 1_000, rtt: Span::from_millis(100), meter: None }
     }
 }
 

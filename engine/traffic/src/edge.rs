@@ -12,17 +12,23 @@
 //! is to go on as premium, because a rule of its flow says so or because it came with the code point, is charged to the
 //! aggregate of its service too. What exceeds that is dropped; where nothing is agreed (a rate of zero) it loses the
 //! mark. So no more than the agreed rate comes in as premium, whatever the flows' rules add up to.
+//!
+//! A rule of AF1x may have a three-colour meter in the place of its bucket ([`EdgeMeter`]): green, yellow and red packets
+//! go on as AF11, AF12 and AF13, or red ones are in excess. That of an aggregate remarks what exceeds the agreement.
 
 mod aggregate;
+mod booked;
+mod policer;
 
 pub use aggregate::BehaviourAggregate;
+pub use policer::{BadEdgeMeter, ColorCounters, EdgeMeter, RedPackets};
 
-use crate::bucket::TokenBucket;
 use crate::classifier::Classifier;
 use crate::spec::{BucketSpec, Counters};
 use aggregate::{AggregateEntry, Charged};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use policer::Policer;
 use terms::book::BoundFlow;
 use terms::signalling::SignallingPackets;
 use terms::{Dscp, FlowKey, IfIndex, PacketMeta, SenderGroup, Time};
@@ -217,8 +223,17 @@ pub struct EdgeRule {
     /// The policer; excess packets are dropped, or lose their mark if the rule has an open field. Those of an aggregate
     /// are dropped, and lose their mark if its rate is zero.
     pub bucket: BucketSpec,
-    /// The code point of conforming packets; those of an aggregate keep theirs.
+    /// The code point of conforming packets; those of an aggregate keep theirs. With a meter AF11.
     pub mark: Dscp,
+    /// The meter in the place of the bucket, of AF1x alone. The bucket still says the committed rate and the minimum unit.
+    pub meter: Option<EdgeMeter>,
+}
+
+impl EdgeRule {
+    /// A rule with one bucket.
+    pub const fn of_bucket(bucket: BucketSpec, mark: Dscp) -> EdgeRule {
+        EdgeRule { bucket, mark, meter: None }
+    }
 }
 
 /// The result for a packet at an edge.
@@ -259,9 +274,7 @@ pub struct Edge {
 #[derive(Clone, Debug)]
 struct Entry {
     fields: MultiField,
-    rule: EdgeRule,
-    tokens: TokenBucket,
-    counters: Counters,
+    policer: Policer,
 }
 
 impl Edge {
@@ -269,7 +282,7 @@ impl Edge {
     /// whole: it could silence all reservations. (The engine sees no types of ICMP: the kernel's program lets rules match
     /// only echoes.)
     pub fn new(key: [u64; 2], signalling: &'static [SignallingPackets]) -> Edge {
-        Edge { tables: Vec::new(), key, signalling, rules: 0, aggregates: [None; 2], stripped: Counters::default() }
+        Edge { tables: Vec::new(), key, signalling, rules: 0, aggregates: [None, None], stripped: Counters::default() }
     }
 
     /// Conditions a packet with an untrusted code point: it comes from a host, or this node sends it.
@@ -286,19 +299,10 @@ impl Edge {
         for (kind, table) in tables {
             let found = MultiField::key_of(*kind, packet).and_then(|key| table.get_mut(&key));
             let Some(entry) = found else { continue };
-            let counters = &mut entry.counters;
-            let conforms = entry.tokens.take(now, packet.len);
-            let (packets, bytes) = match conforms {
-                true => (&mut counters.packets, &mut counters.bytes),
-                false => (&mut counters.over_packets, &mut counters.over_bytes),
-            };
-            *packets += 1;
-            *bytes += u64::from(packet.len);
-            let mark = entry.rule.mark;
-            return match (conforms, *kind) {
-                (true, _) => self.charge(now, packet, mark).unwrap_or(Conditioned::Passed(mark)),
-                (false, EXACT) => Conditioned::Dropped,
-                (false, _) => Conditioned::Passed(Dscp::DEFAULT),
+            return match (entry.policer.charge(now, packet, packet.dscp), *kind) {
+                (Some(mark), _) => self.charge(now, packet, mark).unwrap_or(Conditioned::Passed(mark)),
+                (None, EXACT) => Conditioned::Dropped,
+                (None, _) => Conditioned::Passed(Dscp::DEFAULT),
             };
         }
         if vouched || !packet.dscp.is_premium() {
@@ -316,8 +320,8 @@ impl Edge {
     /// no such aggregate.
     fn charge(&mut self, now: Time, packet: &PacketMeta, mark: Dscp) -> Option<Conditioned> {
         let entry = self.aggregates[BehaviourAggregate::of(mark)? as usize].as_mut()?;
-        Some(match entry.charge(now, packet) {
-            Charged::Conforms => Conditioned::Passed(mark),
+        Some(match entry.charge(now, packet, mark) {
+            Charged::Conforms(mark) => Conditioned::Passed(mark),
             Charged::Exceeds => Conditioned::Dropped,
             Charged::Unagreed => Conditioned::Passed(Dscp::DEFAULT),
         })
@@ -330,15 +334,14 @@ impl Edge {
     pub fn set(&mut self, now: Time, fields: MultiField, rule: EdgeRule) -> Result<(), EdgeFull> {
         if let Some(aggregate) = fields.aggregate {
             match &mut self.aggregates[aggregate as usize] {
-                Some(entry) => entry.change(rule, now),
+                Some(entry) => entry.policer.change(rule, now),
                 none => *none = Some(AggregateEntry::new(rule, now)),
             }
             return Ok(());
         }
         let (kind, key) = (fields.kind(), fields.key());
         if let Some(entry) = self.entry_mut(&fields) {
-            entry.tokens.change(&rule.bucket, now);
-            entry.rule = rule;
+            entry.policer.change(rule, now);
             return Ok(());
         }
         if self.rules >= MOST_RULES {
@@ -353,7 +356,7 @@ impl Edge {
                 at
             }
         };
-        let entry = Entry { fields, rule, tokens: TokenBucket::new(&rule.bucket, now), counters: Counters::default() };
+        let entry = Entry { fields, policer: Policer::new(rule, now) };
         self.tables[at].1.insert(key, entry).map_err(|_| EdgeFull::Rules)?;
         self.rules += 1;
         Ok(())
@@ -377,18 +380,22 @@ impl Edge {
 
     /// Every rule, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (MultiField, EdgeRule)> + '_ {
-        let flows = self.tables.iter().flat_map(|(_, table)| table.iter().map(|(_, entry)| (entry.fields, entry.rule)));
+        let flows = self
+            .tables
+            .iter()
+            .flat_map(|(_, table)| table.iter().map(|(_, entry)| (entry.fields, entry.policer.rule())));
         let aggregates = BehaviourAggregate::ALL.into_iter().zip(&self.aggregates);
-        flows.chain(aggregates.filter_map(|(one, entry)| Some((one.fields(), entry.as_ref()?.rule))))
+        flows.chain(aggregates.filter_map(|(one, entry)| Some((one.fields(), entry.as_ref()?.policer.rule()))))
     }
 
     /// The packets that a rule marked, and its excess, in IP bytes.
     pub fn counters(&self, fields: &MultiField) -> Option<Counters> {
-        if let Some(aggregate) = fields.aggregate {
-            return self.aggregates[aggregate as usize].as_ref().map(|entry| entry.counters);
-        }
-        let table = self.tables.iter().find(|(kind, _)| *kind == fields.kind());
-        table.and_then(|(_, table)| table.get(&fields.key())).map(|entry| entry.counters)
+        self.policer(fields).map(Policer::counters)
+    }
+
+    /// The packets of a rule with a meter, by colour.
+    pub fn colors(&self, fields: &MultiField) -> Option<ColorCounters> {
+        self.policer(fields).and_then(Policer::colors)
     }
 
     /// Packets that lost a premium code point because no rule matched.
@@ -398,11 +405,15 @@ impl Edge {
 
     /// The rule of these fields.
     pub fn rule(&self, fields: &MultiField) -> Option<EdgeRule> {
+        self.policer(fields).map(Policer::rule)
+    }
+
+    fn policer(&self, fields: &MultiField) -> Option<&Policer> {
         if let Some(aggregate) = fields.aggregate {
-            return self.aggregates[aggregate as usize].as_ref().map(|entry| entry.rule);
+            return self.aggregates[aggregate as usize].as_ref().map(|entry| &entry.policer);
         }
         let table = self.tables.iter().find(|(kind, _)| *kind == fields.kind());
-        table.and_then(|(_, table)| table.get(&fields.key())).map(|entry| entry.rule)
+        table.and_then(|(_, table)| table.get(&fields.key())).map(|entry| &entry.policer)
     }
 
     fn entry_mut(&mut self, fields: &MultiField) -> Option<&mut Entry> {

@@ -5,8 +5,8 @@
 //! from = "anl"               # whose premium packets
 //! to = "esnet"               # come in to this neighbour
 //! rate = "55mbit"            # at most so many together, bit/s of IP bytes
-//! background = "90%"         # as in the agent's configuration; so are `grows_to`, `most`, `immediate_only`,
-//!                            # `transit` and `ahead`
+//! background = "90%"         # as in the agent's configuration; so are `meter`, `grows_to`, `most`,
+//!                            # `immediate_only`, `transit` and `ahead`
 //! at = "esnet-west"          # the node where they come in; needed if several links join the two
 //! ```
 //!
@@ -41,6 +41,7 @@ pub(crate) struct TestbedSlaFile {
     rate: String,
     grows_to: Option<String>,
     background: Option<String>,
+    meter: Option<String>,
     most: Option<String>,
     immediate_only: Option<bool>,
     transit: Option<bool>,
@@ -101,6 +102,7 @@ impl TestbedSlaFile {
         for (key, text) in [
             ("grows_to", &self.grows_to),
             ("background", &self.background),
+            ("meter", &self.meter),
             ("most", &self.most),
             ("ahead", &self.ahead),
         ] {

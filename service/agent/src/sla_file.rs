@@ -12,6 +12,7 @@
 //! most = "20mbit"                      # in one request; default: all of it
 //! immediate_only = true                # bookings begin when they are asked for (within 10 s, since clocks differ); or
 //! ahead = "30d"                        # they begin so far ahead at most; default: as far as any booking
+//! meter = "trtcm,peak=50mbit,aware,mark-red"   # of AF1x: what exceeds the agreement is coloured (RFC 2698); default: dropped
 //! transit = true                       # rules may let people of other domains book on it, whose way leads through here
 //! from = "2026-11-01T00:00:00Z"        # when the agreement begins and ends; default: it always holds
 //! until = "2027-11-01T00:00:00Z"
@@ -22,12 +23,13 @@ use crate::document::{Document, Mistake};
 use crate::fields::{RateShare, share, unit};
 use crate::role::InterfaceRole;
 use booking::policy::{Limits, SlaTerms};
+use control::edges::SlaPlace;
 use control::resources::Resource;
-use documents::book::Instant;
+use documents::book::{Instant, MeterDoc};
 use documents::units;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use terms::book::{Guarantee, ResourceKind};
+use terms::book::{Guarantee, MeterTerms, ResourceKind};
 use terms::{IfIndex, Rate, Span, Time};
 use toml::Spanned;
 
@@ -51,6 +53,8 @@ pub struct SlaConfig {
     pub grows_to: Option<Rate>,
     /// The part of it for foreground and background together while there is background, thousandths; zero: none.
     pub background: u32,
+    /// The meter of AF1x; without one what exceeds the agreement is dropped.
+    pub meter: Option<MeterTerms>,
     /// The limits of every request.
     pub limits: Limits,
     /// True if rules may let people of other domains book on it.
@@ -65,6 +69,7 @@ pub(crate) struct SlaFile {
     rate: Spanned<String>,
     grows_to: Option<Spanned<String>>,
     background: Option<Spanned<String>>,
+    meter: Option<Spanned<String>>,
     most: Option<Spanned<String>>,
     immediate_only: Option<bool>,
     ahead: Option<Spanned<String>>,
@@ -94,9 +99,9 @@ impl SlaConfig {
     }
 }
 
-/// The interface of each agreement among those that there are; `index` finds one by its name.
-pub fn places(all: &[SlaConfig], index: impl Fn(&str) -> Option<IfIndex>) -> BTreeMap<String, Option<IfIndex>> {
-    all.iter().map(|sla| (sla.resource(), index(&sla.interface))).collect()
+/// The interface of each agreement among those that there are, and its meter; `index` finds an interface by its name.
+pub fn places(all: &[SlaConfig], index: impl Fn(&str) -> Option<IfIndex>) -> BTreeMap<String, SlaPlace> {
+    all.iter().map(|sla| (sla.resource(), SlaPlace::new(index(&sla.interface), sla.meter))).collect()
 }
 
 /// Reads every `[[sla]]`.
@@ -158,9 +163,26 @@ fn one(document: &Document<'_>, entry: &SlaFile, interfaces: &[InterfaceConfig])
             RateShare::Rate(_) => return Err(document.at(text.span(), "background is a share, such as 90%")),
         },
     };
+    let meter = entry.meter.as_ref().map(|text| meter(document, text, background)).transpose()?;
     let limits = limits(document, entry, grows_to.unwrap_or(rate))?;
     let transit = entry.transit.unwrap_or(false);
-    Ok(SlaConfig { peer: peer.clone(), interface: interface.clone(), rate, grows_to, background, limits, transit })
+    let (peer, interface) = (peer.clone(), interface.clone());
+    Ok(SlaConfig { peer, interface, rate, grows_to, background, meter, limits, transit })
+}
+
+/// The meter of AF1x. Its committed rate is what is booked, so a peak rate below that counts as that.
+fn meter(document: &Document<'_>, text: &Spanned<String>, background: u32) -> Result<MeterTerms, Mistake> {
+    if background == 0 {
+        let what =
+            "a meter is of AF1x, which this agreement does not have: write background = \"90%\" or such beside it";
+        return Err(document.at(text.span(), what));
+    }
+    let terms = MeterDoc::parse(text.get_ref()).and_then(|doc| doc.terms());
+    let terms = terms.and_then(|terms| match terms.fault(Rate::ZERO) {
+        Some(fault) => Err(fault.to_owned()),
+        None => Ok(terms),
+    });
+    terms.map_err(|wrong| document.at(text.span(), wrong))
 }
 
 fn limits(document: &Document<'_>, entry: &SlaFile, rate: Rate) -> Result<Limits, Mistake> {
@@ -192,6 +214,8 @@ fn limits(document: &Document<'_>, entry: &SlaFile, rate: Rate) -> Result<Limits
 mod tests {
     use crate::config::AgentConfig;
     use std::path::Path;
+    use terms::Rate;
+    use terms::book::{MeterForm, MeterTerms};
 
     fn read(sla: &str) -> Result<AgentConfig, String> {
         let text = format!(
@@ -216,7 +240,14 @@ mod tests {
         let grows = read(&format!("{sla}grows_to = \"60mbit\"\nmost = \"58mbit\"\n")).unwrap();
         let (stock, terms) = (grows.slas[0].stock(), grows.slas[0].terms());
         assert_eq!((stock.capacity.count(), terms.agreed), (60_000_000, Some(55_000_000)));
+        let shared = format!("{sla}background = \"90%\"\n");
+        let metered = read(&format!("{shared}meter = \"trtcm,peak=50mbit,aware,mark-red\"\n")).unwrap();
+        let terms = MeterTerms::new(MeterForm::TrTcm).with_rate(Some(Rate::from_mbps(50)));
+        assert_eq!(metered.slas[0].meter, Some(terms.aware(true).marking_red(true)));
         for (wrong, why) in [
+            (format!("{sla}meter = \"srtcm\"\n"), "of AF1x, which this agreement does not have"),
+            (format!("{shared}meter = \"tswtcm\"\n"), "no kind of meter"),
+            (format!("{shared}meter = \"srtcm,burst=100b\"\n"), "a whole packet"),
             (format!("{sla}{sla}"), "twice"),
             (sla.replace("eth1", "eth9"), "no [[interface]] eth9"),
             (sla.replace("eth1", "eth2"), "role = \"peer\""),

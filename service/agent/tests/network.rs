@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use terms::book::{BoundFlow, Handle, PacketShape};
-use terms::{Bytes, Dscp, Fault, IfIndex, Rate, Span};
+use terms::{Bytes, Dscp, Fault, IfIndex, Rate};
 use traffic::edge::{EdgeAt, EdgeRule, MultiField, Side};
 use traffic::plan::{BucketSpec, ClassId, LinkSpec, Plan};
 
@@ -104,7 +104,7 @@ impl Bench {
 
     /// Orders a rate for the part of reservation `n`, 0: none.
     fn order(&mut self, n: u8, background: bool, flow: BoundFlow, mbps: u64) -> Result<(), String> {
-        let shape = PacketShape { packet: 1_000, rtt: Span::from_millis(100) };
+        let shape = PacketShape::default();
         let rate = Rate::from_mbps(mbps);
         let booked = PremiumFlow::booked(&mut self.routes, self.outside, &flow, rate, shape, background);
         self.tc.edge_turn().set_part((Handle([n; 16]), 0), (mbps > 0).then_some(booked));
@@ -181,7 +181,7 @@ fn a_flow_is_policed_and_marked_where_it_enters_and_its_class_carries_it() {
         let fields = MultiField::from(flow(HOST, 80));
         // TCP: 40 Mb/s for 100 ms are 500,000 bytes.
         let bucket = BucketSpec { rate: Rate::from_mbps(40), depth: Bytes::new(500_000), min_unit: 1_000 };
-        let wanted = BTreeMap::from([(fields, EdgeRule { bucket, mark: Dscp::AF11 })]);
+        let wanted = BTreeMap::from([(fields, EdgeRule::of_bucket(bucket, Dscp::AF11))]);
         assert_eq!(bench.plan().edges, BTreeMap::from([(inside, wanted)]));
         // 14 bytes of link header on each 1,000.
         assert_eq!(bench.class(ClassId::BACKGROUND), Some(40_560));

@@ -1,7 +1,7 @@
 //! Answers about bookings: reservations, enquiries, refusals, resources. Amounts are in the unit of the
 //! resource's kind: `bit/s`, `cores`, `bytes/s` or `pieces`.
 
-use super::{BackgroundDoc, BindingDoc, EpochDoc, Instant, PromiseDoc};
+use super::{BackgroundDoc, BindingDoc, ColorsDoc, EpochDoc, Instant, MeterDoc, PromiseDoc};
 use crate::words::words;
 use serde::{Deserialize, Serialize};
 
@@ -102,6 +102,9 @@ pub struct PartRow {
     pub packet_bytes: u32,
     /// The longest round-trip time, milliseconds.
     pub rtt_ms: f64,
+    /// The meter that colours its packets, as it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meter: Option<MeterDoc>,
     /// The flow, process or control group that the part serves.
     pub binding: Option<BindingDoc>,
     /// The amount that its windows ask for now; of a background part, the most that it wants.
@@ -118,6 +121,10 @@ pub struct PartRow {
     /// The use that was measured; null: not enforced, not counted, or not for a second yet.
     #[serde(default)]
     pub measured: Option<MeasuredDoc>,
+    /// Of a part with a meter: the packets of each colour, since its rule was made. Of an agreement (`sla/PEER`) with one
+    /// those of all its bookings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub colors: Option<ColorsDoc>,
     /// How far its enforcement is.
     #[cfg_attr(feature = "openapi", schema(value_type = EnforcementWord))]
     pub enforced: String,

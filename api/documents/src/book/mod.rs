@@ -8,6 +8,7 @@ mod answer;
 mod audit;
 mod event;
 mod instant;
+mod meter;
 pub mod pages;
 mod promise;
 
@@ -20,6 +21,7 @@ pub use answer::{
 pub use audit::{AskedDoc, AskedPartDoc, AuditAsk, AuditPage, AuditRow};
 pub use event::{BookEvent, BookEvents, EventWord};
 pub use instant::Instant;
+pub use meter::{ColorDoc, ColorsDoc, MeterDoc, MeterWord};
 pub use promise::{DecideDoc, EpochDoc, PrepareAskDoc, PrepareDoc, PromiseDoc, PromiseRow, PromiseRows, PromisesDoc};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -136,6 +138,9 @@ pub struct PartDoc {
     /// The longest round-trip time, milliseconds; null: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,
+    /// Of a background part of an interface: the meter that colours its packets; null: what exceeds its rate is dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meter: Option<MeterDoc>,
     /// The flow, process or control group that the part serves; null: it is bound later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding: Option<BindingDoc>,

@@ -4,6 +4,7 @@ use super::times::Repeat;
 use super::which::WhichArgs;
 use crate::places::{AgentArgs, BookArgs};
 use clap::Args;
+use documents::book::MeterDoc;
 use documents::may::Signal;
 use std::net::SocketAddr;
 use terms::{Bytes, Span};
@@ -62,6 +63,10 @@ pub struct WantArgs {
     /// The least amount: below it the booking is suspended, and its owner is told
     #[arg(long, value_name = "AMOUNT", requires = "background", help_heading = "Background", hide_short_help = true)]
     pub floor: Option<String>,
+    /// Colour what exceeds the rate (AF11, AF12, AF13) instead of dropping it: srtcm, trtcm or rfc4115, with peak=RATE,
+    /// excess=RATE, burst=SIZE, peak-burst=SIZE, excess-burst=SIZE, aware, mark-red behind commas
+    #[arg(long, value_name = "METER", value_parser = MeterDoc::parse, requires = "background", help_heading = "Background", hide_short_help = true)]
+    pub meter: Option<MeterDoc>,
     /// The least size of its packets, IP header included: it sets the cost of headers [default: 1000b]
     #[arg(long, value_name = "SIZE", value_parser = documents::units::parse_bytes, help_heading = "How the packets travel", hide_short_help = true)]
     pub packet: Option<Bytes>,

@@ -57,6 +57,9 @@ fn path(want: &WantArgs, packets: &PacketArgs, source: Option<End>) -> Result<Op
             _ => Ok(None),
         };
     }
+    if want.meter.is_some() {
+        return Err(Complaint::usage("--meter goes with resources that are named, as in net/eth1=10mbit"));
+    }
     let (Some(from), Some(to)) = (source, packets.to) else {
         return Err(Complaint::usage("between which hosts? give --from ADDRESS and --to ADDRESS"));
     };
@@ -183,6 +186,7 @@ fn part(text: &str, want: &WantArgs) -> Result<PartDoc, String> {
     if kind.has_packets() {
         (part.packet_bytes, part.rtt_ms) = (packet(want), rtt(want));
     }
+    part.meter = want.meter.clone();
     Ok(part)
 }
 

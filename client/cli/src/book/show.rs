@@ -6,7 +6,8 @@ use crate::complain::Complaint;
 use crate::rates::rate;
 use documents::agent::Problem;
 use documents::book::{
-    AlternativeDoc, BindingDoc, BookEvent, EnquiredDoc, PartRow, RefusalDoc, ReservationDoc, StepDoc,
+    AlternativeDoc, BindingDoc, BookEvent, ColorDoc, ColorsDoc, EnquiredDoc, PartRow, RefusalDoc, ReservationDoc,
+    StepDoc,
 };
 use documents::rest::{Enquiry, Event};
 use rpc::table::{Align, TextTable};
@@ -88,6 +89,12 @@ fn measured(part: &PartRow) -> String {
     text
 }
 
+/// The packets of each colour, in words.
+fn by_color(colors: &ColorsDoc) -> String {
+    let of = |name: &str, one: ColorDoc| format!("{name} {} packets ({} B)", one.packets, one.bytes);
+    [of("green", colors.green), of("yellow", colors.yellow), of("red", colors.red)].join(", ")
+}
+
 /// The windows of a part: the first of them, or all with their numbers.
 fn windows(part: &PartRow, calendar: &Calendar, whole: bool) -> Vec<String> {
     let recurrence = Recurrence::of(&part.steps, calendar);
@@ -124,6 +131,9 @@ pub fn reservation(doc: &ReservationDoc, calendar: &Calendar, whole: bool) -> St
         let _ = writeln!(text, "asked {asked}, admitted {admitted}, installed {installed}, {}", measured(part));
         if let Some(means) = &part.means {
             let _ = writeln!(text, "       by {means}");
+        }
+        if let Some(colors) = &part.colors {
+            let _ = writeln!(text, "       {}", by_color(colors));
         }
         for line in windows(part, calendar, whole) {
             let _ = writeln!(text, "       {line}");

@@ -39,6 +39,7 @@ pub mod lone;
 mod mace;
 mod mace_booked;
 mod mace_plane;
+mod meters;
 mod monitoring;
 mod notice;
 mod offers;

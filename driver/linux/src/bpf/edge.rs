@@ -4,8 +4,9 @@
 //! interface, the other at the egress. Like the flow program, they are pinned with their maps and links, and
 //! outlive the agent.
 
-use super::entry::{RawKey, RawState};
+use super::entry::RawState;
 use super::hook::{Hook, HookPaths, HookPoint, fault};
+use super::rule::{RawCredit, RawProfile, RawRuleEntry};
 use super::{BPF_F_LOCK, broken, map, present, program_name, refused, sys};
 use aya::EbpfLoader;
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
@@ -14,9 +15,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use terms::{Bytes, Dscp, Fault, IfIndex, Rate};
-use traffic::edge::{EdgeAt, EdgeRule, MOST_KINDS, MOST_RULES, MultiField, Side};
-use traffic::plan::{BucketSpec, Counters};
+use terms::{Fault, IfIndex};
+use traffic::edge::{ColorCounters, EdgeAt, MOST_KINDS, MOST_RULES, MultiField, Side};
+use traffic::plan::Counters;
+
+pub use super::rule::{RawRule, RawRuleKey};
 
 use crate::netlink::Socket;
 
@@ -27,40 +30,11 @@ pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/edge.o");
 pub const LAYOUT: &str = "edge1";
 /// The most rules of a node's edges together.
 pub const MAX_RULES: u32 = MOST_RULES as u32;
-/// The version of a rule's entry.
-const VERSION: u32 = 1;
-/// The time that a byte takes at 1 bit/s, ns.
-const BYTE: u64 = 8_000_000_000;
 /// The end mark of the list of kinds.
 const NO_KIND: u8 = 255;
-const SIDES: [Side; 2] = [Side::Ingress, Side::Egress];
+pub(super) const SIDES: [Side; 2] = [Side::Ingress, Side::Egress];
 /// A mark in the place of the side: code points of packets from this interface are trusted.
 const BELIEVED: u32 = 2;
-
-/// `struct rule_key`.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RawRuleKey {
-    flow: RawKey,
-    side: u8,
-    kind: u8,
-    zero: [u8; 2],
-}
-
-/// `struct rule`.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RawRule {
-    /// The index of the bucket and counters.
-    pub slot: u32,
-    mark: u32,
-    rate: u64,
-    depth: u64,
-    fill: u64,
-    min_unit: u32,
-    version: u32,
-    told: u64,
-}
 
 /// `struct edge_key`.
 #[repr(C)]
@@ -80,62 +54,12 @@ struct RawEdge {
     stripped_bytes: u64,
 }
 
-// SAFETY: `repr(C)`, no padding (44 + 1 + 1 + 2 = 48, aligned to 4), every bit pattern is a value.
-unsafe impl aya::Pod for RawRuleKey {}
-// SAFETY: `repr(C)`, no padding (4 + 4 + 3 * 8 + 4 + 4 + 8 = 48, aligned to 8), every bit pattern is a value.
-unsafe impl aya::Pod for RawRule {}
 // SAFETY: `repr(C)`, no padding (4 + 4), every bit pattern is a value.
 unsafe impl aya::Pod for RawEdgeKey {}
 // SAFETY: `repr(C)`, no padding (4 + 4 + 2 * 8 = 24, aligned to 8), every bit pattern is a value.
 unsafe impl aya::Pod for RawEdge {}
 
-const _: () = assert!(size_of::<RawRuleKey>() == 48 && size_of::<RawRule>() == 48 && size_of::<RawEdge>() == 24);
-
-impl RawRuleKey {
-    /// The key of a rule.
-    pub fn new(at: EdgeAt, fields: &MultiField) -> RawRuleKey {
-        let side = at.side as u8;
-        RawRuleKey { flow: RawKey::new(at.interface, &fields.key()), side, kind: fields.kind(), zero: [0; 2] }
-    }
-
-    /// The edge and the fields of this key; `None` if no build of this layout wrote it.
-    pub fn read(&self) -> Option<(EdgeAt, MultiField)> {
-        let side = *SIDES.get(usize::from(self.side))?;
-        let (interface, flow) = self.flow.read();
-        Some((EdgeAt { interface, side }, MultiField::of(self.kind, &flow)))
-    }
-}
-
-impl RawRule {
-    /// An entry for a rule, with the slot of its bucket and counters.
-    pub fn new(slot: u32, rule: &EdgeRule) -> RawRule {
-        let told = rule.bucket.depth.get();
-        let depth = told.min(u64::MAX / BYTE) * BYTE;
-        let rate = rule.bucket.rate.as_bps();
-        let fill = match (depth, rate) {
-            (0, _) => 0,
-            (_, 0) => u64::MAX,
-            _ => depth.div_ceil(rate),
-        };
-        let (mark, min_unit) = (u32::from(rule.mark.0), rule.bucket.min_unit);
-        RawRule { slot, mark, rate, depth, fill, min_unit, version: VERSION, told }
-    }
-
-    /// The rule in this entry; `None` if another build wrote it.
-    pub fn read(&self) -> Option<EdgeRule> {
-        let mark = u8::try_from(self.mark).ok().filter(|mark| *mark < 64)?;
-        let (rate, depth) = (Rate::from_bps(self.rate), Bytes::new(self.told));
-        let bucket = BucketSpec { rate, depth, min_unit: self.min_unit };
-        (self.version == VERSION).then_some(EdgeRule { bucket, mark: Dscp(mark) })
-    }
-
-    /// The state of a full bucket for this rule, with counters at zero.
-    pub fn full(&self) -> RawState {
-        let mut state = RawState::default();
-        state.level = self.depth;
-        state
-    }
-}
+const _: () = assert!(size_of::<RawEdge>() == 24);
 
 /// The program of one side and its attachment.
 struct Program {
@@ -148,7 +72,9 @@ struct Program {
 pub struct EdgeTable {
     programs: [Program; 2],
     edges: HashMap<MapData, RawEdgeKey, RawEdge>,
-    rules: HashMap<MapData, RawRuleKey, RawRule>,
+    rules: HashMap<MapData, RawRuleKey, RawRuleEntry>,
+    profiles: HashMap<MapData, u32, RawProfile>,
+    credits: HashMap<MapData, u32, RawCredit>,
     states: Array<MapData, RawState>,
     kinds: Array<MapData, u64>,
     groups: Array<MapData, GroupFilter>,
@@ -191,7 +117,8 @@ impl EdgeTable {
         let (edges, rules) = (Map::HashMap(map("edges")?), Map::HashMap(map("rules")?));
         let (states, kinds) = (Map::Array(map("rule_states")?), Map::Array(map("rule_kinds")?));
         let groups = Map::Array(map("rule_groups")?);
-        EdgeTable::assemble(hooks, programs, [edges, rules, states, kinds, groups]).ok()
+        let meters = [Map::HashMap(map("rule_profiles")?), Map::HashMap(map("rule_credits")?)];
+        EdgeTable::assemble(hooks, programs, [edges, rules, states, kinds, groups], meters).ok()
     }
 
     fn load(hooks: &[HookPaths; 2]) -> Result<EdgeTable, Fault> {
@@ -212,7 +139,8 @@ impl EdgeTable {
         let programs = [program("sluice_edge_in")?, program("sluice_edge_out")?];
         let mut map = |name| map(&mut object, name);
         let maps = [map("edges")?, map("rules")?, map("rule_states")?, map("rule_kinds")?, map("rule_groups")?];
-        let table = EdgeTable::assemble(hooks, programs, maps)?;
+        let meters = [map("rule_profiles")?, map("rule_credits")?];
+        let table = EdgeTable::assemble(hooks, programs, maps, meters)?;
         for file in fs::read_dir(dir).map_err(fault("list the bpffs"))?.flatten() {
             if file.file_name().to_string_lossy().starts_with(super::PROGRAM) {
                 fs::remove_file(file.path()).map_err(fault("unpin an older edge program"))?;
@@ -224,17 +152,25 @@ impl EdgeTable {
         Ok(table)
     }
 
-    fn assemble(hooks: &[HookPaths; 2], programs: [OwnedFd; 2], maps: [Map; 5]) -> Result<EdgeTable, Fault> {
+    fn assemble(
+        hooks: &[HookPaths; 2],
+        programs: [OwnedFd; 2],
+        maps: [Map; 5],
+        meters: [Map; 2],
+    ) -> Result<EdgeTable, Fault> {
         let [incoming, outgoing] = programs;
         let of = |side: Side, program: OwnedFd| -> Result<Program, Fault> {
             let id = sys::program_id(program.as_fd()).map_err(fault("look at an edge program"))?;
             Ok(Program { hooks: hooks[side as usize].clone(), program, id })
         };
         let [edges, rules, states, kinds, groups] = maps;
+        let [profiles, credits] = meters;
         Ok(EdgeTable {
             programs: [of(Side::Ingress, incoming)?, of(Side::Egress, outgoing)?],
             edges: HashMap::try_from(edges).map_err(|e| broken("open the map of edges", &e))?,
             rules: HashMap::try_from(rules).map_err(|e| broken("open the map of rules", &e))?,
+            profiles: HashMap::try_from(profiles).map_err(|e| broken("open the edge's map of meters", &e))?,
+            credits: HashMap::try_from(credits).map_err(|e| broken("open the edge's map of meters' credit", &e))?,
             states: Array::try_from(states).map_err(|e| broken("open the edge's bucket map", &e))?,
             kinds: Array::try_from(kinds).map_err(|e| broken("open the edge's map of kinds", &e))?,
             groups: Array::try_from(groups).map_err(|e| broken("open the edge's map of groups", &e))?,
@@ -303,20 +239,43 @@ impl EdgeTable {
 
     /// Every rule.
     pub fn rules(&self) -> Result<Vec<(RawRuleKey, RawRule)>, Fault> {
-        self.rules.iter().map(|item| item.map_err(|error| broken("read the map of rules", &error))).collect()
+        let all: Result<Vec<(RawRuleKey, RawRuleEntry)>, MapError> = self.rules.iter().collect();
+        let all = all.map_err(|error| broken("read the map of rules", &error))?;
+        all.into_iter().map(|(key, entry)| Ok((key, self.with_profile(entry)?))).collect()
     }
 
     /// One rule.
     pub fn rule(&self, at: EdgeAt, fields: &MultiField) -> Result<Option<RawRule>, Fault> {
-        present(self.rules.get(&RawRuleKey::new(at, fields), 0), "read the map of rules")
+        let entry = present(self.rules.get(&RawRuleKey::new(at, fields), 0), "read the map of rules")?;
+        entry.map(|entry| self.with_profile(entry)).transpose()
     }
 
-    /// Writes the entry of a rule.
+    fn with_profile(&self, entry: RawRuleEntry) -> Result<RawRule, Fault> {
+        let profile = match entry.is_metered() {
+            true => present(self.profiles.get(&entry.slot(), 0), "read the edge's map of meters")?,
+            false => None,
+        };
+        Ok(RawRule::of(entry, profile))
+    }
+
+    /// Writes the entry of a rule; its meter is there first. If that fails the meter is the old one again.
     ///
     /// # Errors
     /// E2BIG: the map is full.
     pub fn put_rule(&mut self, key: &RawRuleKey, rule: &RawRule) -> Result<(), Fault> {
-        self.rules.insert(key, rule, 0).map_err(|error| broken("write the map of rules", &error))
+        let write = |error: MapError| broken("write the edge's map of meters", &error);
+        let before = present(self.profiles.get(&rule.slot(), 0), "read the edge's map of meters")?;
+        if let Some(profile) = rule.profile() {
+            if present(self.credits.get(&rule.slot(), BPF_F_LOCK), "read the edge's map of meters' credit")?.is_none() {
+                self.credits.insert(rule.slot(), RawCredit::default(), 0).map_err(write)?;
+            }
+            self.profiles.insert(rule.slot(), profile, 0).map_err(write)?;
+        }
+        let put = self.rules.insert(key, rule.entry(), 0).map_err(|error| broken("write the map of rules", &error));
+        if let (Err(_), Some(before)) = (&put, before) {
+            self.profiles.insert(rule.slot(), before, 0).map_err(write)?;
+        }
+        put
     }
 
     /// Removes a rule; an absent rule is no error.
@@ -348,15 +307,33 @@ impl EdgeTable {
         self.states.get(&slot, BPF_F_LOCK).map_err(|error| broken("read the edge's bucket map", &error))
     }
 
-    /// Sets the bucket and counters of a slot, before a rule uses it.
+    /// Sets the bucket and counters of a slot, before a rule uses it; a meter of it starts anew.
     pub fn put_state(&mut self, slot: u32, state: &RawState) -> Result<(), Fault> {
+        present(self.profiles.remove(&slot), "remove from the edge's map of meters")?;
+        present(self.credits.remove(&slot), "remove from the edge's map of meters' credit")?;
         self.states.set(slot, state, 0).map_err(|error| broken("write the edge's bucket map", &error))
     }
 
-    /// Conforming and excess packets of the rule in this slot.
+    /// The credit of the meter of a slot, and its counts; `None`: it had none since the slot was set.
+    pub fn credit(&self, slot: u32) -> Result<Option<RawCredit>, Fault> {
+        present(self.credits.get(&slot, BPF_F_LOCK), "read the edge's map of meters' credit")
+    }
+
+    /// Packets of the rule in this slot that a meter coloured; `None`: it had none.
+    pub fn colors(&self, slot: u32) -> Result<Option<ColorCounters>, Fault> {
+        Ok(self.credit(slot)?.map(|credit| credit.colors()))
+    }
+
+    /// Conforming and excess packets of the rule in this slot, under its bucket and under its meter.
     pub fn counters(&self, slot: u32) -> Result<Counters, Fault> {
         let RawState { packets, bytes, over_packets, over_bytes, .. } = self.state(slot)?;
-        Ok(Counters { packets, bytes, over_packets, over_bytes })
+        let metered = self.credit(slot)?.map_or(Counters::default(), |credit| credit.counters());
+        Ok(Counters {
+            packets: packets + metered.packets,
+            bytes: bytes + metered.bytes,
+            over_packets: over_packets + metered.over_packets,
+            over_bytes: over_bytes + metered.over_bytes,
+        })
     }
 
     /// Packets of this edge that lost a premium code point because no rule gave it to them.

@@ -17,6 +17,7 @@ pub mod older;
 pub mod packet_order;
 pub mod pair_guard;
 mod resize;
+mod rule;
 pub mod sys;
 
 pub use edge::EdgeTable;

@@ -9,7 +9,7 @@ use crate::netlink::link::LinkState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use terms::{Fault, IfIndex};
-use traffic::edge::{EdgeAt, EdgeRule, KINDS, MOST_KINDS, MultiField, ORDER};
+use traffic::edge::{ColorCounters, EdgeAt, EdgeRule, KINDS, MOST_KINDS, MultiField, ORDER};
 use traffic::plan::{Counters, EdgePlan};
 use traffic::plane::PlaneCounters;
 
@@ -116,12 +116,12 @@ impl Kernel {
                 code: 0,
             });
         }
-        if rule.mark.0 > 63 {
-            return Err(Fault { what: "a code point has six bits", code: 0 });
+        if !rule.is_possible() {
+            return Err(Fault { what: "only rules of AF1x have meters, and a code point has six bits", code: 0 });
         }
         let edge = self.port(at.interface).edges.get(&at.side).ok_or(NO_EDGE)?;
         let Some(old) = edge.rules.get(&fields) else { return Ok(vec![Write::NewRule(at.side, fields, rule)]) };
-        let new = RawRule::new(old.slot, &rule);
+        let new = RawRule::new(old.slot(), &rule);
         Ok(if *old == new { vec![] } else { vec![Write::Rule(at.side, fields, Some(new))] })
     }
 
@@ -148,7 +148,7 @@ impl Kernel {
             Write::NewRule(side, fields, rule) => self.new_rule(EdgeAt { interface: oif, side }, fields, &rule, undo),
             Write::Rule(side, fields, rule) => {
                 if let Some(back) = &rule {
-                    self.edges.slots.keep(back.slot);
+                    self.edges.slots.keep(back.slot());
                 }
                 self.put_rule(EdgeAt { interface: oif, side }, fields, rule, undo)
             }
@@ -191,7 +191,7 @@ impl Kernel {
                 self.port(at.interface).edges.entry(at.side).or_default().rules.remove(&fields);
                 if let Some(old) = old {
                     self.edges.count_kind(&fields, false)?;
-                    self.edges.slots.give(old.slot);
+                    self.edges.slots.give(old.slot());
                 }
             }
         }
@@ -218,7 +218,7 @@ impl Kernel {
         for (key, rule) in table.rules()? {
             let read = key.read().filter(|(at, fields)| RawRuleKey::new(*at, fields) == key && rule.read().is_some());
             match read.and_then(|(at, fields)| Some((fields, found.get_mut(&at)?))) {
-                Some((fields, edge)) if used.insert(rule.slot) => {
+                Some((fields, edge)) if used.insert(rule.slot()) => {
                     edge.rules.insert(fields, rule);
                     if let Some(rules) = kinds.get_mut(usize::from(fields.kind())) {
                         *rules += 1;
@@ -264,7 +264,14 @@ impl Kernel {
     /// The counters of a rule.
     pub fn rule_counters(&self, at: EdgeAt, fields: &MultiField) -> Result<Option<Counters>, Fault> {
         let there = self.rule(at, fields).zip(self.edges.table.as_ref());
-        there.map(|(rule, table)| table.counters(rule.slot)).transpose()
+        there.map(|(rule, table)| table.counters(rule.slot())).transpose()
+    }
+
+    /// The packets of a rule by colour; `None`: it has no meter.
+    pub fn rule_colors(&self, at: EdgeAt, fields: &MultiField) -> Result<Option<ColorCounters>, Fault> {
+        let metered = self.rule(at, fields).filter(|rule| rule.is_metered());
+        let there = metered.zip(self.edges.table.as_ref());
+        there.map_or(Ok(None), |(rule, table)| table.colors(rule.slot()))
     }
 
     /// The counters of every edge.
@@ -273,7 +280,7 @@ impl Kernel {
         for (at, edge) in edges(self) {
             all.stripped.insert(at, table.stripped(at)?);
             for (fields, rule) in &edge.rules {
-                all.rules.insert((at, *fields), table.counters(rule.slot)?);
+                all.rules.insert((at, *fields), table.counters(rule.slot())?);
             }
         }
         Ok(())

@@ -55,7 +55,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::Path;
 use terms::{Fault, FlowKey, IfIndex, Span, Time};
-use traffic::edge::{EdgeAt, MultiField};
+use traffic::edge::{ColorCounters, EdgeAt, MultiField};
 use traffic::plan::{ClassId, Counters, Plan, PlanOp};
 use traffic::plane::{DataPlane, PlaneCounters};
 use traffic::scheduler::SchedulerKind;
@@ -243,6 +243,11 @@ impl KernelPlane {
     /// The kernel does not answer.
     pub fn rule_counters(&self, at: EdgeAt, fields: &MultiField) -> Result<Option<Counters>, Fault> {
         self.kernel.rule_counters(at, fields)
+    }
+
+    /// The packets of a rule by the colour that its meter gave them; `None`: there is no such rule, or it has no meter.
+    pub fn rule_colors(&self, at: EdgeAt, fields: &MultiField) -> Result<Option<ColorCounters>, Fault> {
+        self.kernel.rule_colors(at, fields)
     }
 
     /// Trusts the code points of packets from exactly these interfaces: such packets keep them. Every other

@@ -17,7 +17,7 @@ fn agree_anew(bench: &mut Bench, model: &mut Edge, dice: &mut Dice) {
         let rate = Rate::from_bps(if dice.below(4) == 0 { 0 } else { dice.log(34) << 2 });
         let depth = if rate == Rate::ZERO { 0 } else { 100 + dice.log(20) };
         let bucket = BucketSpec { rate, depth: Bytes::new(depth), min_unit: dice.log(11) as u32 };
-        let rule = EdgeRule { bucket, mark: aggregate.code_point() };
+        let rule = EdgeRule::of_bucket(bucket, aggregate.code_point());
         match (there, dice.below(5)) {
             (true, 0) => {
                 model.remove(&fields);
@@ -46,7 +46,7 @@ fn an_agreement_polices_as_the_engine_does() {
         let mut model = Edge::new([1, 2], terms::signalling::SIGNALLING);
         let own = MultiField::exactly(&FlowKey { protocol: 17, ..some_flow(&mut Dice(1)) });
         let plenty = BucketSpec { rate: Rate::from_mbps(100_000), depth: Bytes::new(1 << 30), min_unit: 0 };
-        let own_rule = EdgeRule { bucket: plenty, mark: Dscp::EF };
+        let own_rule = EdgeRule::of_bucket(plenty, Dscp::EF);
         bench.install(9, &own, &own_rule);
         bench.table.put_kinds(&[own.kind()]).expect("kinds");
         model.set(Time::ZERO, own, own_rule).expect("room");

@@ -12,7 +12,10 @@ use linux::plane::{FaultInjection, KernelPlane, PlaneDrift};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use terms::{Bytes, Dscp, FlowKey, PacketMeta, Rate, Time};
-use traffic::edge::{BehaviourAggregate, Conditioned, Edge, EdgeAt, EdgeRule, MOST_KINDS, MultiField, ORDER, Side};
+use traffic::conditioner::{MeterKind, MeterSpec};
+use traffic::edge::{
+    BehaviourAggregate, Conditioned, Edge, EdgeAt, EdgeMeter, EdgeRule, MOST_KINDS, MultiField, ORDER, RedPackets, Side,
+};
 use traffic::plan::{BucketSpec, ClassId, Plan, PlanOp};
 
 const NEXT: i32 = -1;
@@ -107,7 +110,7 @@ pub fn some_flow(dice: &mut Dice) -> FlowKey {
 fn some_rule(dice: &mut Dice) -> EdgeRule {
     let rate = Rate::from_bps(dice.log(34) << 2);
     let bucket = BucketSpec { rate, depth: Bytes::new(100 + dice.log(20)), min_unit: dice.log(11) as u32 };
-    EdgeRule { bucket, mark: [Dscp::EF, Dscp::AF11, Dscp::DEFAULT, Dscp(63)][dice.below(4) as usize] }
+    EdgeRule::of_bucket(bucket, [Dscp::EF, Dscp::AF11, Dscp::DEFAULT, Dscp(63)][dice.below(4) as usize])
 }
 
 fn kinds_of(rules: &BTreeMap<MultiField, u32>) -> Vec<u8> {
@@ -249,10 +252,8 @@ fn a_premium_code_point_needs_somebody_who_answers_for_it() {
 fn a_wildcard_takes_nobodys_packets_and_no_signalling() {
     scratch::in_netns(|| {
         let mut bench = Bench::new();
-        let tiny = EdgeRule {
-            bucket: BucketSpec { rate: Rate::from_bps(1), depth: Bytes::new(0), min_unit: 0 },
-            mark: Dscp::EF,
-        };
+        let bucket = BucketSpec { rate: Rate::from_bps(1), depth: Bytes::new(0), min_unit: 0 };
+        let tiny = EdgeRule::of_bucket(bucket, Dscp::EF);
         let of = |protocol| MultiField { protocol: Some(protocol), ..MultiField::default() };
         bench.table.put_kinds(&[of(1).kind()]).expect("kinds");
         for (slot, protocol) in [1, 6, 17, 46, 58].into_iter().enumerate() {
@@ -294,7 +295,7 @@ fn the_closest_rule_has_the_packet() {
         let order = wildcards();
         for (n, kind) in order.iter().copied().enumerate().rev() {
             bench.table.put_kinds(&order[n..(n + MOST_KINDS).min(order.len())]).expect("kinds");
-            bench.install(n as u32, &MultiField::of(kind, &flow), &EdgeRule { bucket, mark: Dscp(n as u8) });
+            bench.install(n as u32, &MultiField::of(kind, &flow), &EdgeRule::of_bucket(bucket, Dscp(n as u8)));
             let came = bench.pass(Side::Ingress, &marked(&flow, 100, Dscp::EF)).expect("passes");
             assert_eq!(code_point(&came), Dscp(n as u8), "kind {kind}");
             assert_eq!(came, marked(&flow, 100, Dscp(n as u8)), "nothing else changed, and the checksum is right");
@@ -305,7 +306,7 @@ fn the_closest_rule_has_the_packet() {
 }
 
 fn rule(kbps: u64, mark: Dscp) -> EdgeRule {
-    EdgeRule { bucket: BucketSpec { rate: Rate::from_kbps(kbps), depth: Bytes::new(8192), min_unit: 0 }, mark }
+    EdgeRule::of_bucket(BucketSpec { rate: Rate::from_kbps(kbps), depth: Bytes::new(8192), min_unit: 0 }, mark)
 }
 
 fn edge_ops(at: EdgeAt) -> Vec<PlanOp> {
@@ -316,7 +317,16 @@ fn edge_ops(at: EdgeAt) -> Vec<PlanOp> {
         PlanOp::Rule { at, fields: exact, rule: rule(4_000, Dscp::EF) },
         PlanOp::Rule { at, fields: wide, rule: rule(2_000, Dscp::AF11) },
         PlanOp::Rule { at, fields: BehaviourAggregate::Ef.fields(), rule: rule(5_000, Dscp::EF) },
+        PlanOp::Rule { at, fields: BehaviourAggregate::Af1.fields(), rule: metered(6_000, 9_000) },
     ]
+}
+
+/// A rule with a meter.
+fn metered(kbps: u64, peak_kbps: u64) -> EdgeRule {
+    let [cir, pir] = [kbps, peak_kbps].map(Rate::from_kbps);
+    let kind = MeterKind::TrTcm { cir, cbs: Bytes::new(8192), pir, pbs: Bytes::new(9000) };
+    let meter = EdgeMeter::new(MeterSpec { kind, aware: true }, RedPackets::Marked).expect("it can work");
+    EdgeRule { meter: Some(meter), ..rule(kbps, Dscp::AF11) }
 }
 
 #[test]
@@ -373,9 +383,15 @@ fn every_write_may_fail_or_be_the_last() {
             PlanOp::Rule { at: at(Side::Egress), fields: MultiField::exactly(&bed::key(1)), rule: rule(1, Dscp::AF11) },
             PlanOp::Rule { at: at(Side::Egress), fields: BehaviourAggregate::Ef.fields(), rule: rule(2, Dscp::EF) },
             PlanOp::DropRule { at: at(Side::Ingress), fields: BehaviourAggregate::Ef.fields() },
+            PlanOp::Rule {
+                at: at(Side::Egress),
+                fields: BehaviourAggregate::Af1.fields(),
+                rule: metered(7_000, 8_000),
+            },
+            PlanOp::Rule { at: at(Side::Ingress), fields: BehaviourAggregate::Af1.fields(), rule: rule(3, Dscp::AF11) },
             PlanOp::DropEdge { at: at(Side::Ingress) },
         ];
-        for n in 0..12 {
+        for n in 0..16 {
             let state = StateDir::new();
             let mut plane = KernelPlane::open(state.path()).expect("opens");
             plane.rig(FaultInjection::FailAfter(n));

@@ -75,7 +75,7 @@ fn the_innermost_group_with_a_rule_has_the_packet() {
                 }
                 let bucket =
                     BucketSpec { rate: Rate::from_bps(8), depth: Bytes::new(150 * dice.below(3)), min_unit: 0 };
-                let rule = EdgeRule { bucket, mark: Dscp(1 + slot as u8) };
+                let rule = EdgeRule::of_bucket(bucket, Dscp(1 + slot as u8));
                 let raw = RawRule::new(slot as u32, &rule);
                 bench.table.put_state(slot as u32, &raw.full()).expect("state");
                 bench.table.put_rule(&raw_key, &raw).expect("rule");

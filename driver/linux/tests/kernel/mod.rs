@@ -11,6 +11,7 @@ mod groups;
 mod mace;
 mod managers;
 mod masks;
+mod meters;
 mod multicast;
 mod netlink;
 mod older;

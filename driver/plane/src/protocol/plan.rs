@@ -7,7 +7,7 @@ use crate::way::WayCounters;
 use terms::{Bytes, Dscp, Fault, FlowKey, IfIndex, Rate, SenderGroup, ServiceCurve, Span, WatchedPorts, Wild};
 use traffic::conditioner::{ConditionerSpec, DropperSpec, MeterKind, MeterSpec, QueueUnit, RasSpec, ShaperSpec};
 use traffic::dropper::{Coupling, RedCurve};
-use traffic::edge::{BehaviourAggregate, EdgeAt, EdgeRule, MultiField, Side};
+use traffic::edge::{BehaviourAggregate, EdgeAt, EdgeMeter, EdgeRule, MultiField, RedPackets, Side};
 use traffic::meter::{Color, Marker};
 use traffic::plan::{
     BucketId, BucketSpec, ClassId, ClassSpec, Counters, FlowSpecEntry, LinkSpec, OwnerRecord, Plan, PlanOp, QueueSpec,
@@ -52,7 +52,7 @@ record!(FlowKey { src, dst, protocol, src_port, dst_port, wild });
 record!(SenderGroup { depth, id });
 record!(EdgeAt { interface, side });
 record!(MultiField { src, dst, protocol, src_port, dst_port, group, aggregate });
-record!(EdgeRule { bucket, mark });
+record!(EdgeRule { bucket, mark, meter });
 record!(ConditionerSpec { shaper, meter, marker, dropper });
 record!(RasSpec { buffer, k, green });
 record!(MeterSpec { kind, aware });
@@ -69,6 +69,7 @@ record!(WayCounters { received, cut, sent, sent_bytes, arp, not_ip, no_buffer, t
 variants!(SchedulerKind { 0 Htb, 1 Hfsc, 2 Wf2q, 3 Drr, 4 Priority });
 variants!(Side { 0 Ingress, 1 Egress });
 variants!(BehaviourAggregate { 0 Ef, 1 Af1 });
+variants!(RedPackets { 0 Excess, 1 Marked });
 variants!(Coupling { 0 Coupled, 1 Decoupled, 2 Single });
 variants!(QueueUnit { 0 Packets, 1 Bytes });
 variants!(ShaperSpec {
@@ -107,6 +108,18 @@ impl Coded for Marker {
     }
 }
 
+/// A meter that edges cannot have is malformed.
+impl Coded for EdgeMeter {
+    fn put(&self, to: &mut Vec<u8>) {
+        MeterSpec { kind: self.kind(), aware: self.is_aware() }.put(to);
+        self.red().put(to);
+    }
+
+    fn take(from: &mut Rest<'_>) -> Option<Self> {
+        EdgeMeter::new(MeterSpec::take(from)?, RedPackets::take(from)?).ok()
+    }
+}
+
 /// A plan goes as the operations that build it.
 impl Coded for Plan {
     fn put(&self, to: &mut Vec<u8>) {
@@ -121,7 +134,7 @@ impl Coded for Plan {
 }
 
 /// The faults that a plane in user space says, so that their words are ours on both sides.
-pub(crate) const WORDS: [&str; 19] = [
+pub(crate) const WORDS: [&str; 20] = [
     "no such interface",
     "operation for another interface",
     "the interface has no root",
@@ -141,6 +154,7 @@ pub(crate) const WORDS: [&str; 19] = [
     "the plane in user space does not know this message",
     "the plane in user space ends",
     "no packets pass the plane in user space at this interface",
+    "only rules of AF1x have meters, and a code point has six bits",
 ];
 /// Stands for words that are none of them.
 const OTHER: &str = "the plane in user space refused";

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use terms::{Bytes, Dscp, Rate, ServiceCurve, WatchedPorts, Wild};
 use traffic::conditioner::{ConditionerSpec, DropperSpec, MeterKind, MeterSpec, QueueUnit, RasSpec, ShaperSpec};
 use traffic::dropper::{Coupling, RedCurve};
-use traffic::edge::{BehaviourAggregate, EdgeAt, EdgeRule, MultiField, Side};
+use traffic::edge::{BehaviourAggregate, EdgeAt, EdgeMeter, EdgeRule, MultiField, RedPackets, Side};
 use traffic::meter::{AfClass, Marker};
 use traffic::plan::{BucketId, BucketSpec, ClassSpec, Counters, FlowSpecEntry, LinkSpec, OwnerRecord, QueueSpec};
 use traffic::scheduler::SchedulerKind;
@@ -64,6 +64,8 @@ fn ops() -> Vec<PlanOp> {
     let record = OwnerRecord([9; OwnerRecord::LEN]);
     let at = EdgeAt { interface: OIF, side: Side::Egress };
     let fields = MultiField { dst_port: Some(3), aggregate: Some(BehaviourAggregate::Af1), ..MultiField::default() };
+    let kind = MeterKind::SrTcm { cir: Rate::from_kbps(9), cbs: Bytes::new(77), ebs: Bytes::new(5) };
+    let meter = EdgeMeter::new(MeterSpec { kind, aware: true }, RedPackets::Marked).unwrap();
     let mut all = vec![
         PlanOp::Link { oif: OIF, spec: link },
         PlanOp::Class { oif: OIF, class, spec },
@@ -73,7 +75,8 @@ fn ops() -> Vec<PlanOp> {
             entry: FlowSpecEntry { class, bucket, shared: Some(BucketId(4)), record },
         },
         PlanOp::Edge { at },
-        PlanOp::Rule { at, fields, rule: EdgeRule { bucket, mark: Dscp(46) } },
+        PlanOp::Rule { at, fields, rule: EdgeRule::of_bucket(bucket, Dscp(46)) },
+        PlanOp::Rule { at, fields, rule: EdgeRule { meter: Some(meter), ..EdgeRule::of_bucket(bucket, Dscp::AF11) } },
         PlanOp::DropRule { at, fields },
         PlanOp::DropEdge { at },
         PlanOp::DropFlow { oif: OIF, flow: flow() },

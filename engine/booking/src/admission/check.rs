@@ -7,7 +7,7 @@ use crate::refusal::{Refusal, RefusalReason};
 use alloc::format;
 use alloc::string::String;
 use terms::book::{Binding, ResourceKind};
-use terms::{Span, Time};
+use terms::{Rate, Span, Time};
 
 /// An amount beyond every resource: sums of two cannot overflow.
 const MOST: u64 = 1 << 62;
@@ -81,6 +81,20 @@ pub(super) fn part(n: usize, wanted: &Wanted<'_>, when: &When) -> Result<(), Ref
         }
         if volume {
             return no("a volume cannot be promised in the background");
+        }
+    }
+    if let Some(meter) = ask.shape.meter {
+        if wanted.kind != ResourceKind::Network {
+            return no("only parts of an interface have a meter; an agreement says its own ([[sla]])");
+        }
+        if ask.background.is_none() {
+            return no(
+                "a meter gives AF11 to AF13, which background parts have: ask for background; EF has one bucket",
+            );
+        }
+        // A share that grows beyond the peak rate later is its own peak.
+        if let Some(fault) = meter.fault(Rate::from_bps(ask.amount)) {
+            return no(fault);
         }
     }
     if volume && !wanted.kind.is_rate() {

@@ -8,7 +8,7 @@ use crate::draw::digest;
 use crate::io::{BookingRequest, EventKind, When};
 use crate::journal::{Change, Decided};
 use crate::notice::Notice;
-use crate::record::{AuditedAsk, write_binding};
+use crate::record::{AuditedAsk, write_binding, write_meter};
 use crate::refusal::{Refusal, RefusalReason};
 use crate::reservations::{Grant, KeyMark, Number, Part, Reservation, Reservations};
 use crate::slots;
@@ -331,6 +331,10 @@ fn request(ask: &BookingRequest, hold: Option<Span>) -> Vec<u8> {
     // Where there are none the bytes are as they were before there were members.
     ask.members.iter().for_each(|member| w.text(member));
     w.option(&hold, |w, hold| w.number(hold.as_nanos()));
+    // The same: a request without meters is the one that it was.
+    if ask.parts.iter().any(|part| part.shape.meter.is_some()) {
+        w.list(&ask.parts, |w, part| w.option(&part.shape.meter, write_meter));
+    }
     // The same: a request without a notice is the one that it was.
     ask.notice.iter().for_each(|notice| w.number(notice.as_nanos()));
     w.into_bytes()

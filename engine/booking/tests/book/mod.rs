@@ -4,6 +4,7 @@ pub mod ask;
 mod crash;
 mod domain;
 mod faults;
+mod meter;
 mod notice;
 pub mod oracle;
 mod promise;

@@ -13,9 +13,9 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use terms::book::{PacketShape, burst};
+use terms::book::{MeterTerms, PacketShape, burst};
 use terms::{Bytes, Fault, IfIndex, Rate, Time};
-use traffic::edge::{BehaviourAggregate, EdgeAt, EdgeRule, Side};
+use traffic::edge::{BehaviourAggregate, EdgeAt, EdgeMeter, EdgeRule, Side};
 use traffic::plan::{BucketSpec, PlanOp};
 
 const AWAY: Fault = Fault { what: "the interface of this agreement is not there at present", code: 0 };
@@ -37,6 +37,21 @@ impl SlaShare {
     }
 }
 
+/// An agreement's place, and the terms that its bookings do not say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SlaPlace {
+    interface: Option<IfIndex>,
+    meter: Option<MeterTerms>,
+}
+
+impl SlaPlace {
+    /// The interface by which the peer's packets come in (`None`: it is not there), and the meter of AF1x; without one what
+    /// exceeds the agreement is dropped.
+    pub fn new(interface: Option<IfIndex>, meter: Option<MeterTerms>) -> SlaPlace {
+        SlaPlace { interface, meter }
+    }
+}
+
 /// A change under way.
 #[derive(Clone, Copy, Debug)]
 struct Change {
@@ -50,6 +65,8 @@ struct Change {
 struct Agreement {
     /// The edge by which the peer's packets come in; `None`: the interface is not there.
     at: Option<EdgeAt>,
+    /// The meter of AF1x.
+    meter: Option<MeterTerms>,
     /// The parts that are in force.
     parts: BTreeMap<PartId, SlaShare>,
     under_way: Option<Change>,
@@ -60,6 +77,14 @@ struct Agreement {
 }
 
 impl Agreement {
+    /// The rule of an aggregate, with a part as it is to be.
+    fn rule(&self, aggregate: BehaviourAggregate, with: Option<(PartId, Option<SlaShare>)>) -> EdgeRule {
+        let bucket = self.bucket(aggregate, with);
+        let terms = self.meter.filter(|_| aggregate == BehaviourAggregate::Af1 && bucket.rate > Rate::ZERO);
+        let meter = terms.and_then(|terms| EdgeMeter::booked(&terms, &bucket));
+        EdgeRule { meter, ..EdgeRule::of_bucket(bucket, aggregate.code_point()) }
+    }
+
     /// The bucket of an aggregate, with a part as it is to be.
     fn bucket(&self, aggregate: BehaviourAggregate, with: Option<(PartId, Option<SlaShare>)>) -> BucketSpec {
         let changed = with.map(|(id, _)| id);
@@ -117,14 +142,13 @@ impl Agreements {
 }
 
 impl EdgeTurn<'_> {
-    /// Sets the agreements: the name of the resource, and the interface by which the peer's packets come in (`None`: it
-    /// is not there). Their aggregates are made at once, with what is booked.
-    pub fn agree(&mut self, slas: &BTreeMap<String, Option<IfIndex>>) {
+    /// Sets the agreements, by the name of the resource. Their aggregates are made at once, with what is booked.
+    pub fn agree(&mut self, slas: &BTreeMap<String, SlaPlace>) {
         self.edges.agreements.all.retain(|name, one| slas.contains_key(name) || one.under_way.is_some());
-        for (name, interface) in slas {
-            let at = interface.map(|interface| EdgeAt { interface, side: Side::Ingress });
+        for (name, place) in slas {
+            let at = place.interface.map(|interface| EdgeAt { interface, side: Side::Ingress });
             let one = self.edges.agreements.all.entry(name.clone()).or_default();
-            one.at = at;
+            (one.at, one.meter) = (at, place.meter);
             for aggregate in BehaviourAggregate::ALL {
                 let found = at.and_then(|at| self.edges.found.remove(&(at, aggregate.fields())));
                 let Some(found) = found.map(|rule| rule.bucket) else { continue };
@@ -161,7 +185,7 @@ impl EdgeTurn<'_> {
         let part = one.waiting.pop_front();
         let has = self.edges.plane.edges.get(&at);
         let rule = |aggregate: BehaviourAggregate| {
-            let rule = EdgeRule { bucket: one.bucket(aggregate, part), mark: aggregate.code_point() };
+            let rule = one.rule(aggregate, part);
             let fields = aggregate.fields();
             let there = has.and_then(|rules| rules.get(&fields)) == Some(&rule);
             (!there).then_some(PlanOp::Rule { at, fields, rule })

@@ -10,7 +10,7 @@ use control::plane::REST;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use terms::book::{BoundFlow, Handle, PacketShape};
+use terms::book::{BoundFlow, Handle, MeterForm, MeterTerms, PacketShape};
 use terms::ports::{Route, RouteDecision};
 use terms::{Dscp, Fault, IfIndex, Rate, Span, Time};
 use traffic::edge::{EdgeAt, Side};
@@ -34,11 +34,13 @@ impl Route for Ways {
     }
 }
 
-/// A flow of this number: its place is one of four, so that some want the same packets.
+/// A flow of this number: its place is one of four, so that some want the same packets. Half of them have a meter, which
+/// those of EF do not get.
 fn flow(n: u8, kbit: u64, background: bool) -> PremiumFlow {
     let src = Some(IpAddr::from([10, 0, 0, n % 4]));
     let bound = BoundFlow { src, protocol: Some(17), dst_port: Some(80), ..BoundFlow::default() };
-    let shape = PacketShape { packet: 500, rtt: Span::from_millis(20) };
+    let meter = (n >= 4).then_some(MeterTerms::new(MeterForm::Rfc4115));
+    let shape = PacketShape { packet: 500, rtt: Span::from_millis(20), meter };
     PremiumFlow::booked(&mut Ways, OIF, &bound, Rate::from_kbps(kbit), shape, background)
 }
 

@@ -4,11 +4,12 @@
 
 use crate::world::World;
 use control::Tc;
-use control::edges::{EDGES_AGAIN, PartId, SlaShare};
+use control::edges::{EDGES_AGAIN, PartId, SlaPlace, SlaShare};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use terms::book::{Handle, PacketShape};
+use terms::book::{Handle, MeterForm, MeterTerms, PacketShape};
 use terms::{IfIndex, Rate, Span, Time};
+use traffic::conditioner::MeterKind;
 use traffic::edge::{BehaviourAggregate, EdgeAt, Side};
 
 const PEER: IfIndex = IfIndex(9);
@@ -73,7 +74,7 @@ impl Run {
     fn agree(&mut self) {
         let edges = self.place.map(at).into_iter().collect();
         self.tc.edge_turn().stand(&edges, &[].into());
-        self.tc.edge_turn().agree(&[(SLA.to_owned(), self.place)].into());
+        self.tc.edge_turn().agree(&[(SLA.to_owned(), SlaPlace::new(self.place, None))].into());
     }
 
     /// The peer is behind another interface, where no earlier agent had anything in force.
@@ -194,6 +195,38 @@ proptest! {
         }
         run.finish();
     }
+}
+
+/// The meter of an agreement is that of AF1x: its committed rate is what is booked, and it rests while nothing is. A restart
+/// finds it, and changes nothing.
+#[test]
+fn an_agreements_meter_follows_what_is_booked() {
+    let mut run = Run::start();
+    let meter = MeterTerms::new(MeterForm::TrTcm).with_rate(Some(Rate::from_mbps(8))).aware(true);
+    let place = || [(SLA.to_owned(), SlaPlace::new(Some(PEER), Some(meter)))].into();
+    run.tc.edge_turn().agree(&place());
+    run.world.settle(&mut run.tc, run.now);
+    let of = |run: &Run, aggregate: BehaviourAggregate| {
+        let rule = run.world.plan.edges[&at(PEER)][&aggregate.fields()];
+        rule.meter.map(|meter| (meter.kind(), meter.is_aware()))
+    };
+    assert_eq!(BehaviourAggregate::ALL.map(|one| of(&run, one)), [None, None], "nothing is booked");
+    run.order((Handle([1; 16]), 0), Some((3_000, true)));
+    run.order((Handle([2; 16]), 0), Some((2_000, false)));
+    run.world.settle(&mut run.tc, run.now);
+    run.look();
+    let (cir, pir) = (Rate::from_mbps(3), Rate::from_mbps(8));
+    let Some((MeterKind::TrTcm { cir: has, pir: peak, .. }, true)) = of(&run, BehaviourAggregate::Af1) else {
+        panic!("{:?}", run.world.plan.edges)
+    };
+    assert_eq!((has, peak, of(&run, BehaviourAggregate::Ef)), (cir, pir, None));
+    let before = run.world.plan.clone();
+    let (mut tc, mut world) = (Tc::new([1, 2]), World { plan: before.clone(), ..World::default() });
+    before.edges.iter().for_each(|(at, rules)| tc.edge_turn().found_edge(*at, rules));
+    tc.edge_turn().stand(&[at(PEER)].into(), &[].into());
+    tc.edge_turn().agree(&place());
+    world.settle(&mut tc, run.now);
+    assert_eq!(world.plan.edges, before.edges, "until what was booked has been ordered again");
 }
 
 /// Without an order nothing of the peer is premium; what fails leaves the sum of the others; an agreement that is no

@@ -23,9 +23,14 @@ pub(super) fn profile(kind: &MeterKind) -> Result<Profile, BadProfile> {
     })
 }
 
+/// Checks the values of a meter.
+pub(crate) fn check_meter(kind: &MeterKind) -> Result<(), BadProfile> {
+    profile(kind).map(drop)
+}
+
 /// A meter with its state.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     spec: MeterSpec,
     profile: Profile,
     state: MeterState,
@@ -38,7 +43,7 @@ enum MeterState {
 }
 
 impl Meter {
-    pub(super) fn new(spec: &MeterSpec, now: Time) -> Result<Meter, BadProfile> {
+    pub(crate) fn new(spec: &MeterSpec, now: Time) -> Result<Meter, BadProfile> {
         let profile = profile(&spec.kind)?;
         let state = match &profile {
             Profile::SrTcm(p) => MeterState::Credit(p.start(now)),
@@ -50,7 +55,7 @@ impl Meter {
     }
 
     /// Changes the profile. The credit of a meter of the same kind stays, up to the new bursts.
-    pub(super) fn change(&mut self, spec: &MeterSpec, now: Time) -> Result<(), BadProfile> {
+    pub(crate) fn change(&mut self, spec: &MeterSpec, now: Time) -> Result<(), BadProfile> {
         let mut fresh = Meter::new(spec, now)?;
         if core::mem::discriminant(&fresh.profile) == core::mem::discriminant(&self.profile)
             && matches!(self.state, MeterState::Credit(_))
@@ -64,14 +69,14 @@ impl Meter {
         Ok(())
     }
 
-    pub(super) fn aware(&self) -> bool {
+    pub(crate) fn aware(&self) -> bool {
         self.spec.aware
     }
 
     /// Colours a packet.
     ///
     /// `chance` draws a number for the one kind that needs it.
-    pub(super) fn color(&mut self, now: Time, len: u32, before: Color, chance: impl FnOnce() -> u32) -> Color {
+    pub(crate) fn color(&mut self, now: Time, len: u32, before: Color, chance: impl FnOnce() -> u32) -> Color {
         match (&self.profile, &mut self.state) {
             (Profile::SrTcm(p), MeterState::Credit(state)) => p.meter(state, now, len, before),
             (Profile::TrTcm(p), MeterState::Credit(state)) => p.meter(state, now, len, before),

@@ -16,12 +16,13 @@ pub(crate) use check::{check, number};
 pub use dropper::Dropper;
 pub use fault::ConditionerFault;
 pub(crate) use fault::Said;
+pub(crate) use meter::{Meter, check_meter};
 pub use shaper::NotHeld;
 pub use spec::{ConditionerSpec, DropperSpec, MeterKind, MeterSpec, QueueUnit, RasSpec, ShaperSpec};
 
 use crate::meter::{Color, Marker};
 use crate::queue::{Fifo, Pool};
-use meter::{Ask, Meter};
+use meter::Ask;
 use shaper::Shaper;
 use terms::{Dscp, PacketMeta, Rate, Time};
 

@@ -2,9 +2,8 @@
 //! to another domain a rule of an aggregate is the committed access rate of seed 002 (section 4.2): it enforces the
 //! agreement with that domain, whatever the domain's own edges mark.
 
+use super::policer::Policer;
 use super::{EdgeRule, MultiField};
-use crate::bucket::TokenBucket;
-use crate::spec::Counters;
 use terms::{Dscp, PacketMeta, Rate, Time};
 
 /// A premium service, by its code points.
@@ -44,18 +43,16 @@ impl BehaviourAggregate {
 }
 
 /// An aggregate's rule at an edge.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct AggregateEntry {
-    pub(super) rule: EdgeRule,
-    tokens: TokenBucket,
-    pub(super) counters: Counters,
+    pub(super) policer: Policer,
 }
 
 /// The result for a packet of an aggregate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Charged {
-    /// It is within the agreed rate.
-    Conforms,
+    /// It is within the agreed rate, and goes on with this code point.
+    Conforms(Dscp),
     /// It exceeds the agreed rate.
     Exceeds,
     /// Nothing is agreed: it is no premium packet.
@@ -64,28 +61,15 @@ pub(super) enum Charged {
 
 impl AggregateEntry {
     pub(super) fn new(rule: EdgeRule, now: Time) -> AggregateEntry {
-        AggregateEntry { rule, tokens: TokenBucket::new(&rule.bucket, now), counters: Counters::default() }
+        AggregateEntry { policer: Policer::new(rule, now) }
     }
 
-    pub(super) fn change(&mut self, rule: EdgeRule, now: Time) {
-        self.tokens.change(&rule.bucket, now);
-        self.rule = rule;
-    }
-
-    /// Charges a packet, and counts it.
-    pub(super) fn charge(&mut self, now: Time, packet: &PacketMeta) -> Charged {
-        let conforms = self.rule.bucket.rate > Rate::ZERO && self.tokens.take(now, packet.len);
-        let counters = &mut self.counters;
-        let (packets, bytes) = match conforms {
-            true => (&mut counters.packets, &mut counters.bytes),
-            false => (&mut counters.over_packets, &mut counters.over_bytes),
-        };
-        *packets += 1;
-        *bytes += u64::from(packet.len);
-        match conforms {
-            true => Charged::Conforms,
-            false if self.rule.bucket.rate == Rate::ZERO => Charged::Unagreed,
-            false => Charged::Exceeds,
+    /// Charges a packet that is to go on with this code point, and counts it.
+    pub(super) fn charge(&mut self, now: Time, packet: &PacketMeta, mark: Dscp) -> Charged {
+        match self.policer.charge_agreed(now, packet, mark) {
+            Some(mark) => Charged::Conforms(mark),
+            None if self.policer.rule().bucket.rate == Rate::ZERO => Charged::Unagreed,
+            None => Charged::Exceeds,
         }
     }
 }

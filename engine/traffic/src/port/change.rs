@@ -69,6 +69,9 @@ impl Port {
         if !fields.is_possible() {
             return Err(PortRefused::Impossible);
         }
+        if !rule.is_possible() {
+            return Err(PortRefused::Meter);
+        }
         edge.set(now, fields, rule).map_err(|full| match full {
             EdgeFull::Rules => PortRefused::Rules,
             EdgeFull::Kinds => PortRefused::Kinds,

@@ -27,6 +27,8 @@ pub enum PortRefused {
     NoEdge,
     /// No packet can match: the addresses are of two families.
     Impossible,
+    /// The rule has a meter that edges cannot have.
+    Meter,
     /// The limit of rules is reached.
     Rules,
     /// The limit of kinds of wildcards at once is reached.
@@ -46,6 +48,7 @@ impl From<PortRefused> for Fault {
             PortRefused::Conditioner(..) => "a conditioner that cannot work",
             PortRefused::NoEdge => "the interface is no edge",
             PortRefused::Impossible => "a rule's addresses are of two families",
+            PortRefused::Meter => "only rules of AF1x have meters, and a code point has six bits",
             PortRefused::Rules => "the limit of rules is reached",
             PortRefused::Kinds => "rules have too many kinds of wildcards at once",
         };

@@ -2,8 +2,10 @@
 //! behind it.
 
 use core::net::{IpAddr, Ipv4Addr};
+use terms::book::{MeterForm, MeterTerms};
 use terms::signalling::SIGNALLING;
 use terms::{Bytes, Dscp, FlowKey, IfIndex, PacketMeta, Rate, SenderGroup, ServiceCurve, Time};
+use traffic::conditioner::{MeterKind, MeterSpec};
 use traffic::edge::*;
 use traffic::plan::*;
 use traffic::port::{Limits, Port, PortRefused, Verdict};
@@ -22,7 +24,7 @@ fn packet(port: u16, len: u32, dscp: Dscp) -> PacketMeta {
 }
 
 fn rule(mbps: u64, depth: u64, mark: Dscp) -> EdgeRule {
-    EdgeRule { bucket: BucketSpec { rate: Rate::from_mbps(mbps), depth: Bytes::new(depth), min_unit: 64 }, mark }
+    EdgeRule::of_bucket(BucketSpec { rate: Rate::from_mbps(mbps), depth: Bytes::new(depth), min_unit: 64 }, mark)
 }
 
 fn class(class: ClassId, mbps: u64, priority: u8) -> PlanOp {
@@ -193,10 +195,8 @@ fn a_group_comes_after_the_five_tuple_and_before_wildcards() {
 #[test]
 fn what_exceeds_a_wildcard_is_best_effort_and_signalling_is_nobodys() {
     let mut edge = Edge::new([1, 2], SIGNALLING);
-    let tiny = EdgeRule {
-        bucket: BucketSpec { rate: Rate::from_bps(1), depth: Bytes::new(100), min_unit: 0 },
-        mark: Dscp::EF,
-    };
+    let bucket = BucketSpec { rate: Rate::from_bps(1), depth: Bytes::new(100), min_unit: 0 };
+    let tiny = EdgeRule::of_bucket(bucket, Dscp::EF);
     for protocol in [17, 46] {
         let fields = MultiField { protocol: Some(protocol), ..MultiField::default() };
         edge.set(Time::ZERO, fields, tiny).unwrap();
@@ -270,4 +270,66 @@ fn what_a_domain_sends_as_premium_is_the_agreed_rate() {
     let mixed = MultiField { dst_port: Some(1), ..BehaviourAggregate::Ef.fields() };
     let refused = PlanOp::Rule { at: IN, fields: mixed, rule: rule(1, 100, Dscp::EF) };
     assert!(port.apply(now, &refused).is_err(), "an aggregate names no flow");
+}
+
+fn meter(terms: MeterTerms, mbps: u64) -> EdgeRule {
+    let bucket = BucketSpec { rate: Rate::from_mbps(mbps), depth: Bytes::new(10_000), min_unit: 0 };
+    EdgeRule { meter: EdgeMeter::booked(&terms, &bucket), ..EdgeRule::of_bucket(bucket, Dscp::AF11) }
+}
+
+/// What is not said of a meter follows from the bucket in whose place it is.
+#[test]
+fn a_meter_follows_from_the_rate_that_is_booked() {
+    let kind = |terms: MeterTerms, mbps| meter(terms, mbps).meter.map(|meter| meter.kind());
+    let (cir, cbs) = (Rate::from_mbps(10), Bytes::new(10_000));
+    let of = MeterTerms::new;
+    assert_eq!(kind(of(MeterForm::SrTcm), 10), Some(MeterKind::SrTcm { cir, cbs, ebs: cbs }));
+    let (pir, pbs) = (Rate::from_mbps(20), Bytes::new(20_000));
+    assert_eq!(kind(of(MeterForm::TrTcm), 10), Some(MeterKind::TrTcm { cir, cbs, pir, pbs }));
+    assert_eq!(kind(of(MeterForm::Rfc4115), 10), Some(MeterKind::Rfc4115 { cir, cbs, eir: cir, ebs: cbs }));
+    // A share that has grown beyond the peak is its own peak.
+    let peak = of(MeterForm::TrTcm).with_rate(Some(Rate::from_mbps(15)));
+    let (pir, pbs) = (Rate::from_mbps(15), Bytes::new(15_000));
+    assert_eq!(kind(peak, 10), Some(MeterKind::TrTcm { cir, cbs, pir, pbs }));
+    let cir = Rate::from_mbps(16);
+    assert_eq!(kind(peak, 16), Some(MeterKind::TrTcm { cir, cbs, pir: cir, pbs: cbs }));
+    let said = of(MeterForm::SrTcm).with_bursts(Some(Bytes::new(3_000)), Some(Bytes::new(4_000)));
+    assert_eq!(kind(said, 16), Some(MeterKind::SrTcm { cir, cbs: Bytes::new(3_000), ebs: Bytes::new(4_000) }));
+    let whole = MeterKind::TswTcm { ctr: cir, ptr: cir, interval: terms::Span::from_millis(1) };
+    let refused = EdgeMeter::new(MeterSpec { kind: whole, aware: false }, RedPackets::Excess);
+    assert_eq!(refused, Err(BadEdgeMeter::Kind));
+}
+
+/// A rule with a meter gives three code points; red ones are in excess unless they are to be marked, and of a rule with an
+/// open field they lose the mark. EF has no meter.
+#[test]
+fn a_meter_marks_by_colour() {
+    let terms = MeterTerms::new(MeterForm::SrTcm).with_bursts(Some(Bytes::new(2_000)), Some(Bytes::new(2_000)));
+    let open = MultiField { protocol: Some(17), ..MultiField::default() };
+    let (red, wiped) = (Conditioned::Passed(Dscp::AF13), Conditioned::Passed(Dscp::DEFAULT));
+    for (fields, terms, last) in [
+        (MultiField::exactly(&flow(1)), terms, Conditioned::Dropped),
+        (open, terms, wiped),
+        (open, terms.marking_red(true), red),
+        (MultiField::exactly(&flow(1)), terms.marking_red(true), red),
+    ] {
+        let mut edge = Edge::new([1, 2], SIGNALLING);
+        edge.set(Time::ZERO, fields, meter(terms, 1)).unwrap();
+        let [green, yellow] = [Dscp::AF11, Dscp::AF12].map(Conditioned::Passed);
+        let came = [(); 6].map(|()| edge.condition(Time::ZERO, &packet(1, 1_000, Dscp::AF13)));
+        assert_eq!(came, [green, green, yellow, yellow, last, last]);
+        let packets = edge.colors(&fields).unwrap().map(|tally| (tally.packets, tally.bytes));
+        assert_eq!(packets, [(2, 2_000); 3]);
+        let over = edge.counters(&fields).unwrap().over_packets;
+        assert_eq!(over, if last == red { 0 } else { 2 });
+        // Colour-aware: what comes as red stays red.
+        edge.set(Time::ZERO, fields, meter(terms.aware(true), 1)).unwrap();
+        let later = Time::from_nanos(1_000_000_000);
+        assert_eq!(edge.condition(later, &packet(1, 1_000, Dscp::AF13)), last);
+        assert_eq!(edge.condition(later, &packet(1, 1_000, Dscp::AF12)), yellow);
+        assert_eq!(edge.condition(later, &packet(1, 1_000, Dscp::DEFAULT)), green, "no colour is green");
+    }
+    let foreground = EdgeRule { mark: Dscp::EF, ..meter(terms, 1) };
+    let op = PlanOp::Rule { at: OUT, fields: open, rule: foreground };
+    assert_eq!(port().apply(Time::ZERO, &op), Err(PortRefused::Meter));
 }

@@ -7,9 +7,10 @@ use crate::enforce::{Usage, premium};
 use booking::io::{CallId, CallResult as Said};
 use booking::{BookingView, Call, Input, Reply};
 use documents::agent::{Answer, BookAnswer, FlowMeasured, Problem, ReplyLine, Request};
-use documents::book::{MeasuredDoc, ReservationDoc, amount, pages};
+use documents::book::{ColorDoc, ColorsDoc, MeasuredDoc, ReservationDoc, amount, pages};
 use terms::book::ResourceKind;
 use terms::{Amount, Span};
+use traffic::edge::ColorCounters;
 
 /// The most calls that wait for an answer, over all connections.
 const MOST_CALLS: usize = 1 << 16;
@@ -121,11 +122,13 @@ impl Drive {
             let usage = match kind {
                 ResourceKind::Network => {
                     row.means = premium::means(self.node.tc(), &self.names, (handle, n));
+                    row.colors = self.premium.colors((handle, n)).map(colors);
                     self.premium.measured((handle, n))
                 }
                 ResourceKind::Sla => {
                     let background = row.background.is_some();
                     row.means = premium::agreed(self.node.tc(), &self.names, &row.resource, background);
+                    row.colors = self.premium.agreed_colors(&row.resource, background).map(colors);
                     self.premium.agreed(&row.resource, background)
                 }
                 ResourceKind::Measured => {
@@ -170,6 +173,11 @@ fn of_flow(found: FlowMeasured) -> Usage {
     let of = |bps: f64| ResourceKind::Measured.amount(bps as u64);
     let interval = Span::from_millis(found.interval_ms);
     Usage { amount: of(found.bps), refused: Some(of(found.excess_bps)), unreserved: None, interval }
+}
+
+fn colors(counted: ColorCounters) -> ColorsDoc {
+    let [green, yellow, red] = counted.map(|of| ColorDoc { packets: of.packets, bytes: of.bytes });
+    ColorsDoc { green, yellow, red }
 }
 
 fn measured(kind: ResourceKind, usage: Usage) -> MeasuredDoc {

@@ -208,7 +208,8 @@ fn part_asked(n: usize, doc: &PartDoc, open: bool) -> Result<PartAsk, Problem> {
         Some(ms) => seconds(ms / 1e3, "rtt_ms")?,
         None => usual.rtt,
     };
-    let shape = PacketShape { packet: doc.packet_bytes.unwrap_or(usual.packet), rtt };
+    let meter = doc.meter.as_ref().map(|meter| meter.terms()).transpose().map_err(of)?;
+    let shape = PacketShape { packet: doc.packet_bytes.unwrap_or(usual.packet), rtt, meter };
     let binding = doc.binding.clone().map(Into::into);
     Ok(PartAsk { resource: doc.resource.clone(), amount, least, background, shape, binding })
 }

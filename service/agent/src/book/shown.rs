@@ -9,8 +9,8 @@ use commit::{Branch, Epoch};
 use documents::agent::Problem;
 use documents::book::{
     AlternativeDoc, AlternativeWord, BackgroundDoc, BookAnswer, BookEvent, BookEvents, EnforcementWord, EnquiredDoc,
-    EpochDoc, GuaranteeWord, Instant, PartRow, PromiseDoc, PromiseRow, PromiseRows, RefusalDoc, ReservationDoc,
-    ResourceRow, StepDoc, amount, unit,
+    EpochDoc, GuaranteeWord, Instant, MeterDoc, PartRow, PromiseDoc, PromiseRow, PromiseRows, RefusalDoc,
+    ReservationDoc, ResourceRow, StepDoc, amount, unit,
 };
 use terms::book::{Guarantee, RateStep, ResourceKind};
 use terms::{Span, Time};
@@ -91,6 +91,7 @@ fn part_row(part: PartView) -> PartRow {
         background: part.background.map(|b| BackgroundDoc { weight: b.weight, floor: amount(kind, b.floor) }),
         packet_bytes: part.shape.packet,
         rtt_ms: millis(part.shape.rtt),
+        meter: part.shape.meter.as_ref().map(MeterDoc::of),
         binding: part.binding.map(Into::into),
         asked: amount(kind, part.asked),
         now: amount(kind, part.now),
@@ -98,6 +99,7 @@ fn part_row(part: PartView) -> PartRow {
         // The enforcing layer fills these in.
         means: None,
         measured: None,
+        colors: None,
         enforced: enforced.to_string(),
         fault,
     }

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use terms::book::ResourceKind;
 use terms::{Dscp, Span, Time};
-use traffic::edge::{EdgeAt, EdgeRule, Side};
+use traffic::conditioner::MeterKind;
+use traffic::edge::{ColorCounters, EdgeAt, EdgeMeter, EdgeRule, RedPackets, Side};
 use traffic::plan::Counters;
 
 /// The interval between reads of the rules' counters, and the most rules in one read. With more rules, each
@@ -23,6 +24,8 @@ const AT_ONCE: usize = 256;
 struct Seen {
     passed: Gauge,
     dropped: Gauge,
+    /// The packets of each colour, as a meter counted them.
+    colors: Option<ColorCounters>,
 }
 
 /// The measured use of the premium flows of this node, and of its agreements.
@@ -53,12 +56,14 @@ impl PremiumMeter {
         let at = Duration::from_nanos(now.as_nanos());
         for (part, flow) in &turn {
             let Ok(Some(counters)) = plane.rule_counters(flow.at, &flow.fields) else { continue };
-            self.seen.entry(*part).or_default().look(at, &counters);
+            let colors = plane.rule_colors(flow.at, &flow.fields).unwrap_or_default();
+            self.seen.entry(*part).or_default().look(at, &counters, colors);
         }
         for (sla, background) in tc.edges().agreements() {
             let Some((edge, fields, _)) = tc.edges().agreed(sla, background) else { continue };
             let Ok(Some(counters)) = plane.rule_counters(edge, &fields) else { continue };
-            self.agreed.entry((sla.to_owned(), background)).or_default().look(at, &counters);
+            let colors = plane.rule_colors(edge, &fields).unwrap_or_default();
+            self.agreed.entry((sla.to_owned(), background)).or_default().look(at, &counters, colors);
         }
         // Fewer: the last has been read, and the first is next. With all in one read each is read each time.
         self.looked = turn.last().map(|(part, _)| *part).filter(|_| turn.len() == AT_ONCE);
@@ -75,6 +80,16 @@ impl PremiumMeter {
         self.seen.get(&part)?.usage(ResourceKind::Network)
     }
 
+    /// The packets of a part by colour; `None`: it has no meter.
+    pub fn colors(&self, part: PartId) -> Option<ColorCounters> {
+        self.seen.get(&part)?.colors
+    }
+
+    /// The packets of an agreement by colour; `None`: it has no meter.
+    pub fn agreed_colors(&self, sla: &str, background: bool) -> Option<ColorCounters> {
+        self.agreed.get(&(sla.to_owned(), background))?.colors
+    }
+
     /// The measured use of an agreement, of all its bookings together; `background`: of AF1x.
     pub fn agreed(&self, sla: &str, background: bool) -> Option<Usage> {
         self.agreed.get(&(sla.to_owned(), background))?.usage(ResourceKind::Sla)
@@ -82,7 +97,8 @@ impl PremiumMeter {
 }
 
 impl Seen {
-    fn look(&mut self, at: Duration, counters: &Counters) {
+    fn look(&mut self, at: Duration, counters: &Counters, colors: Option<ColorCounters>) {
+        self.colors = colors;
         self.passed.look(at, counters.bytes.saturating_mul(8));
         self.dropped.look(at, counters.over_bytes.saturating_mul(8));
     }
@@ -98,7 +114,11 @@ impl Seen {
 /// The rule of a part, for people.
 pub fn means(tc: &Tc, names: &Names, part: PartId) -> Option<String> {
     let flow = tc.edges().premium_flow(part)?;
-    let mark = if flow.rule.mark == Dscp::EF { "EF" } else { "AF11" };
+    let mark = match (flow.rule.mark, flow.rule.meter) {
+        (Dscp::EF, _) => "EF",
+        (_, None) => "AF11",
+        (_, Some(_)) => "AF1x",
+    };
     let whose = flow.fields.group.map_or(String::new(), |group| format!(" for control group {}", group.id));
     Some(rule(names, &format!("{mark}{whose}"), flow.at, &flow.rule))
 }
@@ -115,5 +135,28 @@ fn rule(names: &Names, what: &str, at: EdgeAt, rule: &EdgeRule) -> String {
     let place = names.get(&at.interface).map_or("?", String::as_str);
     let side = if at.side == Side::Ingress { "ingress" } else { "egress" };
     let (rate, depth) = (rule.bucket.rate.as_bps(), rule.bucket.depth.get());
-    format!("{what} at the {side} of {place}, {rate} bit/s, bucket {depth} B")
+    match rule.meter {
+        None => format!("{what} at the {side} of {place}, {rate} bit/s, bucket {depth} B"),
+        Some(meter) => format!("{what} at the {side} of {place}, {}", metered(&meter)),
+    }
+}
+
+fn metered(meter: &EdgeMeter) -> String {
+    let form = match meter.kind() {
+        MeterKind::SrTcm { cir, cbs, ebs } => {
+            format!("srTCM, CIR {} bit/s, CBS {} B, EBS {} B", cir.as_bps(), cbs.get(), ebs.get())
+        }
+        MeterKind::TrTcm { cir, cbs, pir, pbs } => {
+            let (cir, pir) = (cir.as_bps(), pir.as_bps());
+            format!("trTCM, CIR {cir} bit/s, CBS {} B, PIR {pir} bit/s, PBS {} B", cbs.get(), pbs.get())
+        }
+        MeterKind::Rfc4115 { cir, cbs, eir, ebs } => {
+            let (cir, eir) = (cir.as_bps(), eir.as_bps());
+            format!("RFC 4115, CIR {cir} bit/s, CBS {} B, EIR {eir} bit/s, EBS {} B", cbs.get(), ebs.get())
+        }
+        MeterKind::TswTcm { .. } => String::new(), // no edge has it
+    };
+    let aware = if meter.is_aware() { ", colour-aware" } else { "" };
+    let red = if meter.red() == RedPackets::Marked { "AF13" } else { "in excess" };
+    format!("{form}{aware}, red {red}")
 }

@@ -302,6 +302,8 @@ impl Book {
             background: part.background,
             packet_bytes: 1000,
             rtt_ms: 100.0,
+            meter: part.meter.clone(),
+            colors: None,
             binding: part.binding.clone(),
             enforced: "unbound".into(),
             fault: None,
