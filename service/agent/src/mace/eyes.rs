@@ -13,7 +13,7 @@ const ASK_AGAIN: Span = Span::from_secs(1);
 /// The recogniser at work.
 pub(crate) enum Eyes {
     /// The program behind the flow program; its ring wakes the agent.
-    Kernel(FlowRecogniser),
+    Kernel(Box<FlowRecogniser>),
     /// The plane in user space, which is asked again and again.
     Plane(PlaneEyes),
 }

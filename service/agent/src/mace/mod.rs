@@ -82,7 +82,7 @@ impl MaceHost {
         } else {
             let mut recogniser = FlowRecogniser::open(candidates, quiet, key).map_err(OpenFailed::Plane)?;
             recogniser.watch(&ports).map_err(OpenFailed::Plane)?;
-            Eyes::Kernel(recogniser)
+            Eyes::Kernel(Box::new(recogniser))
         };
         let meaningless = Fault { what: "the rules of [mace] mean nothing", code: 0 };
         Ok(MaceHost {
