@@ -127,7 +127,7 @@ impl Planes {
     /// # Errors
     /// The plane does not answer, or no packets pass there.
     pub(crate) fn watch(&mut self, oif: IfIndex, watch: &WatchSpec) -> Result<(), Fault> {
-        self.user.as_mut().ok_or(NO_PLANE)?.plane.watch(oif, watch)
+        self.answering()?.watch(oif, watch)
     }
 
     /// Takes the flows that were recognised at such an interface.
@@ -135,7 +135,14 @@ impl Planes {
     /// # Errors
     /// The plane does not answer.
     pub(crate) fn take_recognised(&mut self, oif: IfIndex) -> Result<RecognisedFlows, Fault> {
-        self.user.as_mut().ok_or(NO_PLANE)?.plane.take_recognised(oif)
+        self.answering()?.take_recognised(oif)
+    }
+
+    /// The plane in user space. One that is known not to answer is not asked: a process that stands still keeps its caller for
+    /// seconds. [`Planes::hear`] finds out when it answers again.
+    fn answering(&mut self) -> Result<&mut UserPlane, Fault> {
+        let side = self.user.as_mut().ok_or(NO_PLANE)?;
+        side.silence.map_or(Ok(&mut side.plane), Err)
     }
 
     /// The installed flows of a class at an interface, each with the time since its last packet.
@@ -143,10 +150,7 @@ impl Planes {
     /// # Errors
     /// The plane of the interface does not answer.
     pub(crate) fn silences(&mut self, oif: IfIndex, class: ClassId) -> Result<Vec<(FlowKey, Span)>, Fault> {
-        match &mut self.user {
-            Some(side) if side.has(oif) => side.plane.silences(oif, class),
-            _ => self.kernel.silence(oif, class),
-        }
+        if self.is_user(oif) { self.answering()?.silences(oif, class) } else { self.kernel.silence(oif, class) }
     }
 
     /// The scheduler of an interface, given what its configuration says.

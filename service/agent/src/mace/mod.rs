@@ -1,5 +1,5 @@
-//! Flows that never signalled in the agent (`docs/mace.md`): the engine, the program that recognises them in the kernel,
-//! and the list of applications.
+//! Flows that never signalled in the agent (`docs/mace.md`): the engine, the part of the plane that recognises them, the list
+//! of applications, and flows that are booked to be admitted in the same way.
 
 pub(crate) mod booked;
 pub mod config;

@@ -1,4 +1,4 @@
-//! The agent's work for flows that never signalled: those that the kernel recognised go to the engine, its decisions go to
+//! The agent's work for flows that never signalled: those that the plane recognised go to the engine, its decisions go to
 //! the node, and the counter is read once a period.
 
 use super::eyes::{Eyes, PlaneQuestion};
@@ -294,6 +294,8 @@ impl<'a> MaceTurn<'a> {
         let Some(oif) = host.oif else { return };
         let silence = match self.0.plane.silences(oif, ClassId::MEASURED) {
             Ok(silence) => silence,
+            // That the plane in user space does not answer has been said, once.
+            Err(_) if self.0.plane.is_user(oif) => return,
             Err(fault) => {
                 let text = format!("no look for silent flows: {fault}");
                 return self.0.console.announce(Level::Error, "mace_fault", &text);
